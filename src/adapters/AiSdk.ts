@@ -22,8 +22,6 @@
  *     )
  *   }).pipe(Effect.scoped)
  * ```
- *
- * @since 0.1.0
  */
 import { dynamicTool, type Tool as SdkTool, type ToolExecuteFunction, type ToolSet } from "ai"
 import * as Tool from "effect/ai/Tool"
@@ -44,12 +42,7 @@ import * as PlainTool from "./PlainTool.ts"
 export { layerLanguageModel, type LayerOptions, type ProviderModel } from "./AiSdkModel.ts"
 export { ModelOptions, ToolOptions } from "./AiSdkModelCall.ts"
 
-/**
- * What a host says about a tool of the AI SDK, which says nothing of it itself.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a host says about a tool of the AI SDK, which says nothing of it itself. */
 export interface Settings extends PlainTool.Declared {
   /** What `execute` gets as its `context`; the tool's `contextSchema` validates it. */
   readonly context?: Record<string, unknown> | undefined
@@ -98,9 +91,6 @@ export interface Settings extends PlainTool.Declared {
  *   ({ layer, toolkit }) => LocalExecutor.layer(toolkit).pipe(Layer.provide(layer))
  * ))
  * ```
- *
- * @category conversions
- * @since 0.1.0
  */
 export const fromTools = Effect.fnUntraced(function*<const Tools extends ToolSet>(
   tools: Tools,
@@ -131,22 +121,12 @@ export const fromTools = Effect.fnUntraced(function*<const Tools extends ToolSet
   } as never
 })
 
-/**
- * A tool of the AI SDK with `execute`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A tool of the AI SDK with `execute`. */
 export type FunctionTool<Input, Output> =
   & SdkTool<Input, Output, Record<string, unknown>>
   & { execute: ToolExecuteFunction<Input, Output, Record<string, unknown>> }
 
-/**
- * Tools of a toolkit as tools of the AI SDK, typed in and out.
- *
- * @category models
- * @since 0.1.0
- */
+/** Tools of a toolkit as tools of the AI SDK, typed in and out. */
 export type ToolsOf<Tools extends Record<string, Tool.Any>> = {
   [N in keyof Tools]: FunctionTool<Tool.ParametersEncoded<Tools[N]>, Tool.SuccessEncoded<Tools[N]>>
 }
@@ -171,9 +151,6 @@ export type ToolsOf<Tools extends Record<string, Tool.Any>> = {
  *
  * With a toolkit it fails where the executor does not have one of its tools; one
  * that the policy hides is left out.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const toTools: {
   (process: ToolProcess): Effect.Effect<Record<string, ReturnType<typeof dynamicTool>>>

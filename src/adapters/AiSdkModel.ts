@@ -3,8 +3,6 @@
  *
  * It needs a provider package, and nothing of `ai`: a plain object of the
  * specification will do. How a model is asked is in `AiSdkModelRequests`.
- *
- * @since 0.1.0
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as AiModel from "effect/ai/Model"
@@ -16,13 +14,7 @@ import type { ResultFiles } from "./AiSdkModelPrompt.ts"
 import { type Callable, Requests } from "./AiSdkModelRequests.ts"
 import type { Version } from "./AiSdkModelVersions.ts"
 
-/**
- * A model of a provider package: `LanguageModelV2`, `V3` or `V4` of the AI SDK,
- * by what of them is used.
- *
- * @category models
- * @since 0.1.0
- */
+/** A model of a provider package: `LanguageModelV2`, `V3` or `V4` of the AI SDK, by what of them is used. */
 export interface ProviderModel {
   readonly specificationVersion: Version
   readonly provider: string
@@ -32,12 +24,7 @@ export interface ProviderModel {
   readonly doStream: (options: never) => PromiseLike<{ readonly stream: ReadableStream<unknown> }>
 }
 
-/**
- * Options of `layerLanguageModel`: those of its requests, and how it makes JSON.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of `layerLanguageModel`: those of its requests, and how it makes JSON. */
 export interface LayerOptions extends ModelOptions {
   /**
    * Turns the schema of `generateObject` into one that the provider takes. The
@@ -57,12 +44,7 @@ export interface LayerOptions extends ModelOptions {
   readonly resultFiles?: ResultFiles | undefined
 }
 
-/**
- * What the layer assumes; `resultFiles` is `"omit"` for the chat completions of a provider.
- *
- * @category options
- * @internal
- */
+/** What the layer assumes; `resultFiles` is `"omit"` for the chat completions of a provider. */
 export const defaults = { resultFiles: "result" } satisfies LayerOptions
 
 /**
@@ -94,9 +76,6 @@ export const defaults = { resultFiles: "result" } satisfies LayerOptions
  *
  * export const Model = AiSdk.layerLanguageModel(local("qwen3"), { temperature: 0 })
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layerLanguageModel = (
   model: ProviderModel,

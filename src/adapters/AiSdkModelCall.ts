@@ -1,9 +1,4 @@
-/**
- * The options of one call of an AI SDK model: what the host wants, and what a
- * request of `effect/ai` asks for.
- *
- * @since 0.1.0
- */
+/** The options of one call of an AI SDK model: what the host wants, and what a request of `effect/ai` asks for. */
 import type {
   LanguageModelV4CallOptions,
   LanguageModelV4FunctionTool,
@@ -18,13 +13,7 @@ import type * as Schema from "effect/Schema"
 import type { Origin } from "./AiSdkModelCarrier.ts"
 import * as ModelPrompt from "./AiSdkModelPrompt.ts"
 
-/**
- * What may be said of a request to a model. What is not said is the provider's
- * own default.
- *
- * @category options
- * @since 0.1.0
- */
+/** What may be said of a request to a model. What is not said is the provider's own default. */
 export interface ModelOptions {
   /** Tokens that an answer may have. */
   readonly maxOutputTokens?: number | undefined
@@ -71,9 +60,6 @@ export interface ModelOptions {
  *   Effect.provideService(AiSdk.ModelOptions, { temperature: 0, maxOutputTokens: 50 })
  * )
  * ```
- *
- * @category options
- * @since 0.1.0
  */
 export const ModelOptions = Context.Reference<ModelOptions>(
   "effect-tool-executor/adapters/AiSdkModelCall/ModelOptions",
@@ -100,9 +86,6 @@ export const ModelOptions = Context.Reference<ModelOptions>(
  *     inputExamples: [{ input: { query: "fish" } }]
  *   })
  * ```
- *
- * @category options
- * @since 0.1.0
  */
 export const ToolOptions = Context.Reference<ToolOptions>(
   "effect-tool-executor/adapters/AiSdkModelCall/ToolOptions",
@@ -111,12 +94,7 @@ export const ToolOptions = Context.Reference<ToolOptions>(
   }
 )
 
-/**
- * What a provider is told of a tool.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a provider is told of a tool. */
 export interface ToolOptions {
   /** By the name of the provider. */
   readonly providerOptions?: ModelOptions["providerOptions"]
@@ -124,12 +102,7 @@ export interface ToolOptions {
   readonly inputExamples?: ReadonlyArray<{ readonly input: unknown }> | undefined
 }
 
-/**
- * What the AI SDK has beside the schema of a tool, of its annotations.
- *
- * @category conversions
- * @internal
- */
+/** What the AI SDK has beside the schema of a tool, of its annotations. */
 export const toolOptions = (
   annotations: Context.Context<never>
 ): Pick<LanguageModelV4FunctionTool, "strict" | "providerOptions" | "inputExamples"> => {
@@ -142,12 +115,7 @@ export const toolOptions = (
   }
 }
 
-/**
- * Options of which the second go before the first.
- *
- * @category combinators
- * @internal
- */
+/** Options of which the second go before the first. */
 export const merge = (first: ModelOptions, second: ModelOptions): ModelOptions => {
   const names = new Set([...Object.keys(first.providerOptions ?? {}), ...Object.keys(second.providerOptions ?? {})])
   return {
@@ -160,13 +128,7 @@ export const merge = (first: ModelOptions, second: ModelOptions): ModelOptions =
   }
 }
 
-/**
- * Writes the options of a call, without its signal; throws where a schema cannot
- * be written.
- *
- * @category conversions
- * @internal
- */
+/** Writes the options of a call, without its signal; throws where a schema cannot be written. */
 export const write = (
   model: Origin & { readonly resultFiles: ModelPrompt.ResultFiles },
   said: ModelOptions,

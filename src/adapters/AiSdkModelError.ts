@@ -4,8 +4,6 @@
  *
  * Errors are read by what they have, not by their class: each provider package
  * may bring classes of its own version.
- *
- * @since 0.1.0
  */
 import * as AiError from "effect/ai/AiError"
 import type * as Response from "effect/ai/Response"
@@ -14,24 +12,14 @@ import { turnEnd } from "../internal/turnEnd.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 
-/**
- * Finds the reason of an error; `now` is what a date of `retry-after` counts from.
- *
- * @category conversions
- * @internal
- */
+/** Finds the reason of an error; `now` is what a date of `retry-after` counts from. */
 export const reasonOf = (error: unknown, now: number): AiError.AiErrorReason => {
   const body = errorBody(error)
   const found = { ...read(body ?? error), isBody: body !== undefined }
   return brokenConnection(found) ?? byName(found) ?? byStatus(found, now)
 }
 
-/**
- * The reason of an answer that has no end.
- *
- * @category constants
- * @internal
- */
+/** The reason of an answer that has no end. */
 export const brokenOff: AiError.AiErrorReason = new AiError.NetworkError({
   reason: "TransportError",
   method: "POST",
@@ -39,12 +27,7 @@ export const brokenOff: AiError.AiErrorReason = new AiError.NetworkError({
   description: "The answer broke off: the provider did not say that it is over."
 })
 
-/**
- * Why an answer is none, as its end says; `word` is what the provider called it.
- *
- * @category getters
- * @internal
- */
+/** Why an answer is none, as its end says; `word` is what the provider called it. */
 export const endReason = (
   reason: Response.FinishReason,
   word: string | undefined

@@ -1,54 +1,32 @@
 /**
  * What a model of the AI SDK says beside its answer: what it binds to a part, its
  * id and name, why it ended, what it cost.
- *
- * @since 0.1.0
  */
 import type * as Response from "effect/ai/Response"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 
-/**
- * How an answer ended, of any specification.
- *
- * @category models
- * @internal
- */
+/** How an answer ended, of any specification. */
 export interface Finish {
   readonly finishReason: unknown
   readonly usage: unknown
   readonly providerMetadata?: unknown
 }
 
-/**
- * When an answer was made, by what, and its id.
- *
- * @category models
- * @internal
- */
+/** When an answer was made, by what, and its id. */
 export interface ResponseMetadata {
   readonly id?: string | undefined
   readonly timestamp?: Date | undefined
   readonly modelId?: string | undefined
 }
 
-/**
- * What the provider says of a part, for the next turn; JSON has no `undefined`.
- *
- * @category conversions
- * @internal
- */
+/** What the provider says of a part, for the next turn; JSON has no `undefined`. */
 export const ofPart = (part: object): { readonly metadata?: Response.ProviderMetadata } => {
   const said = "providerMetadata" in part ? part.providerMetadata : undefined
   return Shape.isObject(said) ? { metadata: PlainJson.from(said) as Response.ProviderMetadata } : {}
 }
 
-/**
- * How an answer ended, and what it cost.
- *
- * @category conversions
- * @internal
- */
+/** How an answer ended, and what it cost. */
 export const finish = (provider: string, part: Finish): Response.FinishPartEncoded => ({
   type: "finish",
   reason: reasonOf(provider, part),
@@ -60,9 +38,6 @@ export const finish = (provider: string, part: Finish): Response.FinishPartEncod
  * Tells whether a provider has said that the answer is over. Some packages write an end
  * of their own behind a stream that just stops: `other` without a word of the provider,
  * or `tool-calls` because there were some. Then no tokens were counted either.
- *
- * @category predicates
- * @internal
  */
 export const isProven = (provider: string, { finishReason, usage }: Finish): boolean => {
   const isWord = typeof finishReason === "string"
@@ -82,12 +57,7 @@ export const isProven = (provider: string, { finishReason, usage }: Finish): boo
   }
 }
 
-/**
- * Gives the provider's own word for why an answer ended.
- *
- * @category getters
- * @internal
- */
+/** Gives the provider's own word for why an answer ended. */
 export const wordOf = (provider: string, finishReason: unknown): string | undefined => {
   const raw = Shape.own(finishReason, "raw")
   if (typeof raw !== "string" || raw === "") return undefined
@@ -96,12 +66,7 @@ export const wordOf = (provider: string, finishReason: unknown): string | undefi
   return isMadeUp ? undefined : raw
 }
 
-/**
- * The id of an answer, and what made it when.
- *
- * @category conversions
- * @internal
- */
+/** The id of an answer, and what made it when. */
 export const response = ({ id, modelId, timestamp }: ResponseMetadata): Response.ResponseMetadataPartEncoded => ({
   type: "response-metadata",
   ...typeof id === "string" ? { id } : {},

@@ -1,8 +1,6 @@
 /**
  * Prompts of `effect/ai` as prompts of the AI SDK's specification v4; what older
  * specifications have otherwise is in `AiSdkModelVersions`.
- *
- * @since 0.1.0
  */
 import type {
   LanguageModelV4FilePart,
@@ -24,18 +22,10 @@ import * as Carrier from "./AiSdkModelCarrier.ts"
 /**
  * Where the files go that a tool gave: into its result, into a message of the user
  * behind the results, or nowhere, with a word that they were there.
- *
- * @category options
- * @since 0.1.0
  */
 export type ResultFiles = "result" | "message" | "omit"
 
-/**
- * What a prompt is written for.
- *
- * @category models
- * @internal
- */
+/** What a prompt is written for. */
 export interface Reader extends Carrier.Origin {
   /** Tools whose arguments are the provider's own to define, and may be no object. */
   readonly providerTools: ReadonlySet<string>
@@ -52,9 +42,6 @@ export interface Reader extends Carrier.Origin {
  * - Results stand in one `tool` message behind the message with the calls, which
  *   is the order that every protocol wants; those of tools that the provider ran
  *   stay with their calls.
- *
- * @category conversions
- * @internal
  */
 export const write = (prompt: Prompt.Prompt, reader: Reader): LanguageModelV4Prompt => {
   const messages: LanguageModelV4Prompt = []

@@ -2,8 +2,6 @@
  * The requests to one model of the AI SDK: what it is sent is written in
  * `AiSdkModelCall`, what it says is read in `AiSdkModelResponse`, and what it
  * throws in `AiSdkModelError`.
- *
- * @since 0.1.0
  */
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
@@ -24,13 +22,7 @@ import type { ResultFiles } from "./AiSdkModelPrompt.ts"
 import * as ModelResponse from "./AiSdkModelResponse.ts"
 import * as Versions from "./AiSdkModelVersions.ts"
 
-/**
- * A model as it is called: what it takes is written for its version, what it
- * gives is read for any.
- *
- * @category models
- * @internal
- */
+/** A model as it is called: what it takes is written for its version, what it gives is read for any. */
 export interface Callable {
   readonly specificationVersion: Versions.Version
   readonly provider: string
@@ -39,36 +31,21 @@ export interface Callable {
   readonly doStream: (options: object) => PromiseLike<{ readonly stream: ReadableStream<ModelResponse.StreamPart> }>
 }
 
-/**
- * A whole answer.
- *
- * @category models
- * @internal
- */
+/** A whole answer. */
 export interface Generated extends Metadata.Finish {
   readonly content: ReadonlyArray<ModelResponse.Content>
   readonly response?: Metadata.ResponseMetadata
   readonly warnings?: ReadonlyArray<unknown>
 }
 
-/**
- * What the host says for all requests.
- *
- * @category options
- * @internal
- */
+/** What the host says for all requests. */
 export interface Settings {
   readonly said: ModelCall.ModelOptions
   readonly codecTransformer: LanguageModel.CodecTransformer
   readonly resultFiles: ResultFiles
 }
 
-/**
- * Asks one model.
- *
- * @category models
- * @internal
- */
+/** Asks one model. */
 export class Requests {
   private readonly model: Callable
   private readonly settings: Settings

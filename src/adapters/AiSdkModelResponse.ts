@@ -5,8 +5,6 @@
  * Nothing here fails. What the schemas of `effect/ai` would reject is put right,
  * carried as it is (`AiSdkModelCarrier`) or, where it says nothing that anybody
  * needs, left out: a request that has been paid for is not lost for it.
- *
- * @since 0.1.0
  */
 import type {
   LanguageModelV2Content,
@@ -26,28 +24,13 @@ import * as Shape from "../wire/Shape.ts"
 import * as Carrier from "./AiSdkModelCarrier.ts"
 import * as Metadata from "./AiSdkModelMetadata.ts"
 
-/**
- * A part of a stream, of any specification.
- *
- * @category models
- * @internal
- */
+/** A part of a stream, of any specification. */
 export type StreamPart = LanguageModelV2StreamPart | LanguageModelV3StreamPart | LanguageModelV4StreamPart
 
-/**
- * A part of an answer, of any specification.
- *
- * @category models
- * @internal
- */
+/** A part of an answer, of any specification. */
 export type Content = LanguageModelV2Content | LanguageModelV3Content | LanguageModelV4Content
 
-/**
- * Reads the parts of one answer.
- *
- * @category models
- * @internal
- */
+/** Reads the parts of one answer. */
 export class ResponseReader {
   private readonly origin: Carrier.Origin
   private readonly tools: ReadonlyMap<string, Tool.Any>

@@ -1,8 +1,6 @@
 /**
  * What the specifications v2 and v3 of the AI SDK have otherwise than v4 in what
  * a model is sent: the data of files, files in results, and a name or two.
- *
- * @since 0.1.0
  */
 import type {
   LanguageModelV4CallOptions,
@@ -12,20 +10,10 @@ import type {
 } from "@ai-sdk/provider"
 import * as Base64 from "effect/encoding/Base64"
 
-/**
- * The specifications that models are called by.
- *
- * @category models
- * @since 0.1.0
- */
+/** The specifications that models are called by. */
 export type Version = "v2" | "v3" | "v4"
 
-/**
- * Writes the options of a call as the specification of the model has them.
- *
- * @category conversions
- * @internal
- */
+/** Writes the options of a call as the specification of the model has them. */
 export const write = (version: Version, options: LanguageModelV4CallOptions): object => {
   if (version === "v4") return options
   // v4 alone has one word for it; the older packages have options of their own

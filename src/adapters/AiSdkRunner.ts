@@ -1,8 +1,4 @@
-/**
- * The calls of the AI SDK's loops, through a process.
- *
- * @since 0.1.0
- */
+/** The calls of the AI SDK's loops, through a process. */
 import { jsonSchema, type JSONSchema7, type ToolExecutionOptions } from "ai"
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -16,12 +12,7 @@ import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as AiSdk from "../wire/AiSdk.ts"
 import { toolOptions } from "./AiSdkModelCall.ts"
 
-/**
- * Runs the calls of the SDK's loops for one process.
- *
- * @category models
- * @internal
- */
+/** Runs the calls of the SDK's loops for one process. */
 export class Runner {
   private readonly process: ToolProcess
   private readonly services: Context.Context<never>

@@ -1,8 +1,4 @@
-/**
- * Schemas and outputs of the AI SDK, as `effect/ai` takes them.
- *
- * @since 0.1.0
- */
+/** Schemas and outputs of the AI SDK, as `effect/ai` takes them. */
 import { asSchema, type FlexibleSchema } from "ai"
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
@@ -21,9 +17,6 @@ import * as PlainTool from "./PlainTool.ts"
  * The schema of a tool's arguments. Where the SDK's schema validates, that
  * decodes them, so that its defaults and transformations hold; else they are
  * checked against the JSON Schema.
- *
- * @category conversions
- * @internal
  */
 export const parameters = Effect.fnUntraced(function*(
   input: FlexibleSchema | undefined
@@ -36,24 +29,14 @@ export const parameters = Effect.fnUntraced(function*(
   return schema.validate === undefined ? jsonSchema : codec(jsonSchema, schema.validate)
 })
 
-/**
- * Validates a value; the failure says what is wrong with it.
- *
- * @category validation
- * @internal
- */
+/** Validates a value; the failure says what is wrong with it. */
 export const validated = (schema: FlexibleSchema, value: unknown): Effect.Effect<unknown, string> =>
   Effect.flatMap(PlainTool.attempt(() => asSchema(schema).validate?.(value)), (result) => {
     if (!isFailure(result)) return Effect.succeed(isSuccess(result) ? result.value : value)
     return Effect.fail(PlainTool.messageOf(result.error))
   })
 
-/**
- * What `toModelOutput` shows a model.
- *
- * @category conversions
- * @internal
- */
+/** What `toModelOutput` shows a model. */
 export const shown = (output: unknown): ToolContent.ToolContent | undefined => {
   if (!Predicate.isObject(output)) return undefined
   const { reason, type, value } = output

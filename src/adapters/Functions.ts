@@ -45,8 +45,6 @@
  * bern // => "{\"city\":\"Bern\",\"sky\":\"clear\"}"
  * atlantis // => "\"weather\" failed: There is no such city"
  * ```
- *
- * @since 0.1.0
  */
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Cause from "effect/Cause"
@@ -61,12 +59,7 @@ import { ConfigurationError, type Problem } from "../core/vocabulary/Configurati
 import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 
-/**
- * What a function gets beside its arguments.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a function gets beside its arguments. */
 export interface Call {
   /** Id of the call. */
   readonly callId: string | undefined
@@ -95,12 +88,7 @@ export interface Call {
   readonly commit: <A>(write: () => A | PromiseLike<A>) => Promise<A>
 }
 
-/**
- * A function as a tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** A function as a tool. */
 export interface Definition extends PlainTool.Declared {
   /** Tells the model what it does and when to call it. */
   readonly description?: string | undefined
@@ -123,9 +111,6 @@ export interface Definition extends PlainTool.Declared {
  * The layer fails with one `ConfigurationError` that lists everything that is
  * wrong: names that providers do not take, keys that are not known, values of
  * another kind. What an effect of a function needs, the layer requires.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = <const Definitions extends { readonly [name: string]: Definition }>(definitions: Definitions): {
   readonly toolkit: PlainTool.PlainToolkit<keyof Definitions & string>
@@ -154,12 +139,7 @@ export const make = <const Definitions extends { readonly [name: string]: Defini
   } as never
 }
 
-/**
- * The services that effects of functions need.
- *
- * @category models
- * @since 0.1.0
- */
+/** The services that effects of functions need. */
 export type ServicesOf<Definitions extends { readonly [name: string]: Definition }> = {
   readonly [N in keyof Definitions]: Awaited<ReturnType<Definitions[N]["execute"]>> extends
     Effect.Effect<infer _A, infer _E, infer R> ? R : never

@@ -1,8 +1,4 @@
-/**
- * What the adapters share: functions of plain JavaScript as tools.
- *
- * @since 0.1.0
- */
+/** What the adapters share: functions of plain JavaScript as tools. */
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -24,9 +20,6 @@ import * as PlainJson from "../wire/PlainJson.ts"
 /**
  * What a host says about a function. What is left out is never taken for safe:
  * such a function changes things, and its calls run alone.
- *
- * @category options
- * @since 0.1.0
  */
 export interface Declared {
   /** It changes nothing: its calls run beside other reads, and by default nobody is asked. */
@@ -51,12 +44,7 @@ export interface Declared {
   readonly annotations?: Context.Context<never> | undefined
 }
 
-/**
- * A tool made of a function: its failure is the message of what it threw.
- *
- * @category models
- * @since 0.1.0
- */
+/** A tool made of a function: its failure is the message of what it threw. */
 export type PlainTool<Name extends string> = Tool.Dynamic<Name, {
   readonly parameters: typeof Schema.Unknown
   readonly success: typeof Schema.Unknown
@@ -64,29 +52,13 @@ export type PlainTool<Name extends string> = Tool.Dynamic<Name, {
   readonly failureMode: "error"
 }>
 
-/**
- * A toolkit of such tools.
- *
- * @category models
- * @since 0.1.0
- */
+/** A toolkit of such tools. */
 export type PlainToolkit<Name extends string> = Toolkit.Toolkit<{ readonly [N in Name]: PlainTool<N> }>
 
-/**
- * The handlers of such a toolkit.
- *
- * @category models
- * @since 0.1.0
- */
+/** The handlers of such a toolkit. */
 export type Handlers<Name extends string> = Tool.HandlersFor<{ readonly [N in Name]: PlainTool<N> }>
 
-/**
- * An output that shows the model something of its own; a failure says why there
- * is nothing.
- *
- * @category models
- * @internal
- */
+/** An output that shows the model something of its own; a failure says why there is nothing. */
 export class Worded {
   readonly output: unknown
   readonly shown: Result.Result<ToolContent.ToolContent, string>
@@ -97,12 +69,7 @@ export class Worded {
   }
 }
 
-/**
- * Makes the tool of a function.
- *
- * @category constructors
- * @internal
- */
+/** Makes the tool of a function. */
 export const make = <Name extends string>(name: Name, declared: Declared, options: {
   readonly description: string | undefined
   readonly parameters: JsonSchema.JsonSchema | Schema.Codec<unknown, unknown>
@@ -135,9 +102,6 @@ export const make = <Name extends string>(name: Name, declared: Declared, option
  * What it throws or rejects with is the failure: its message, without a stack.
  * The signal fires when the call is stopped. The effect is over only when the
  * promise has settled: what still runs is known to.
- *
- * @category constructors
- * @internal
  */
 export const attempt = (run: (signal: AbortSignal) => unknown): Effect.Effect<unknown, string> =>
   Effect.suspend(() => {
@@ -148,22 +112,11 @@ export const attempt = (run: (signal: AbortSignal) => unknown): Effect.Effect<un
     )
   })
 
-/**
- * Asks a function whether a person has to allow a call; where it throws, the
- * executor asks.
- *
- * @category conversions
- * @internal
- */
+/** Asks a function whether a person has to allow a call; where it throws, the executor asks. */
 export const approval = (ask: () => unknown): Effect.Effect<boolean> =>
   Effect.orDie(attempt(ask)) as Effect.Effect<boolean>
 
-/**
- * The message of anything that was thrown.
- *
- * @category formatting
- * @internal
- */
+/** The message of anything that was thrown. */
 export const messageOf = (thrown: unknown): string => {
   const plain = PlainJson.from(thrown)
   const words = Predicate.hasProperty(plain, "message") && plain.message !== ""
@@ -174,12 +127,7 @@ export const messageOf = (thrown: unknown): string => {
   return clip(words === null || words === "" ? "it did not say why" : textOf(words), 2_000)
 }
 
-/**
- * Adds an annotation, where there is one.
- *
- * @category combinators
- * @internal
- */
+/** Adds an annotation, where there is one. */
 export const add =
   <A>(key: Context.Reference<A>, value: A | undefined) => (context: Context.Context<never>): Context.Context<never> =>
     value === undefined ? context : Context.add(context, key, value)

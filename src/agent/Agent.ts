@@ -1,8 +1,6 @@
 /**
  * An operation of an agent as its host sees it: what it is given, and how it is steered.
  * Types only; `AgentExecutor` has them again.
- *
- * @since 0.1.0
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
@@ -22,18 +20,10 @@ import type { AgentLimits } from "./AgentLimits.ts"
  *   depth.
  * - `Interactive`: one `RequestToolApprovals` for all calls of a turn that need an answer;
  *   nothing of the turn runs before all are answered. Who stops reading has said no.
- *
- * @category models
- * @since 0.1.0
  */
 export type Mode = "Automatic" | "Interactive"
 
-/**
- * Options of an operation.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of an operation. */
 export interface Options<ModelError = never, ModelServices = never> {
   /**
    * What is asked: a text, or a whole conversation, such as the `history` of an
@@ -73,12 +63,7 @@ export interface Options<ModelError = never, ModelServices = never> {
   readonly session?: string | undefined
 }
 
-/**
- * An operation under way.
- *
- * @category models
- * @since 0.1.0
- */
+/** An operation under way. */
 export interface Agent {
   readonly id: string
   /**

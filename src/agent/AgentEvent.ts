@@ -5,8 +5,6 @@
  * Events of sub-agents come among those of the call that they work for, with their
  * `agentPath`, but for their end. These are the host's own; what leaves the process is
  * `toWire`.
- *
- * @since 0.1.0
  */
 import type * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
@@ -21,12 +19,7 @@ import * as Projection from "../wire/Projection.ts"
 import * as AgentWire from "./AgentWire.ts"
 import type { ModelId } from "./Conversation.ts"
 
-/**
- * What every event of an agent has.
- *
- * @category models
- * @since 0.1.0
- */
+/** What every event of an agent has. */
 export interface Common {
   /** Names of the sub-agents from the root down to the one that it is about; empty: the root. */
   readonly agentPath: ReadonlyArray<string>
@@ -37,23 +30,13 @@ export interface Common {
   readonly at: number
 }
 
-/**
- * A part of what the model says, as it says it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of what the model says, as it says it. */
 export interface AssistantMessagePart extends Common {
   readonly _tag: "AssistantMessagePart"
   readonly part: Response.StreamPart<Record<string, never>, "deferred">
 }
 
-/**
- * The model has said all of it. Of a turn that was cut off this has what was kept.
- *
- * @category models
- * @since 0.1.0
- */
+/** The model has said all of it. Of a turn that was cut off this has what was kept. */
 export interface AssistantMessageFinal extends Common, ModelId {
   readonly _tag: "AssistantMessageFinal"
   readonly message: Prompt.AssistantMessage
@@ -64,33 +47,20 @@ export interface AssistantMessageFinal extends Common, ModelId {
 /**
  * People are asked: one event for all calls of the turn that need an answer. Answers
  * are given by the ids of the requests, in any order.
- *
- * @category models
- * @since 0.1.0
  */
 export interface RequestToolApprovals extends Common {
   readonly _tag: "RequestToolApprovals"
   readonly requests: ReadonlyArray<ApprovalRequest>
 }
 
-/**
- * The handler of a call starts.
- *
- * @category models
- * @since 0.1.0
- */
+/** The handler of a call starts. */
 export interface ExecutingTool extends Common {
   readonly _tag: "ExecutingTool"
   readonly callId: string
   readonly tool: string
 }
 
-/**
- * A call has its outcome, and this is what the model will be told.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call has its outcome, and this is what the model will be told. */
 export interface ToolResultReceived extends Common {
   readonly _tag: "ToolResultReceived"
   readonly callId: string
@@ -100,36 +70,21 @@ export interface ToolResultReceived extends Common {
   readonly outcome: ToolOutcome
 }
 
-/**
- * Somebody said something while the agent worked: the model hears it before its next turn.
- *
- * @category models
- * @since 0.1.0
- */
+/** Somebody said something while the agent worked: the model hears it before its next turn. */
 export interface MessageQueued extends Common {
   readonly _tag: "MessageQueued"
   readonly id: string
   readonly text: string
 }
 
-/**
- * What was said is in the history now.
- *
- * @category models
- * @since 0.1.0
- */
+/** What was said is in the history now. */
 export interface MessageTaken extends Common {
   readonly _tag: "MessageTaken"
   readonly id: string
   readonly text: string
 }
 
-/**
- * The model is told that it has to call a tool at the start, or before the end.
- *
- * @category models
- * @since 0.1.0
- */
+/** The model is told that it has to call a tool at the start, or before the end. */
 export interface Reminded extends Common {
   readonly _tag: "Reminded"
   readonly about: "start" | "exit"
@@ -137,24 +92,14 @@ export interface Reminded extends Common {
   readonly text: string
 }
 
-/**
- * A request to the model failed in a way that is worth another try, after so long.
- *
- * @category models
- * @since 0.1.0
- */
+/** A request to the model failed in a way that is worth another try, after so long. */
 export interface ModelRetry extends Common {
   readonly _tag: "ModelRetry"
   readonly error: AiError.AiError
   readonly afterMillis: number
 }
 
-/**
- * The operation is over. Always the last event.
- *
- * @category models
- * @since 0.1.0
- */
+/** The operation is over. Always the last event. */
 export interface OperationEnd extends Common {
   readonly _tag: "OperationEnd"
   readonly reason: EndReason
@@ -183,9 +128,6 @@ export interface OperationEnd extends Common {
  * - `NotResumed`: the calls that the history has open are somebody else's, or cannot be
  *   found out about.
  * - `NotKept`: the history could not be kept; nothing has run since.
- *
- * @category models
- * @since 0.1.0
  */
 export type EndReason =
   | { readonly _tag: "Finished" }
@@ -199,20 +141,10 @@ export type EndReason =
   | { readonly _tag: "NotResumed"; readonly message: string; readonly calls: ReadonlyArray<string> }
   | { readonly _tag: "NotKept"; readonly message: string }
 
-/**
- * A bound of an operation. Time is in milliseconds.
- *
- * @category models
- * @since 0.1.0
- */
+/** A bound of an operation. Time is in milliseconds. */
 export type Limit = "turns" | "calls" | "tokens" | "time" | "cost"
 
-/**
- * Tokens that models used, sub-agents' included.
- *
- * @category models
- * @since 0.1.0
- */
+/** Tokens that models used, sub-agents' included. */
 export interface Usage {
   readonly inputTokens: number
   readonly outputTokens: number
@@ -222,12 +154,7 @@ export interface Usage {
   readonly cacheWriteInputTokens: number
 }
 
-/**
- * Something that happened in an operation.
- *
- * @category models
- * @since 0.1.0
- */
+/** Something that happened in an operation. */
 export type AgentEvent =
   | AssistantMessagePart
   | AssistantMessageFinal
@@ -241,20 +168,10 @@ export type AgentEvent =
   | ToolEvent
   | OperationEnd
 
-/**
- * An event of the agent itself, and not of one of its calls.
- *
- * @category models
- * @since 0.1.0
- */
+/** An event of the agent itself, and not of one of its calls. */
 export type OwnEvent = Exclude<AgentEvent, ToolEvent>
 
-/**
- * Says in a sentence why an operation is over.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Says in a sentence why an operation is over. */
 export const describe = (reason: EndReason): string => {
   switch (reason._tag) {
     case "Finished":
@@ -284,18 +201,10 @@ export const describe = (reason: EndReason): string => {
 /**
  * Schema of an event as clients see it: plain JSON, told apart by `_tag`, for server-sent events, HTTP and pages.
  * Events of calls are as `ToolEvent.Wire` has them.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Wire = Schema.Union([...AgentWire.OwnEvent.members, ...ToolEvents.Wire.members])
 
-/**
- * An event as clients see it.
- *
- * @category models
- * @since 0.1.0
- */
+/** An event as clients see it. */
 export type Wire = typeof Wire.Type
 
 /**
@@ -305,49 +214,25 @@ export type Wire = typeof Wire.Type
  * **Example** (a stream for clients)
  *
  * `Stream.filterMap(events, AgentEvent.toWire)`
- *
- * @category wire
- * @since 0.1.0
  */
 export const toWire = <Event extends AgentEvent>(event: Event): Result.Result<Wire, Event> => {
   if (!isOwn(event)) return Result.succeed(ToolEvents.toWire(event))
   return hasContent(event) ? Result.succeed(ownToWire({ ...event, ...madeOf(event) })) : Result.fail(event)
 }
 
-/**
- * Gives the event's name on the wire, for the `event:` line of a server-sent event.
- *
- * @category wire
- * @since 0.1.0
- */
+/** Gives the event's name on the wire, for the `event:` line of a server-sent event. */
 export const sseName = (event: AgentEvent | Wire): string =>
   Object.hasOwn(names, event._tag)
     ? names[event._tag as OwnEvent["_tag"]]
     : ToolEvents.sseName(event as ToolEvents.ToolEvent | ToolEvents.Wire)
 
-/**
- * Tells an agent's own events from those of its calls.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells an agent's own events from those of its calls. */
 export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(names, event._tag)
 
-/**
- * Tells whether a tool emitted an event: those are not kept for a reader who is too slow.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a tool emitted an event: those are not kept for a reader who is too slow. */
 export const isReport = ({ _tag }: AgentEvent): boolean => reports.has(_tag)
 
-/**
- * Tells whether nothing comes after an event: the end of an operation. The end of a
- * wave is none.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether nothing comes after an event: the end of an operation. The end of a wave is none. */
 export const isLast = (event: AgentEvent): event is OperationEnd => event._tag === "OperationEnd"
 
 // Utilities

@@ -19,8 +19,6 @@
  *       event._tag === "OperationEnd" ? Effect.log(event.text) : Effect.void)
  *   })
  * ```
- *
- * @since 0.1.0
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Context from "effect/Context"
@@ -36,12 +34,7 @@ import * as Begin from "./Begin.ts"
 
 export type { Agent, Mode, Options } from "./Agent.ts"
 
-/**
- * Runs operations of agents over an executor.
- *
- * @category services
- * @since 0.1.0
- */
+/** Runs operations of agents over an executor. */
 export class AgentExecutor extends Context.Service<AgentExecutor, {
   /**
    * Runs an operation as a stream of what happens; `OperationEnd` is last. The stream
@@ -66,9 +59,6 @@ export class AgentExecutor extends Context.Service<AgentExecutor, {
  * (else people answer by the handle that `start` gives; without one those are asked whom
  * the executor asks), and `Transcripts` for sessions, if
  * there are any.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make: Effect.Effect<
   AgentExecutor["Service"],
@@ -82,12 +72,7 @@ export const make: Effect.Effect<
   }
 })
 
-/**
- * Layer of the service.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the service. */
 export const layer: Layer.Layer<AgentExecutor, never, ToolExecutor | LanguageModel.LanguageModel> = Layer.effect(
   AgentExecutor,
   make

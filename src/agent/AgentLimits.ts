@@ -3,18 +3,10 @@
  *
  * What sub-agents spend counts for those that they work for as well: tokens, cost and
  * calls of all of them have one bound. Turns and time are each one's own.
- *
- * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
 
-/**
- * Bounds of an operation. They are looked at before each request to the model; time
- * ends whatever is under way.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of an operation. They are looked at before each request to the model; time ends whatever is under way. */
 export interface AgentLimits {
   /** How often the model is asked. Default 100. */
   readonly turns?: number | undefined
@@ -28,12 +20,7 @@ export interface AgentLimits {
   readonly cost?: Cost | undefined
 }
 
-/**
- * A bound of what tokens cost, in whatever unit the prices have.
- *
- * @category options
- * @since 0.1.0
- */
+/** A bound of what tokens cost, in whatever unit the prices have. */
 export interface Cost {
   readonly max: number
   /**
@@ -43,12 +30,7 @@ export interface Cost {
   readonly prices: { readonly [model: string]: Price }
 }
 
-/**
- * What a million tokens of a model cost.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a million tokens of a model cost. */
 export interface Price {
   readonly input: number
   readonly output: number
@@ -61,10 +43,5 @@ export interface Price {
   readonly cacheWrite?: number | undefined
 }
 
-/**
- * How often a model is asked if nothing is said of it.
- *
- * @category constants
- * @since 0.1.0
- */
+/** How often a model is asked if nothing is said of it. */
 export const defaultTurns = 100

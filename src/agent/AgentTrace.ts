@@ -4,8 +4,6 @@
  *
  * Names follow OpenTelemetry's conventions for generative AI, v0.1.0. All of them are in
  * development, and names here move when they do.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -22,9 +20,6 @@ import type { Operation } from "./Operation.ts"
 /**
  * Traces and measures an operation where its caller has a span, a tracer or a metric
  * registry; waves below take the span for their caller's.
- *
- * @category running
- * @since 0.1.0
  */
 export const traced = (operation: Operation) => (effect: Effect.Effect<OperationEnd>): Effect.Effect<OperationEnd> =>
   Effect.contextWith((context: Context.Context<never>) => {
@@ -46,12 +41,7 @@ export const traced = (operation: Operation) => (effect: Effect.Effect<Operation
       }))
   })
 
-/**
- * Counts the tokens of one request to a model.
- *
- * @category measuring
- * @since 0.1.0
- */
+/** Counts the tokens of one request to a model. */
 export const spent = ({ model, provider }: ModelId, { inputTokens, outputTokens }: Usage): Effect.Effect<void> =>
   Effect.contextWith((context: Context.Context<never>) => {
     if (!Spans.isMeasured(context)) return Effect.void
@@ -66,12 +56,7 @@ export const spent = ({ model, provider }: ModelId, { inputTokens, outputTokens 
     return Effect.void
   })
 
-/**
- * Gives the name that the conventions have for a provider; its own where they have none.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the name that the conventions have for a provider; its own where they have none. */
 export const providerName = (provider: string): string => {
   const [first = provider, second] = provider.split(".")
   if (first === "google" || first === "vertex") {

@@ -1,9 +1,4 @@
-/**
- * How an operation begins: its model is made, its session opened; and what its host gets
- * hold of.
- *
- * @since 0.1.0
- */
+/** How an operation begins: its model is made, its session opened; and what its host gets hold of. */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import type * as Prompt from "effect/ai/Prompt"
@@ -32,12 +27,7 @@ import * as Loop from "./Loop.ts"
 import { type Given, Operation } from "./Operation.ts"
 import { type Transcript, Transcripts } from "./Transcripts.ts"
 
-/**
- * What operations have around them.
- *
- * @category models
- * @since 0.1.0
- */
+/** What operations have around them. */
 export interface Around {
   readonly executor: Executor
   readonly model: Link.Model
@@ -45,12 +35,7 @@ export interface Around {
   readonly transcripts: Transcripts["Service"] | undefined
 }
 
-/**
- * Finds what operations have around them.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Finds what operations have around them. */
 export const around: Effect.Effect<Around, never, ToolExecutor | LanguageModel.LanguageModel> = Effect.gen(
   function*() {
     return {
@@ -62,24 +47,14 @@ export const around: Effect.Effect<Around, never, ToolExecutor | LanguageModel.L
   }
 )
 
-/**
- * The model of a context, with its name.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The model of a context, with its name. */
 export const modelIn = (context: Context.Context<LanguageModel.LanguageModel>): Link.Model => ({
   service: Context.get(context, LanguageModel.LanguageModel),
   provider: Option.getOrElse(Context.getOption(context, Model.ProviderName), () => "unknown"),
   model: Option.getOrElse(Context.getOption(context, Model.ModelName), () => "unknown")
 })
 
-/**
- * Begins an operation. Where `isHeld`, somebody has the handle and can answer by it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Begins an operation. Where `isHeld`, somebody has the handle and can answer by it. */
 export const start = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>,
@@ -145,12 +120,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
   }
 })
 
-/**
- * Runs an operation to its end, with nobody who reads its events.
- *
- * @category running
- * @since 0.1.0
- */
+/** Runs an operation to its end, with nobody who reads its events. */
 export const run = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>
@@ -159,12 +129,7 @@ export const run = Effect.fnUntraced(function*<E, R>(
   return yield* Loop.run(operation, prompt)
 })
 
-/**
- * Where an operation comes from that works for the call of another one.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where an operation comes from that works for the call of another one. */
 export interface Above {
   readonly agentPath: ReadonlyArray<string>
   readonly link: Link.Link | undefined
@@ -172,12 +137,7 @@ export interface Above {
   readonly isAutomatic: boolean
 }
 
-/**
- * Runs the operation of a sub-agent, whose events go to those who read its caller's.
- *
- * @category running
- * @since 0.1.0
- */
+/** Runs the operation of a sub-agent, whose events go to those who read its caller's. */
 export const runBelow = Effect.fnUntraced(function*<E, R>(
   around: Pick<Around, "executor"> & { readonly model: Link.Model | undefined },
   options: Options<E, R>,

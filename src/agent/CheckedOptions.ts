@@ -1,9 +1,4 @@
-/**
- * Reads the options of an operation, and says everything that is wrong with them before
- * anything has run.
- *
- * @since 0.1.0
- */
+/** Reads the options of an operation, and says everything that is wrong with them before anything has run. */
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -17,12 +12,7 @@ import { OptionReader } from "../internal/OptionReader.ts"
 import type { Options } from "./Agent.ts"
 import * as Ledger from "./Ledger.ts"
 
-/**
- * Reads the options; fails with `ConfigurationError`.
- *
- * @category options
- * @since 0.1.0
- */
+/** Reads the options; fails with `ConfigurationError`. */
 export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
   const reader = new OptionReader()
   for (const name of ["limits", "meta", "start", "exit", "toolkit", "model"] as const) {
@@ -66,12 +56,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   }
 })
 
-/**
- * The error of one option.
- *
- * @category errors
- * @since 0.1.0
- */
+/** The error of one option. */
 export const wrong = (path: string, problem: string, expected: string) =>
   new ConfigurationError({ subject: "AgentExecutor", problems: [{ path, problem, expected }] })
 

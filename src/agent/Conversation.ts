@@ -6,19 +6,12 @@
  * answer stands without its call), and fit for that model: what another model has
  * bound to itself, such as reasoning with its signature, is left out, and what is its own
  * goes back as it came.
- *
- * @since 0.1.0
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 
-/**
- * A model, as histories name it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A model, as histories name it. */
 export interface ModelId {
   readonly provider: string
   readonly model: string
@@ -33,12 +26,7 @@ const Used = Schema.Struct({
   cacheWriteInputTokens: Tokens
 })
 
-/**
- * Who made a message.
- *
- * @category models
- * @since 0.1.0
- */
+/** Who made a message. */
 export interface Origin extends ModelId {
   /** Where its calls are run; absent: they are not to be run, whatever becomes of it. */
   readonly run?: { readonly batch: string; readonly process: string } | undefined
@@ -49,12 +37,7 @@ export interface Origin extends ModelId {
 /** The name under which parts carry their origin, among the options of providers. */
 const key = "effect-tool-executor"
 
-/**
- * Notes in each part of a message who made it.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Notes in each part of a message who made it. */
 export const mark = (
   message: Prompt.AssistantMessage,
   { model, provider, run, usage }: Origin
@@ -68,12 +51,7 @@ export const mark = (
   return { ...message, content: message.content.map((part) => withOptions(part, { ...part.options, [key]: origin })) }
 }
 
-/**
- * Tells who made a message; `undefined` where nobody noted it.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Tells who made a message; `undefined` where nobody noted it. */
 export const originOf = (message: Prompt.AssistantMessage): Origin | undefined => {
   for (const part of message.content) {
     const origin = partOrigin(part)
@@ -82,45 +60,25 @@ export const originOf = (message: Prompt.AssistantMessage): Origin | undefined =
   return undefined
 }
 
-/**
- * The turns of a model that are run in one place, and what they used.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The turns of a model that are run in one place, and what they used. */
 export const turnsOf = (
   messages: ReadonlyArray<Prompt.Message>,
   run: Exclude<Origin["run"], undefined>
 ): ReadonlyArray<Origin> => turnsIn(messages, run).map(([, origin]) => origin)
 
-/**
- * What a model said in the turns of one process.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What a model said in the turns of one process. */
 export const partsOf = (
   messages: ReadonlyArray<Prompt.Message>,
   run: Exclude<Origin["run"], undefined>
 ): ReadonlyArray<Prompt.AssistantMessagePart> => turnsIn(messages, run).flatMap(([{ content }]) => content)
 
-/**
- * The calls of the last message of a model that have no answer yet.
- *
- * @category models
- * @since 0.1.0
- */
+/** The calls of the last message of a model that have no answer yet. */
 export interface Open {
   readonly calls: ReadonlyArray<Prompt.ToolCallPart>
   readonly origin: Origin | undefined
 }
 
-/**
- * Finds the calls of the last message of a model that have no answer.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Finds the calls of the last message of a model that have no answer. */
 export const open = (messages: ReadonlyArray<Prompt.Message>): Open => {
   const at = messages.findLastIndex((it) => it.role === "assistant")
   const last = messages[at]
@@ -129,22 +87,11 @@ export const open = (messages: ReadonlyArray<Prompt.Message>): Open => {
   return { calls: callsOf(last).filter((it) => !answered.has(it.id)), origin: originOf(last) }
 }
 
-/**
- * The calls of a message that a provider has not executed itself.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The calls of a message that a provider has not executed itself. */
 export const callsOf = ({ content }: Prompt.AssistantMessage): ReadonlyArray<Prompt.ToolCallPart> =>
   content.filter((it) => it.type === "tool-call" && !it.providerExecuted) as ReadonlyArray<Prompt.ToolCallPart>
 
-/**
- * Gives calls ids that no other call of the conversation has: some servers give all
- * of them the same, or none.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives calls ids that no other call of the conversation has: some servers give all of them the same, or none. */
 export const withOwnIds = (
   message: Prompt.AssistantMessage,
   taken: Set<string>,
@@ -162,9 +109,6 @@ export const withOwnIds = (
 /**
  * What is left of a message whose model did not get to its end: what it said. A call
  * that was under way was never made, and reasoning without its end nobody takes back.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const said = (message: Prompt.AssistantMessage | undefined): Prompt.AssistantMessage | undefined => {
   const content = (message?.content ?? []).flatMap((it) =>
@@ -176,9 +120,6 @@ export const said = (message: Prompt.AssistantMessage | undefined): Prompt.Assis
 /**
  * Says what a message waits for where it ends with a call that its provider was to execute and
  * has not: `undefined` where it says something behind it, or has other calls to go on with.
- *
- * @category getters
- * @since 0.1.0
  */
 export const unexecuted = (message: Prompt.AssistantMessage | undefined): string | undefined => {
   if (message === undefined || callsOf(message).length > 0) return undefined
@@ -193,23 +134,13 @@ export const unexecuted = (message: Prompt.AssistantMessage | undefined): string
     : `the provider was to execute its own call of ${name}, and gave no result`
 }
 
-/**
- * Answers calls with a text alone: those that have no outcome.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Answers calls with a text alone: those that have no outcome. */
 export const answerAll = (
   calls: ReadonlyArray<Pick<Prompt.ToolCallPart, "id" | "name">>,
   text: string = unanswered
 ): Prompt.ToolMessage => Prompt.toolMessage({ content: calls.map((it) => noResult(it, text)) })
 
-/**
- * Gives what a model is sent of a history.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives what a model is sent of a history. */
 export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): Prompt.Prompt => {
   const sent: Array<Prompt.Message> = []
   const taken = new Set<string>()

@@ -1,18 +1,11 @@
 /**
  * A sub-agent that looks around and reports: whatever it is asked, nothing but reads that
  * stay inside run, and nobody is asked about them.
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import * as SubAgent from "./SubAgent.ts"
 
-/**
- * Options of the agent.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the agent. */
 export interface Options
   extends Partial<Pick<SubAgent.Options<typeof Parameters>, "description" | "limits" | "model" | "system" | "toolkit">>
 {
@@ -20,24 +13,14 @@ export interface Options
   readonly name?: string | undefined
 }
 
-/**
- * Schema of what it takes.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of what it takes. */
 export const Parameters = Schema.Struct({
   prompt: Schema.NonEmptyString.annotate({
     description: "What to find out, with everything that has to be known for it"
   })
 })
 
-/**
- * Makes the tool.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the tool. */
 export const make = ({ description, name = "dispatch_agent", ...options }: Options = {}): SubAgent.SubAgent<
   string,
   typeof Parameters

@@ -1,8 +1,4 @@
-/**
- * What an operation has spent of its bounds, and of those of the ones that it works for.
- *
- * @since 0.1.0
- */
+/** What an operation has spent of its bounds, and of those of the ones that it works for. */
 import type * as Response from "effect/ai/Response"
 import * as Predicate from "effect/Predicate"
 import { CallCounter } from "../core/gates/TurnBudget.ts"
@@ -11,12 +7,7 @@ import type { EndReason, Usage } from "./AgentEvent.ts"
 import { type AgentLimits, type Cost, defaultTurns, type Price } from "./AgentLimits.ts"
 import type { ModelId, Origin } from "./Conversation.ts"
 
-/**
- * Bounds as plain numbers; `Infinity` is no bound.
- *
- * @category models
- * @since 0.1.0
- */
+/** Bounds as plain numbers; `Infinity` is no bound. */
 export interface Checked {
   readonly turns: number
   readonly calls: number
@@ -25,12 +16,7 @@ export interface Checked {
   readonly cost: Cost | undefined
 }
 
-/**
- * Reads bounds, and notes what is wrong with them.
- *
- * @category options
- * @since 0.1.0
- */
+/** Reads bounds, and notes what is wrong with them. */
 export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked => {
   const { cost } = limits
   const atLeastOne = (name: string, value: number | undefined, otherwise: number) =>
@@ -68,23 +54,13 @@ export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked =>
   }
 }
 
-/**
- * The price of a model; `undefined` if nothing is said of it.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The price of a model; `undefined` if nothing is said of it. */
 export const priceOf = ({ prices }: Cost, { model, provider }: ModelId): Price | undefined => {
   const name = [`${provider}:${model}`, model, "*"].find((it) => Object.hasOwn(prices, it))
   return name === undefined ? undefined : prices[name]
 }
 
-/**
- * What an operation has spent.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an operation has spent. */
 export class Ledger {
   readonly limits: Checked
   readonly calls: CallCounter
@@ -174,12 +150,7 @@ export class Ledger {
   }
 }
 
-/**
- * What a model says that it used.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What a model says that it used. */
 export const usageOf = (usage: Response.Usage | undefined): Usage => {
   const { inputTokens, outputTokens } = usage ?? { inputTokens: undefined, outputTokens: undefined }
   // whatever a server says, nothing is given back
@@ -197,12 +168,7 @@ export const usageOf = (usage: Response.Usage | undefined): Usage => {
   }
 }
 
-/**
- * What several answers used.
- *
- * @category combinators
- * @since 0.1.0
- */
+/** What several answers used. */
 export const sum = (one: Usage | undefined, other: Usage): Usage =>
   one === undefined ? other : {
     inputTokens: one.inputTokens + other.inputTokens,

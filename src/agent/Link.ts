@@ -1,9 +1,4 @@
-/**
- * What an operation has in common with those of its sub-agents: one stream of events,
- * one purse, one way to ask.
- *
- * @since 0.1.0
- */
+/** What an operation has in common with those of its sub-agents: one stream of events, one purse, one way to ask. */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Context from "effect/Context"
 import type { ToolEvent } from "../core/facts/ToolEvent.ts"
@@ -12,22 +7,12 @@ import type { AgentEvent } from "./AgentEvent.ts"
 import type { ModelId } from "./Conversation.ts"
 import type { Ledger } from "./Ledger.ts"
 
-/**
- * A model and its name in histories.
- *
- * @category models
- * @since 0.1.0
- */
+/** A model and its name in histories. */
 export interface Model extends ModelId {
   readonly service: LanguageModel.LanguageModel
 }
 
-/**
- * The operation that a call belongs to, as its sub-agents know it.
- *
- * @category models
- * @since 0.1.0
- */
+/** The operation that a call belongs to, as its sub-agents know it. */
 export interface Link {
   /** Tells whoever reads the events of the root, and gives whether there was room for it. */
   readonly tell: (event: AgentEvent) => boolean
@@ -45,12 +30,7 @@ export interface Link {
   readonly halt: (reason: string) => void
 }
 
-/**
- * The operation whose call runs this; `undefined` outside of one.
- *
- * @category references
- * @since 0.1.0
- */
+/** The operation whose call runs this; `undefined` outside of one. */
 export const Current = Context.Reference<Link | undefined>("effect-tool-executor/agent/Current", {
   defaultValue: () => undefined
 })

@@ -4,8 +4,6 @@
  * What the model asked for runs once it has said all of its turn, and is in the
  * history before it runs. Bounds are looked at before each request: what was asked
  * for by then still runs, so that every call in the history has its answer.
- *
- * @since 0.1.0
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
@@ -27,13 +25,7 @@ import * as Requirements from "./Requirements.ts"
 import type { TranscriptError } from "./Transcripts.ts"
 import * as Watch from "./Watch.ts"
 
-/**
- * Runs an operation to its end, which is its last event. `prompt` is what it begins with,
- * behind its history.
- *
- * @category running
- * @since 0.1.0
- */
+/** Runs an operation to its end, which is its last event. `prompt` is what it begins with, behind its history. */
 export const run = (
   operation: Operation,
   prompt: ReadonlyArray<Prompt.Message>

@@ -1,9 +1,4 @@
-/**
- * One turn of a model: asks it, tells what it says as it says it, and gives what it
- * said once it has said all.
- *
- * @since 0.1.0
- */
+/** One turn of a model: asks it, tells what it says as it says it, and gives what it said once it has said all. */
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
@@ -26,9 +21,6 @@ import type { Operation } from "./Operation.ts"
 /**
  * What a model said in a turn. `finish` is `"cut"` where it did not get to its end: then
  * `message` is what is worth keeping, and `because` why, unless somebody stopped it.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Answer {
   readonly message: Prompt.AssistantMessage | undefined
@@ -37,12 +29,7 @@ export interface Answer {
   readonly because: EndReason | undefined
 }
 
-/**
- * Asks the model of an operation.
- *
- * @category running
- * @since 0.1.0
- */
+/** Asks the model of an operation. */
 export const ask = Effect.fnUntraced(function*(
   operation: Operation,
   process: ToolProcess

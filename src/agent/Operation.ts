@@ -1,8 +1,4 @@
-/**
- * The state of one operation, and how it is stopped and spoken to.
- *
- * @since 0.1.0
- */
+/** The state of one operation, and how it is stopped and spoken to. */
 import * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
 import type * as Clock from "effect/Clock"
@@ -18,12 +14,7 @@ import type { Common, EndReason, OwnEvent } from "./AgentEvent.ts"
 import type { Link } from "./Link.ts"
 import type { Transcript, TranscriptError } from "./Transcripts.ts"
 
-/**
- * What an operation is given, checked.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an operation is given, checked. */
 export interface Given {
   readonly id: string
   readonly agentPath: ReadonlyArray<string>
@@ -48,23 +39,13 @@ export interface Given {
   readonly transcript: Transcript | undefined
 }
 
-/**
- * Something that somebody said while the agent worked.
- *
- * @category models
- * @since 0.1.0
- */
+/** Something that somebody said while the agent worked. */
 export interface Said {
   readonly id: string
   readonly text: string
 }
 
-/**
- * The state of one operation.
- *
- * @category models
- * @since 0.1.0
- */
+/** The state of one operation. */
 export class Operation {
   readonly given: Given
   private readonly context: Context.Context<never>

@@ -1,8 +1,6 @@
 /**
  * What the rules demand at the start and before the end: the model is reminded, reminded
  * again, and then the host calls the tools itself, once.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type { HostArguments, HostRun, ToolProcess } from "../core/contract/ToolProcess.ts"
@@ -16,12 +14,7 @@ type When = "start" | "exit"
 /** How often a model is reminded before the host does it. */
 const reminders = 2
 
-/**
- * The requirements of one operation.
- *
- * @category models
- * @since 0.1.0
- */
+/** The requirements of one operation. */
 export class Requirements {
   private readonly operation: Operation
   private readonly missed: { [W in When]: number } = { start: 0, exit: 0 }
@@ -77,12 +70,7 @@ export class Requirements {
   }
 }
 
-/**
- * The requirements of an operation that begins with this process.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The requirements of an operation that begins with this process. */
 export const make = (operation: Operation, process: ToolProcess): Effect.Effect<Requirements> =>
   Effect.map(process.startPending, ({ length }) => new Requirements(operation, length))
 

@@ -28,8 +28,6 @@
  * export const toolkit = Toolkit.merge(Toolkit.make(Search), research.toolkit)
  * export const handlers = research.layer
  * ```
- *
- * @since 0.1.0
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
@@ -52,12 +50,7 @@ import * as Begin from "./Begin.ts"
 import * as Ledger from "./Ledger.ts"
 import { Current, type Model } from "./Link.ts"
 
-/**
- * Options of a sub-agent.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a sub-agent. */
 export interface Options<Parameters extends Schema.Top> {
   /** What it is for, for the model that may call it. */
   readonly description: string
@@ -83,26 +76,13 @@ export interface Options<Parameters extends Schema.Top> {
 /**
  * Schema of why a sub-agent has no result: how it ended (the tag of its `EndReason`), that
  * in a sentence, and what it said last.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Failure = Schema.Struct({ ended: Schema.String, message: Schema.String, text: Schema.String })
 
-/**
- * Why a sub-agent has no result.
- *
- * @category models
- * @since 0.1.0
- */
+/** Why a sub-agent has no result. */
 export type Failure = typeof Failure.Type
 
-/**
- * The tool of a sub-agent.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool of a sub-agent. */
 export type AgentTool<Name extends string, Parameters extends Schema.Top> = Tool.Tool<Name, {
   readonly parameters: Parameters
   readonly success: typeof Schema.String
@@ -110,12 +90,7 @@ export type AgentTool<Name extends string, Parameters extends Schema.Top> = Tool
   readonly failureMode: "error"
 }>
 
-/**
- * A sub-agent: its tool, the toolkit of it alone, and its handler.
- *
- * @category models
- * @since 0.1.0
- */
+/** A sub-agent: its tool, the toolkit of it alone, and its handler. */
 export interface SubAgent<Name extends string, Parameters extends Schema.Top> {
   readonly tool: AgentTool<Name, Parameters>
   readonly toolkit: Toolkit.Toolkit<{ readonly [N in Name]: AgentTool<Name, Parameters> }>
@@ -125,9 +100,6 @@ export interface SubAgent<Name extends string, Parameters extends Schema.Top> {
 /**
  * Makes a tool of an agent. In `agentPath` it has the name of the tool. Throws a
  * `ConfigurationError` where a limit is none.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = <const Name extends string, Parameters extends Schema.Top>(
   name: Name,

@@ -5,8 +5,6 @@
  * entry that a crash has torn is the last one and no JSON: it is not there, and the next
  * one takes its place. Whatever else cannot be read is an error, and not a shorter
  * conversation.
- *
- * @since 0.1.0
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
@@ -21,12 +19,7 @@ import * as Semaphore from "effect/Semaphore"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import { type Session, type Transcript, TranscriptError, Transcripts } from "./Transcripts.ts"
 
-/**
- * What a store is told beside where its entries are.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a store is told beside where its entries are. */
 export interface Options {
   /**
    * Takes a session for this process, as long as the scope is open; fails, with a
@@ -36,12 +29,7 @@ export interface Options {
   readonly claim?: ((id: string) => Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope>) | undefined
 }
 
-/**
- * Creates the service over a store. A session is open once at a time.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service over a store. A session is open once at a time. */
 export const make = (
   store: KeyValueStore.KeyValueStore,
   { claim = () => Effect.void }: Options = {}
@@ -84,23 +72,13 @@ export const make = (
   }
 }
 
-/**
- * Layer of sessions in the store of the context, for one process at a time.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of sessions in the store of the context, for one process at a time. */
 export const layer: Layer.Layer<Transcripts, never, KeyValueStore.KeyValueStore> = Layer.effect(
   Transcripts,
   Effect.map(KeyValueStore.KeyValueStore, (store) => make(store))
 )
 
-/**
- * Layer of sessions that end with the process.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of sessions that end with the process. */
 export const layerMemory = (): Layer.Layer<Transcripts> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
 // Utilities

@@ -4,8 +4,6 @@
  *
  * A message of a model with calls is kept before the first of them starts: after a crash
  * the session says what was asked for, and the journal what became of it.
- *
- * @since 0.1.0
  */
 import type * as Prompt from "effect/ai/Prompt"
 import * as Context from "effect/Context"
@@ -13,12 +11,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 
-/**
- * Error of a session that could not be read or written.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a session that could not be read or written. */
 export class TranscriptError extends Schema.TaggedError<TranscriptError>("effect-tool-executor/TranscriptError")(
   "TranscriptError",
   { session: Schema.String, operation: Schema.String, cause: Schema.Defect() }
@@ -29,12 +22,7 @@ export class TranscriptError extends Schema.TaggedError<TranscriptError>("effect
   }
 }
 
-/**
- * A session.
- *
- * @category models
- * @since 0.1.0
- */
+/** A session. */
 export interface Transcript {
   /** What was kept before. */
   readonly messages: ReadonlyArray<Prompt.Message>
@@ -42,12 +30,7 @@ export interface Transcript {
   readonly append: (messages: ReadonlyArray<Prompt.Message>) => Effect.Effect<void, TranscriptError>
 }
 
-/**
- * A session among others.
- *
- * @category models
- * @since 0.1.0
- */
+/** A session among others. */
 export interface Session {
   readonly name: string
   /** Whose it is. */
@@ -58,12 +41,7 @@ export interface Session {
   readonly words: string
 }
 
-/**
- * The sessions.
- *
- * @category services
- * @since 0.1.0
- */
+/** The sessions. */
 export class Transcripts extends Context.Service<Transcripts, {
   /**
    * Opens a session, a new one if nothing was kept for that principal under that name, as

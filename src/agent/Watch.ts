@@ -1,8 +1,4 @@
-/**
- * Passes on what happens to the calls of a process, with what it means for the agent.
- *
- * @since 0.1.0
- */
+/** Passes on what happens to the calls of a process, with what it means for the agent. */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { ToolProcess } from "../core/contract/ToolProcess.ts"
@@ -12,12 +8,7 @@ import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { ExecutingTool, RequestToolApprovals, ToolResultReceived } from "./AgentEvent.ts"
 import type { Operation } from "./Operation.ts"
 
-/**
- * Watches a process as long as the scope is open.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Watches a process as long as the scope is open. */
 export const watch = (operation: Operation, process: ToolProcess): Effect.Effect<void, never, Scope.Scope> =>
   Effect.gen(function*() {
     const { agentPath, link } = operation.given

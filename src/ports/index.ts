@@ -4,8 +4,6 @@
  *
  * Programs that only choose a driver do not need this entry: its layers are in
  * `effect-tool-executor`, `/tools`, `/sql` and `/server`.
- *
- * @since 0.1.0
  */
 
 export * as ArtifactStore from "./ArtifactStore.ts"

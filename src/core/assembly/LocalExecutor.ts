@@ -12,8 +12,6 @@
  * - guards: all of them are asked;
  * - settings and the budget of a turn: the option wins, field by field;
  * - dedupe and pools: the option wins as a whole.
- *
- * @since 0.1.0
  */
 import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Context from "effect/Context"
@@ -36,12 +34,7 @@ import * as StateStore from "../store/StateStore.ts"
 import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import * as ToolHandlers from "../vocabulary/ToolHandlers.ts"
 
-/**
- * Options of a local executor. Every field has a safe default.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a local executor. Every field has a safe default. */
 export interface Options<Name extends string = string> extends ExecutorSettings.Options {
   /** The rules of the host. An error beside a `Rules` layer around the executor. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
@@ -91,9 +84,6 @@ export interface Options<Name extends string = string> extends ExecutorSettings.
  *
  * await Effect.runPromise(program) // => ["3"]
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
@@ -101,12 +91,7 @@ export const layer = <T extends Toolkit.Any>(
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(policyOf(options), toolkits, options)
 
-/**
- * Layer of an executor in memory that lets only ReadOnly, closed-world tools run.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of an executor in memory that lets only ReadOnly, closed-world tools run. */
 export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options<NamesIn<T>>, "policy"> = {}
@@ -116,20 +101,12 @@ export const layerReadOnly = <T extends Toolkit.Any>(
 /**
  * Layer of all gates, stores in memory and settings, for a registry of one's own:
  * what `ToolExecutor.layer` and `ToolExecutors.layer` require beside the tools.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layerGates = (
   options: Omit<Options, "tools"> = {}
 ): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> => gatesWith(policyOf(options), options)
 
-/**
- * What the gates of an executor are.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the gates of an executor are. */
 export type Gates =
   | Rules.Rules
   | Permissions.Permissions

@@ -2,8 +2,6 @@
  * What an executor is to those that use it. There is no engine in here: code that runs in
  * one, such as a handler, needs no more than this to know it. `ToolExecutor` is
  * the service.
- *
- * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -19,12 +17,7 @@ import type { Grant } from "../vocabulary/Grant.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { ToolProcess } from "./ToolProcess.ts"
 
-/**
- * Options of a process.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a process. */
 export interface ProcessOptions {
   /**
    * Name of the process in its batch, such as the number of a turn: with a journal
@@ -38,10 +31,7 @@ export interface ProcessOptions {
   readonly meta?: Readonly<Record<string, unknown>> | undefined
   /** What an earlier process remembered (`ToolProcess.state`): this one goes on from there. */
   readonly state?: TurnState | undefined
-  /**
-   * The tools that its calls may name: the others are none of its own, whatever the
-   * executor has. Default: all.
-   */
+  /** The tools that its calls may name: the others are none of its own, whatever the executor has. Default: all. */
   readonly tools?: ReadonlyArray<string> | undefined
   /**
    * Names of tools that the provider of the model executes itself: the rules choose among
@@ -57,23 +47,13 @@ export interface ProcessOptions {
   readonly approval?: "perCall" | "upfront" | undefined
 }
 
-/**
- * Options of a process that is begun in one step with its batch.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a process that is begun in one step with its batch. */
 export interface NewProcessOptions extends ProcessOptions {
   /** The batch it belongs to. Default: one of its own. */
   readonly batch?: string | undefined
 }
 
-/**
- * Options of a sub-agent's executor.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a sub-agent's executor. */
 export interface ForkOptions {
   /** Name of the agent, as people who are asked see it. Default `"agent"`. */
   readonly name?: string | undefined
@@ -83,40 +63,22 @@ export interface ForkOptions {
   readonly turn?: TurnBudget.Options | undefined
 }
 
-/**
- * Options without those that may be wrong.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options without those that may be wrong. */
 export type Checked<Options extends ProcessOptions> =
   & Options
   & { readonly [K in "turn" | "state" | "tools" | "provided" | "approval"]?: undefined }
 
-/**
- * One user request with all its processes. Call limits live here.
- *
- * @category models
- * @since 0.1.0
- */
+/** One user request with all its processes. Call limits live here. */
 export interface Batch {
   readonly id: string
-  /**
-   * Begins one pass of an agent; the turn's clock starts. Fails where an option that
-   * it is given is wrong.
-   */
+  /** Begins one pass of an agent; the turn's clock starts. Fails where an option that it is given is wrong. */
   readonly process: {
     (options?: Checked<ProcessOptions>): Effect.Effect<ToolProcess>
     (options: ProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError>
   }
 }
 
-/**
- * A handler that still runs although its call has its outcome.
- *
- * @category models
- * @since 0.1.0
- */
+/** A handler that still runs although its call has its outcome. */
 export interface Orphan {
   readonly callId: string
   readonly tool: string
@@ -124,12 +86,7 @@ export interface Orphan {
   readonly since: number
 }
 
-/**
- * The orphans of an executor: those of now, and what there was.
- *
- * @category models
- * @since 0.1.0
- */
+/** The orphans of an executor: those of now, and what there was. */
 export interface Orphans {
   readonly running: ReadonlyArray<Orphan>
   /** How many there ever were. */
@@ -138,12 +95,7 @@ export interface Orphans {
   readonly lateWritesBlocked: number
 }
 
-/**
- * Options of a batch.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a batch. */
 export interface BatchOptions {
   /**
    * Leaving the batch forgets nothing: whoever enters one of its id later, also after a restart over a
@@ -153,12 +105,7 @@ export interface BatchOptions {
   readonly keep?: boolean | undefined
 }
 
-/**
- * Error of a fork that would be nested too deeply.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a fork that would be nested too deeply. */
 export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-tool-executor/DepthExceeded")(
   "DepthExceeded",
   { max: Schema.Finite, agentPath: Schema.Array(Schema.String) }
@@ -168,12 +115,7 @@ export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-too
   }
 }
 
-/**
- * What an executor does.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an executor does. */
 export interface Service {
   /** Whose executor it is. */
   readonly principal: string

@@ -25,8 +25,6 @@
  *   return yield* LanguageModel.generateText({ prompt: "Find fish", toolkit })
  * }).pipe(Effect.scoped)
  * ```
- *
- * @since 0.1.0
  */
 import type * as Response from "effect/ai/Response"
 import type * as Tool from "effect/ai/Tool"
@@ -36,9 +34,6 @@ import type * as Effect from "effect/Effect"
 /**
  * A toolkit whose calls go through an executor. It needs no handlers, and cannot
  * be merged again: guard what was merged.
- *
- * @category models
- * @since 0.1.0
  */
 export interface GuardedToolkit<Tools extends Record<string, Tool.Any>>
   extends Effect.Effect<Toolkit.WithHandler<Tools>>
@@ -46,10 +41,5 @@ export interface GuardedToolkit<Tools extends Record<string, Tool.Any>>
   readonly tools: Tools
 }
 
-/**
- * The result of a call, as a part of a response.
- *
- * @category models
- * @since 0.1.0
- */
+/** The result of a call, as a part of a response. */
 export type ResultPart = Response.ToolResultPart<string, unknown, unknown>

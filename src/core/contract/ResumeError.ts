@@ -1,8 +1,4 @@
-/**
- * Why calls could not be resumed.
- *
- * @since 0.1.0
- */
+/** Why calls could not be resumed. */
 import * as Schema from "effect/Schema"
 import { clip } from "../../internal/clip.ts"
 
@@ -13,9 +9,6 @@ import { clip } from "../../internal/clip.ts"
  * - `Changed`: calls of these ids are open with other arguments, and nobody can say
  *   which of the two are meant;
  * - `Unavailable`: the journal could not be read or written.
- *
- * @category errors
- * @since 0.1.0
  */
 export class ResumeError extends Schema.TaggedError<ResumeError>("effect-tool-executor/ResumeError")("ResumeError", {
   reason: Schema.Literals(["Running", "Changed", "Unavailable"]),

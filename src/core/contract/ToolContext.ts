@@ -19,8 +19,6 @@
  *     yield* context.commit(write)
  *   })
  * ```
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -39,9 +37,6 @@ import type { Service as Executor } from "./Executor.ts"
  *
  * Everything reported after the call has its outcome is dropped and counted.
  * A handler never waits for a reader.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Service {
   /** Id of the call, as the model gave it; `undefined` outside an executor. */
@@ -134,10 +129,7 @@ export interface Service {
   ) => Effect.Effect<"allow" | "ask" | "deny">
   /** What a person allowed that let the call through: a standing permission, or this call alone. */
   readonly grant: Given | undefined
-  /**
-   * Keeps a payload in the artifact store; `None` without a store, with a
-   * failing one, or after the outcome.
-   */
+  /** Keeps a payload in the artifact store; `None` without a store, with a failing one, or after the outcome. */
   readonly artifact: (payload: string) => Effect.Effect<Option.Option<ArtifactRef>>
   /**
    * Reads a part of an artifact of the request, in characters; fails with
@@ -155,13 +147,7 @@ export interface Service {
   readonly executor: Executor | undefined
 }
 
-/**
- * What the running tool may ask; outside an executor a default that reports
- * nothing and refuses nothing.
- *
- * @category references
- * @since 0.1.0
- */
+/** What the running tool may ask; outside an executor a default that reports nothing and refuses nothing. */
 export const ToolContext: Context.Reference<Service> = Context.Reference<Service>(
   "effect-tool-executor/ToolContext",
   {

@@ -21,20 +21,13 @@
  * // in the handler of a tool
  * export const tenant = Effect.map(Tenant.require, (it) => it.id)
  * ```
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { ToolContext } from "./ToolContext.ts"
 
-/**
- * One kind of metadata.
- *
- * @category models
- * @since 0.1.0
- */
+/** One kind of metadata. */
 export interface ToolMeta<Name extends string, A> {
   readonly name: Name
   /**
@@ -48,12 +41,7 @@ export interface ToolMeta<Name extends string, A> {
   readonly require: Effect.Effect<A, MetaError>
 }
 
-/**
- * Error of metadata that is missing, or is not what its schema says.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of metadata that is missing, or is not what its schema says. */
 export class MetaError extends Schema.TaggedError<MetaError>("effect-tool-executor/MetaError")("MetaError", {
   name: Schema.String,
   problem: Schema.String
@@ -63,12 +51,7 @@ export class MetaError extends Schema.TaggedError<MetaError>("effect-tool-execut
   }
 }
 
-/**
- * Creates a kind of metadata.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a kind of metadata. */
 export const make = <const Name extends string, A, I>(name: Name, schema: Schema.Codec<A, I>): ToolMeta<Name, A> => {
   const json = Schema.toCodecJson(schema)
   const encode = Schema.encodeSync(json)

@@ -1,8 +1,6 @@
 /**
  * One pass of an agent over its work: takes waves of calls and answers every
  * call. Types only; `engine/Process` does it.
- *
- * @since 0.1.0
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Response from "effect/ai/Response"
@@ -31,18 +29,10 @@ import type { ResumeError } from "./ResumeError.ts"
  * write sees it. `sequential`: one call after the other. `parallel`: all calls side by side,
  * writers included, in the pool of concurrent writers. Two writes to one thing then meet
  * unless their tool declares its resource keys, and a read may miss a write before it.
- *
- * @category options
- * @since 0.1.0
  */
 export type Mode = "classes" | "parallel" | "sequential"
 
-/**
- * Options of one execution.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of one execution. */
 export interface ExecuteOptions {
   /** How long each call may run at most; a tool's own shorter limit still holds. */
   readonly timeout?: Duration.Input | undefined
@@ -50,12 +40,7 @@ export interface ExecuteOptions {
   readonly mode?: Mode | undefined
 }
 
-/**
- * Options of calls that are handed over again after a crash.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of calls that are handed over again after a crash. */
 export interface ResumeOptions extends ExecuteOptions {
   /**
    * What becomes of a call that may have happened, and of which nothing can tell:
@@ -65,12 +50,7 @@ export interface ResumeOptions extends ExecuteOptions {
   readonly onUnknown?: "tell" | "ask" | undefined
 }
 
-/**
- * Options of calls that the host makes because rules demand them.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of calls that the host makes because rules demand them. */
 export interface HostOptions extends ExecuteOptions {
   /** How often a tool that fails in a way worth a retry is called. Default 1. */
   readonly attempts?: number | undefined
@@ -79,9 +59,6 @@ export interface HostOptions extends ExecuteOptions {
 /**
  * The arguments of calls that the host makes, by tool, in their encoded form; a
  * tool without any is called with `{}`.
- *
- * @category options
- * @since 0.1.0
  */
 export interface HostArguments {
   readonly [tool: string]: Readonly<Record<string, unknown>>
@@ -90,18 +67,10 @@ export interface HostArguments {
 /**
  * Where a process stands: start tools are missing, it is working, the exit is wanted
  * but something is required first, it is over.
- *
- * @category models
- * @since 0.1.0
  */
 export type Phase = "starting" | "working" | "exiting" | "done"
 
-/**
- * One model step, whose calls a loop hands over one by one.
- *
- * @category models
- * @since 0.1.0
- */
+/** One model step, whose calls a loop hands over one by one. */
 export interface Step {
   /**
    * Runs a call once those that arrived before it let it; it arrives when the
@@ -110,12 +79,7 @@ export interface Step {
   readonly execute: (call: ToolCall) => Effect.Effect<Answer>
 }
 
-/**
- * What became of a call of a step, and the parts of it that a loop passes on.
- *
- * @category models
- * @since 0.1.0
- */
+/** What became of a call of a step, and the parts of it that a loop passes on. */
 export interface Answer {
   readonly outcome: ToolOutcome
   /**
@@ -129,23 +93,13 @@ export interface Answer {
   readonly content: ToolContent
 }
 
-/**
- * Calls the tools that rules demand, with arguments by tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** Calls the tools that rules demand, with arguments by tool. */
 export interface HostRun {
   (args?: HostArguments): Effect.Effect<WaveResult>
   (args: HostArguments | undefined, options: HostOptions | undefined): Effect.Effect<WaveResult, ConfigurationError>
 }
 
-/**
- * A call that the provider of a model has executed itself.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call that the provider of a model has executed itself. */
 export interface ProvidedCall {
   readonly id: string
   readonly name: string
@@ -163,9 +117,6 @@ export interface ProvidedCall {
  * outcome. Options may be wrong: then nothing runs, and what takes them fails with
  * `ConfigurationError`. Interrupting the caller ends all calls of the wave; it waits for
  * their clean-up within `cleanupGrace` of the settings.
- *
- * @category models
- * @since 0.1.0
  */
 export interface ToolProcess {
   readonly id: string

@@ -5,8 +5,6 @@
  * It lists every problem at once, each with the place it was found in and with
  * what would be right. It does not cover what a model sends: that is refused
  * call by call (see `ToolRefusal`).
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -14,12 +12,7 @@ import * as Schema from "effect/Schema"
 import { OptionReader, shown } from "../../internal/OptionReader.ts"
 import { issuesOf, missing, unknown } from "../../internal/schemaIssues.ts"
 
-/**
- * One thing that is wrong: where, what, and what would be right.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that is wrong: where, what, and what would be right. */
 export const Problem = Schema.Struct({
   /** Place of the value, such as `tools.search.maxConcurrent`. */
   path: Schema.String,
@@ -29,20 +22,10 @@ export const Problem = Schema.Struct({
   expected: Schema.String
 })
 
-/**
- * One thing that is wrong: where, what, and what would be right.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that is wrong: where, what, and what would be right. */
 export type Problem = typeof Problem.Type
 
-/**
- * Error of a layer or file that cannot be built, with every problem found.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a layer or file that cannot be built, with every problem found. */
 export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
   "effect-tool-executor/ConfigurationError"
 )("ConfigurationError", {
@@ -56,20 +39,12 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
   }
 }
 
-/**
- * What is wrong with a key that has no meaning.
- *
- * @category constants
- * @internal
- */
+/** What is wrong with a key that has no meaning. */
 export const unknownKey = "this key is unknown"
 
 /**
  * Decodes what a person wrote: every mistake at once, each with its path, and a
  * key that is not known is a mistake. `subject` names the file in the error.
- *
- * @category decoding
- * @internal
  */
 export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) => {
   const decode = Schema.decodeUnknownEffect(schema, strictly)
@@ -80,12 +55,7 @@ export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) 
     )
 }
 
-/**
- * Gives every mistake in what a person wrote, each with its path below `at`.
- *
- * @category decoding
- * @internal
- */
+/** Gives every mistake in what a person wrote, each with its path below `at`. */
 export const validateStrict = <A, I>(
   schema: Schema.Codec<A, I>,
   input: unknown,
@@ -99,9 +69,6 @@ export const validateStrict = <A, I>(
 /**
  * Reads the options that code gives; fails with everything that is wrong with
  * them. `subject` names what is being built in the error.
- *
- * @category decoding
- * @internal
  */
 export const readOptions = <A>(
   subject: string,

@@ -13,19 +13,12 @@
  * FileChange.diff([{ path: "a.txt", before: "one\n", after: "two\n" }])
  * // => "--- a.txt\n+++ a.txt\n@@ -1 +1 @@\n-one\n+two\n"
  * ```
- *
- * @since 0.1.0
  */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"
 import * as TextDiff from "effect/TextDiff"
 
-/**
- * What becomes of one file.
- *
- * @category models
- * @since 0.1.0
- */
+/** What becomes of one file. */
 export interface FileChange {
   /** Relative to the root of the tool, with `/`; of a link, what it leads to. */
   readonly path: string
@@ -39,13 +32,7 @@ export interface FileChange {
   readonly runBy?: string | undefined
 }
 
-/**
- * Tells whether a value is a list of changes: it may come from code that no
- * compiler has seen.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a value is a list of changes: it may come from code that no compiler has seen. */
 export const isChanges = (value: unknown): value is ReadonlyArray<FileChange> =>
   Array.isArray(value) && value.every((it: unknown) => {
     if (typeof it !== "object" || it === null) return false
@@ -53,12 +40,7 @@ export const isChanges = (value: unknown): value is ReadonlyArray<FileChange> =>
     return typeof path === "string" && isContent(before) && isContent(after)
   })
 
-/**
- * Tells whether a change leaves the file as it is.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a change leaves the file as it is. */
 export const isNothing = ({ after, before }: FileChange): boolean => {
   if (after === undefined || before === undefined) return after === before
   const [one, other] = [bytesOf(after), bytesOf(before)]
@@ -73,9 +55,6 @@ export const isNothing = ({ after, before }: FileChange): boolean => {
  * What cannot be shown line by line (not text, or over 300,000 characters) is one
  * line with the sizes. A diff over `maxChars` (default 20,000) is cut at a line,
  * and says how many lines are missing.
- *
- * @category formatting
- * @since 0.1.0
  */
 export const diff = (
   changes: ReadonlyArray<FileChange>,
@@ -89,31 +68,15 @@ export const diff = (
   return `${whole.slice(0, cut)}[${missing} more lines are not shown]\n`
 }
 
-/**
- * Gives one text for files that are the same: a SHA-256 of their paths and of
- * what is there before the change.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives one text for files that are the same: a SHA-256 of their paths and of what is there before the change. */
 export const fingerprint = (changes: ReadonlyArray<FileChange>): string =>
   hash(changes.flatMap(({ before, path }) => [path, before]))
 
-/**
- * Gives the SHA-256 of one content, in hex; the empty text if there is no content.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the SHA-256 of one content, in hex; the empty text if there is no content. */
 export const hashOf = (content: FileChange["before"]): string =>
   content === undefined ? "" : Hex.encode(sha256(bytesOf(content)))
 
-/**
- * Gives a content as bytes.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives a content as bytes. */
 export const bytesOf = (content: string | Uint8Array): Uint8Array =>
   typeof content === "string" ? new TextEncoder().encode(content) : content
 

@@ -1,17 +1,8 @@
-/**
- * Standing permissions: what a person has allowed for longer than one call.
- *
- * @since 0.1.0
- */
+/** Standing permissions: what a person has allowed for longer than one call. */
 
 import * as Schema from "effect/Schema"
 
-/**
- * Schema of a standing permission.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a standing permission. */
 export const Grant = Schema.Struct({
   id: Schema.String,
   principal: Schema.String,
@@ -30,29 +21,15 @@ export const Grant = Schema.Struct({
   expiresAt: Schema.optional(Schema.Finite)
 })
 
-/**
- * A standing permission of one principal.
- *
- * @category models
- * @since 0.1.0
- */
+/** A standing permission of one principal. */
 export type Grant = typeof Grant.Type
 
-/**
- * What a person allowed: a standing permission, or one call alone, whose `id` is that of
- * the request.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a person allowed: a standing permission, or one call alone, whose `id` is that of the request. */
 export type Given = Omit<Grant, "answer"> & { readonly answer: Grant["answer"] | "ApproveOnce" }
 
 /**
  * Tells whether a grant holds for a call about these targets: all of them, to
  * the letter. Targets that are not known are covered by a grant for the tool only.
- *
- * @category predicates
- * @since 0.1.0
  */
 export const covers = (
   self: Grant,
@@ -79,10 +56,5 @@ export const covers = (
     call.targets.every(({ text }) => targets.includes(text))
 }
 
-/**
- * Tells whether a grant has not expired.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a grant has not expired. */
 export const isOpen = ({ expiresAt }: Grant, now: number): boolean => expiresAt === undefined || now < expiresAt

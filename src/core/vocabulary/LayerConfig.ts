@@ -11,8 +11,6 @@
  *   read: Config.withDefault(Config.Int("POOL_READ"), 20)
  * })
  * ```
- *
- * @since 0.1.0
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -21,9 +19,6 @@ import * as Layer from "effect/Layer"
 /**
  * Builds a layer with options that are read from the configuration. It fails with a `ConfigError`
  * if one of them is missing or malformed.
- *
- * @category layers
- * @since 0.1.0
  */
 export const from = <O, A, E, R>(
   layer: (options: O) => Layer.Layer<A, E, R>,

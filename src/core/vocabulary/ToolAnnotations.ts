@@ -17,8 +17,6 @@
  *   .annotate(ToolAnnotations.Timeout, "10 seconds")
  *   .annotate(ToolAnnotations.MaxConcurrent, 4)
  * ```
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -32,32 +30,17 @@ import type { Circuit, ToolRate } from "./ToolLimits.ts"
 /**
  * Whether a mutating tool may run beside others (`ConcurrentMut`) instead of
  * alone (`SerialMut`). Default false: unknown is never taken for safe.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Promoted = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Promoted", {
   defaultValue: () => false
 })
 
-/**
- * Whether the tool itself makes tool calls, as a sub-agent does. Such a tool
- * runs in the concurrent pool.
- *
- * @category annotations
- * @since 0.1.0
- */
+/** Whether the tool itself makes tool calls, as a sub-agent does. Such a tool runs in the concurrent pool. */
 export const Recursive = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Recursive", {
   defaultValue: () => false
 })
 
-/**
- * How many calls of the tool may run at once; 1 or more. Default: as many as
- * the pool of its class has.
- *
- * @category annotations
- * @since 0.1.0
- */
+/** How many calls of the tool may run at once; 1 or more. Default: as many as the pool of its class has. */
 export const MaxConcurrent = Context.Reference<number | undefined>(
   "effect-tool-executor/ToolAnnotations/MaxConcurrent",
   { defaultValue: () => undefined }
@@ -68,9 +51,6 @@ export const MaxConcurrent = Context.Reference<number | undefined>(
  * parameters. Mutating calls that share a key wait for each other, across waves
  * and executors; ReadOnly calls take no keys. Where the keys cannot be had
  * (a defect), calls of the tool wait for each other.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Resources = Context.Reference<
   ((params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>) | undefined
@@ -86,21 +66,13 @@ export const Resources = Context.Reference<
  * `protected` (it guards other things: nothing allows it without asking). With
  * `spellings` it is denied and asked about under other names, too; with `runBy`
  * it is protected while the policy lets a call of that tool run without asking.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Targets = Context.Reference<((params: unknown) => TargetsOf | Effect.Effect<TargetsOf>) | undefined>(
   "effect-tool-executor/ToolAnnotations/Targets",
   { defaultValue: () => undefined }
 )
 
-/**
- * What a call is about.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a call is about. */
 export type TargetsOf = ReadonlyArray<{
   readonly text: string
   readonly kind?: "exact" | "protected" | undefined
@@ -112,9 +84,6 @@ export type TargetsOf = ReadonlyArray<{
  * Names of tools that give what this one gives, too, in another way: a search
  * shows what reading shows. What a policy's `deny` and `ask` say of them holds
  * for this tool as well; what `allow` says does not. Default: none.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const ActsAs = Context.Reference<ReadonlyArray<string>>("effect-tool-executor/ToolAnnotations/ActsAs", {
   defaultValue: () => []
@@ -124,9 +93,6 @@ export const ActsAs = Context.Reference<ReadonlyArray<string>>("effect-tool-exec
  * Names of tools that show what this one changes. Whether a write would change
  * anything tells what is there: one that would not asks nobody only where each of
  * these could be called about the same without asking. Default: none.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const ShownBy = Context.Reference<ReadonlyArray<string>>("effect-tool-executor/ToolAnnotations/ShownBy", {
   defaultValue: () => []
@@ -135,9 +101,6 @@ export const ShownBy = Context.Reference<ReadonlyArray<string>>("effect-tool-exe
 /**
  * Whether the tool does nothing but change the files that its targets name:
  * then the mode `acceptEdits` does not ask. Default false.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Edits = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Edits", {
   defaultValue: () => false
@@ -151,9 +114,6 @@ export const Edits = Context.Reference<boolean>("effect-tool-executor/ToolAnnota
  *
  * Such a tool writes through `ToolContext.commit`. A tool that knows only while
  * it runs what it will write calls `ToolContext.confirmWrite` instead.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Preview = Context.Reference<
   ((params: unknown) => Effect.Effect<ReadonlyArray<FileChange>, unknown>) | undefined
@@ -164,32 +124,18 @@ export const Preview = Context.Reference<
  * then they are noted where there are `Checkpoints`, so that an undo can tell what it does not
  * cover. Default: yes for a tool that may change things, where another tool of the
  * executor has a `Preview`; else there is nothing to undo.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const ChangesFiles = Context.Reference<boolean | undefined>(
   "effect-tool-executor/ToolAnnotations/ChangesFiles",
   { defaultValue: () => undefined }
 )
 
-/**
- * How long a call may run. Default: the executor's `executionTimeout` (120 s).
- *
- * @category annotations
- * @since 0.1.0
- */
+/** How long a call may run. Default: the executor's `executionTimeout` (120 s). */
 export const Timeout = Context.Reference<Duration.Input | undefined>("effect-tool-executor/ToolAnnotations/Timeout", {
   defaultValue: () => undefined
 })
 
-/**
- * How long a call may go without reporting anything; every progress event
- * starts it anew. Default: no such limit.
- *
- * @category annotations
- * @since 0.1.0
- */
+/** How long a call may go without reporting anything; every progress event starts it anew. Default: no such limit. */
 export const IdleTimeout = Context.Reference<Duration.Input | undefined>(
   "effect-tool-executor/ToolAnnotations/IdleTimeout",
   { defaultValue: () => undefined }
@@ -198,9 +144,6 @@ export const IdleTimeout = Context.Reference<Duration.Input | undefined>(
 /**
  * Whether a call that timed out may be tried again by the model. Default true;
  * false blocks the tool for the rest of the process.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const RetryOnTimeout = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/RetryOnTimeout", {
   defaultValue: () => true
@@ -210,55 +153,31 @@ export const RetryOnTimeout = Context.Reference<boolean>("effect-tool-executor/T
  * Schedule of automatic retries after a retryable failure, within the call's
  * one limit. Only for tools that are `Tool.Idempotent` or ReadOnly; for any
  * other it is a build error.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>(
   "effect-tool-executor/ToolAnnotations/Retry",
   { defaultValue: () => undefined }
 )
 
-/**
- * When the tool is not to be called for a while, because it keeps failing. Default:
- * never.
- *
- * @category annotations
- * @since 0.1.0
- */
+/** When the tool is not to be called for a while, because it keeps failing. Default: never. */
 export const CircuitBreaker = Context.Reference<Circuit | undefined>(
   "effect-tool-executor/ToolAnnotations/CircuitBreaker",
   { defaultValue: () => undefined }
 )
 
-/**
- * How many calls of the tool may start within a time. Default: no limit.
- *
- * @category annotations
- * @since 0.1.0
- */
+/** How many calls of the tool may start within a time. Default: no limit. */
 export const RateLimit = Context.Reference<ToolRate | undefined>("effect-tool-executor/ToolAnnotations/RateLimit", {
   defaultValue: () => undefined
 })
 
-/**
- * What a tool knows of a call that was started and has no end on record.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a tool knows of a call that was started and has no end on record. */
 export type Reconciled<A> =
   /** It happened, and this is what its handler would have given. */
   | { readonly _tag: "Happened"; readonly result: A }
   | { readonly _tag: "DidNotHappen" }
   | { readonly _tag: "CannotTell" }
 
-/**
- * By what a tool finds out whether a call has happened.
- *
- * @category models
- * @since 0.1.0
- */
+/** By what a tool finds out whether a call has happened. */
 export interface Earlier {
   /** What its handler had as `ToolContext.idempotencyKey`. */
   readonly idempotencyKey: string
@@ -267,12 +186,7 @@ export interface Earlier {
   readonly callId: string
 }
 
-/**
- * Finds out whether a call has happened.
- *
- * @category models
- * @since 0.1.0
- */
+/** Finds out whether a call has happened. */
 export type Reconciler = (params: unknown, earlier: Earlier) => Effect.Effect<Reconciled<unknown>, unknown>
 
 /**
@@ -280,9 +194,6 @@ export type Reconciler = (params: unknown, earlier: Earlier) => Effect.Effect<Re
  * record, from its decoded parameters: asked when the call is resumed, at most ten
  * seconds, and only of tools that may not simply be run again. One that fails or takes longer
  * cannot tell. Without it such a call is `Unknown`.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Reconcile = Context.Reference<Reconciler | undefined>(
   "effect-tool-executor/ToolAnnotations/Reconcile",
@@ -293,9 +204,6 @@ export const Reconcile = Context.Reference<Reconciler | undefined>(
  * Whether the handler hands `ToolContext.idempotencyKey` to the service that it calls,
  * and that service does nothing a second time under the same key. Such a call is run again
  * after a crash. Default false.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const UsesIdempotencyKey = Context.Reference<boolean>(
   "effect-tool-executor/ToolAnnotations/UsesIdempotencyKey",
@@ -305,9 +213,6 @@ export const UsesIdempotencyKey = Context.Reference<boolean>(
 /**
  * Whether the tool bounds its outputs itself: one that is still over the limit is
  * cut, and never becomes an artifact. Default false.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Bounded = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Bounded", {
   defaultValue: () => false
@@ -317,9 +222,6 @@ export const Bounded = Context.Reference<boolean>("effect-tool-executor/ToolAnno
  * Whether arguments that the tool does not declare are refused, at every depth:
  * its JSON Schema says `additionalProperties: false`. Default false: they are left
  * out before the handler. A tool with a JSON Schema of its own says it there.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Closed = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Closed", {
   defaultValue: () => false
@@ -331,9 +233,6 @@ export const Closed = Context.Reference<boolean>("effect-tool-executor/ToolAnnot
  * early it comes. Default: what a ReadOnly tool that is annotated
  * `Tool.OpenWorld` reads may change. The rules `AlwaysDedupe` and `NeverDedupe`
  * override it.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Volatile = Context.Reference<boolean | undefined>("effect-tool-executor/ToolAnnotations/Volatile", {
   defaultValue: () => undefined
@@ -342,9 +241,6 @@ export const Volatile = Context.Reference<boolean | undefined>("effect-tool-exec
 /**
  * Rules that the tool brings itself: data without `tool`, which is the tool.
  * They hold beside the host's (`Rules.layer`) and are checked with them.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Rules = Context.Reference<ReadonlyArray<Own>>("effect-tool-executor/ToolAnnotations/Rules", {
   defaultValue: () => []
@@ -354,9 +250,6 @@ export const Rules = Context.Reference<ReadonlyArray<Own>>("effect-tool-executor
  * Whether a failure of the tool is worth another try by the model. Default:
  * every failure is. A failure that is not blocks the tool for the rest of the
  * process.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const IsRetryable = Context.Reference<(failure: unknown) => boolean>(
   "effect-tool-executor/ToolAnnotations/IsRetryable",
@@ -366,9 +259,6 @@ export const IsRetryable = Context.Reference<(failure: unknown) => boolean>(
 /**
  * What a model is told of an expected failure, from its encoded value. Default: a text
  * as it is, anything else as JSON.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const FailureText = Context.Reference<((failure: unknown) => string) | undefined>(
   "effect-tool-executor/ToolAnnotations/FailureText",
@@ -384,18 +274,10 @@ export const FailureText = Context.Reference<((failure: unknown) => string) | un
  * Without this, too: what a schema says is `Schema.Redacted` is such a secret, and
  * the journal, spans and logs take out what has the usual name of one
  * (`password`, `apiKey`, `Authorization`). A path that nothing of the tool can have is a build error.
- *
- * @category annotations
- * @since 0.1.0
  */
 export const Redact = Context.Reference<Redacts>("effect-tool-executor/ToolAnnotations/Redact", {
   defaultValue: () => []
 })
 
-/**
- * Paths of secrets, or a function that gives a value without them.
- *
- * @category models
- * @since 0.1.0
- */
+/** Paths of secrets, or a function that gives a value without them. */
 export type Redacts = Declared

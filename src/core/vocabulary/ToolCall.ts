@@ -22,20 +22,13 @@
  *   Effect.map(process.executeWave([call("1", "search", { query: "fish" })]), ({ outcomes: [found] }) =>
  *     found._tag === "Succeeded" && found.output._tag !== "Artifact" ? found.output.value.hits : 0)
  * ```
- *
- * @since 0.1.0
  */
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Schema from "effect/Schema"
 import type { Name, ToolsOf } from "../../internal/toolkitTypes.ts"
 
-/**
- * Arguments that a model sent as text which is not JSON.
- *
- * @category models
- * @since 0.1.0
- */
+/** Arguments that a model sent as text which is not JSON. */
 export class MalformedArguments extends Schema.Opaque<MalformedArguments>()(Schema.Struct({
   /** The text exactly as the model sent it. */
   text: Schema.String,
@@ -43,12 +36,7 @@ export class MalformedArguments extends Schema.Opaque<MalformedArguments>()(Sche
   message: Schema.String
 })) {}
 
-/**
- * One tool invocation that a model asked for.
- *
- * @category models
- * @since 0.1.0
- */
+/** One tool invocation that a model asked for. */
 export class ToolCall extends Schema.Opaque<ToolCall>()(Schema.Struct({
   /** The provider's id of the call; ids need not be unique in a wave. */
   id: Schema.String,
@@ -60,34 +48,19 @@ export class ToolCall extends Schema.Opaque<ToolCall>()(Schema.Struct({
   malformed: Schema.optionalKey(MalformedArguments)
 })) {}
 
-/**
- * A call that the compiler knows the tool of, and so the type of its output.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call that the compiler knows the tool of, and so the type of its output. */
 export interface Typed<T extends Tool.Any> extends ToolCall {
   readonly name: T["name"]
   /** For the compiler alone: it is never there. */
   readonly "~tool"?: T
 }
 
-/**
- * Creates typed calls of the tools of a toolkit; see `for`.
- *
- * @category models
- * @since 0.1.0
- */
+/** Creates typed calls of the tools of a toolkit; see `for`. */
 export interface Constructor<Tools extends Record<string, Tool.Any>> {
   <N extends Name<Tools>>(id: string, name: N, ...params: ParamsOf<Tools[N]>): Typed<Tools[N]>
 }
 
-/**
- * Creates a call from parameters that are JSON already.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a call from parameters that are JSON already. */
 export const make = (id: string, name: string, params: unknown = {}): ToolCall => ({ id, name, params })
 
 /**
@@ -99,9 +72,6 @@ export const make = (id: string, name: string, params: unknown = {}): ToolCall =
  * text; the executor refuses it with `InvalidParameters` and says what was
  * wrong with it. The empty text it takes for `{}`, which a tool may require more
  * than.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const fromText = (id: string, name: string, text: string): ToolCall => {
   try {
@@ -125,9 +95,6 @@ export const fromText = (id: string, name: string, text: string): ToolCall => {
  * **Gotchas**
  *
  * The compiler takes the tools for those that the executor has by their names.
- *
- * @category constructors
- * @since 0.1.0
  */
 const makeFor = <T extends Toolkit.Any>(_toolkits: T | ReadonlyArray<T>): Constructor<ToolsOf<T>> => make
 
@@ -135,9 +102,6 @@ export {
   /**
    * Gives the constructor of calls of the tools of one or more toolkits: a name
    * that is no tool, or parameters that it does not take, do not compile.
-   *
-   * @category constructors
-   * @since 0.1.0
    */
   makeFor as for
 }

@@ -20,8 +20,6 @@
  *   ]
  * })
  * ```
- *
- * @since 0.1.0
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Base64 from "effect/encoding/Base64"
@@ -32,20 +30,10 @@ const mediaType = /^[\w.+-]+\/[\w.+-]+$/
 
 const Content = Schema.String.check(Schema.isBase64())
 
-/**
- * Schema of a text.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a text. */
 export const TextPart = Schema.Struct({ type: Schema.Literal("text"), text: Schema.String })
 
-/**
- * Schema of a file.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a file. */
 export const FilePart = Schema.Struct({
   type: Schema.Literal("file"),
   /** Such as `image/png`: in lower case, without parameters. */
@@ -55,47 +43,22 @@ export const FilePart = Schema.Struct({
   fileName: Schema.optionalKey(Schema.String)
 })
 
-/**
- * Schema of a part.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a part. */
 export const Part = Schema.Union([TextPart, FilePart])
 
-/**
- * A file, with its content as base64.
- *
- * @category models
- * @since 0.1.0
- */
+/** A file, with its content as base64. */
 export type FilePart = typeof FilePart.Type
 
-/**
- * A text or a file.
- *
- * @category models
- * @since 0.1.0
- */
+/** A text or a file. */
 export type Part = typeof Part.Type
 
-/**
- * What a model is shown, in its order.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a model is shown, in its order. */
 export type ToolContent = ReadonlyArray<Part>
 
 /** Files that one output may have; each provider has a bound of its own. */
 const maxFiles = 20
 
-/**
- * Creates a part that is text.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a part that is text. */
 export const text = (text: string): Part => ({ type: "text", text })
 
 /**
@@ -105,105 +68,47 @@ export const text = (text: string): Part => ({ type: "text", text })
  *
  * A file that is an address, or whose text is not base64, becomes a text that
  * says so: nobody fetches it.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const fromModelOutput = (parts: ReadonlyArray<Prompt.ToolModelOutputPart>): ToolContent =>
   parts.map((part) => part.type === "text" ? text(part.text) : fileOf(part))
 
-/**
- * Gives the parts as `effect/ai` has them.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the parts as `effect/ai` has them. */
 export const toModelOutput = (content: ToolContent): ReadonlyArray<Prompt.ToolModelOutputPart> =>
   content.map((part) => part.type === "text" ? Prompt.textPart({ text: part.text }) : Prompt.filePart(part))
 
-/**
- * Tells whether a part is a file.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a part is a file. */
 export const isFile = (part: Part): part is FilePart => part.type === "file"
 
-/**
- * Media types of images that models can be shown.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Media types of images that models can be shown. */
 export const imageTypes = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const
 
-/**
- * A file of one of some media types.
- *
- * @category models
- * @since 0.1.0
- */
+/** A file of one of some media types. */
 export type FileOf<MediaType extends string> = FilePart & { readonly mediaType: MediaType }
 
-/**
- * Tells whether a file is an image that models can be shown.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a file is an image that models can be shown. */
 export const isImage = (file: FilePart): file is FileOf<typeof imageTypes[number]> =>
   imageTypes.some((it) => it === file.mediaType)
 
-/**
- * Tells whether a file is a PDF document.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a file is a PDF document. */
 export const isPdf = (file: FilePart): file is FileOf<"application/pdf"> => file.mediaType === "application/pdf"
 
-/**
- * Gives the address that has the content of a file in it.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the address that has the content of a file in it. */
 export const dataUrl = ({ data, mediaType }: FilePart): string => `data:${mediaType};base64,${data}`
 
-/**
- * Gives the text of all parts; of a file its kind and its name, and that it is not there.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the text of all parts; of a file its kind and its name, and that it is not there. */
 export const textOf = (content: ToolContent): string =>
   content.map((part) => part.type === "text" ? part.text : note(part)).join("\n")
 
-/**
- * Says that a file is not shown.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Says that a file is not shown. */
 export const note = (file: FilePart): string => `[${nameOf(file)} omitted]`
 
-/**
- * Gives the files, and the text beside them.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** Gives the files, and the text beside them. */
 export const split = (content: ToolContent): { readonly text: string; readonly files: ReadonlyArray<FilePart> } => ({
   text: textOf(content.filter((part) => !isFile(part))),
   files: content.filter(isFile)
 })
 
-/**
- * Counts the characters of all files, as base64.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** Counts the characters of all files, as base64. */
 export const fileChars = (content: ToolContent | undefined): number =>
   content?.reduce((chars, part) => chars + (isFile(part) ? part.data.length : 0), 0) ?? 0
 
@@ -211,9 +116,6 @@ export const fileChars = (content: ToolContent | undefined): number =>
  * Gives the parts with files of at most so many characters in all, and at most
  * twenty, in their order; of any other there is a text that says how large it is.
  * The same parts where all fit.
- *
- * @category conversions
- * @since 0.1.0
  */
 export const within = (content: ToolContent, maxChars: number): ToolContent => {
   let chars = 0

@@ -4,8 +4,6 @@
  *
  * It takes ordinary `Tool` and `Toolkit` values of `effect/ai`, dynamic tools
  * with a JSON Schema included. It runs nothing; the executor does.
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -35,18 +33,10 @@ import type { ParameterIssue } from "./ToolRefusal.ts"
 /**
  * How calls of a tool may overlap: reads beside reads, promoted and recursive
  * tools beside each other, everything else alone.
- *
- * @category models
- * @since 0.1.0
  */
 export type ToolClass = "ReadOnly" | "ConcurrentMut" | "SerialMut"
 
-/**
- * What a host says about a tool; overrides the tool's own annotations.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a host says about a tool; overrides the tool's own annotations. */
 export interface Settings {
   /** See `ToolAnnotations.Promoted`. */
   readonly promoted?: boolean | undefined
@@ -68,12 +58,7 @@ export interface Settings {
   readonly rateLimit?: ToolLimits.ToolRate | undefined
 }
 
-/**
- * One tool as the executor knows it.
- *
- * @category models
- * @since 0.1.0
- */
+/** One tool as the executor knows it. */
 export interface RegisteredTool {
   readonly name: string
   readonly description: string | undefined
@@ -140,20 +125,10 @@ export interface RegisteredTool {
   readonly redactor: Redact.Redactor
 }
 
-/**
- * The tools of an executor, by name.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tools of an executor, by name. */
 export type Registry = ReadonlyMap<string, RegisteredTool>
 
-/**
- * The registry as a service: read whole, replaced whole.
- *
- * @category services
- * @since 0.1.0
- */
+/** The registry as a service: read whole, replaced whole. */
 export class ToolHandlers extends Context.Service<ToolHandlers, {
   /** The tools as they are now. A wave keeps the registry it began with. */
   readonly current: () => Registry
@@ -165,23 +140,13 @@ export class ToolHandlers extends Context.Service<ToolHandlers, {
   readonly expects: (name: string) => boolean
 }>()("effect-tool-executor/ToolHandlers") {}
 
-/**
- * Options of a registry.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a registry. */
 export interface Options<Name extends string = string> {
   /** What the host says about tools, by name; a name that no tool has is a problem. */
   readonly tools?: { readonly [K in Name]?: Settings | undefined } | undefined
 }
 
-/**
- * Options of a layer of tools.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a layer of tools. */
 export interface LayerOptions<Name extends string = string> extends Options<Name> {
   /**
    * Tells whether a tool of that name may come later (`replace`): rules and
@@ -193,9 +158,6 @@ export interface LayerOptions<Name extends string = string> extends Options<Name
 /**
  * Name of the control argument with which a model asks to be called again. It
  * is taken out before decoding; a tool that declares it cannot be registered.
- *
- * @category constants
- * @since 0.1.0
  */
 export const heartbeatArgument = "request_heartbeat"
 
@@ -209,9 +171,6 @@ export const heartbeatArgument = "request_heartbeat"
  * for a tool that does not exist, a tool that declares `request_heartbeat`,
  * automatic retries for a tool that is not idempotent. Provider-defined tools
  * without a handler are the provider's to run and are left out.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
   toolkits: ReadonlyArray<T>,
@@ -273,9 +232,6 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
  *   Layer.provide(kit.toLayer({ add: ({ a, b }) => Effect.succeed(a + b) }))
  * )
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
@@ -289,12 +245,7 @@ export const layer = <T extends Toolkit.Any>(
     )
   )
 
-/**
- * Creates the service from a registry.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service from a registry. */
 export const fromRegistry = (
   initial: Registry,
   expects: (name: string) => boolean = () => false
@@ -313,23 +264,13 @@ export const fromRegistry = (
   })
 }
 
-/**
- * Gives the JSON Schema of a tool's parameters, as a model sees it.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the JSON Schema of a tool's parameters, as a model sees it. */
 export const jsonSchemaOf = (tool: Tool.Any): JsonSchema.JsonSchema =>
   Tool.isDynamic(tool) && tool.jsonSchema !== undefined
     ? tool.jsonSchema
     : Schemas.toJsonSchema(tool.parametersSchema, excessOf(tool))
 
-/**
- * The handlers that a toolkit requires.
- *
- * @category models
- * @since 0.1.0
- */
+/** The handlers that a toolkit requires. */
 export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.HandlersFor<T["tools"]> : never
 
 // Utilities

@@ -5,8 +5,6 @@
  * Plain settings, as an annotation of the tool or the host gives them
  * (`ToolAnnotations.CircuitBreaker`, `ToolAnnotations.RateLimit`). The gates that
  * hold them are `CircuitBreakers` and `RateLimits`.
- *
- * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
@@ -17,18 +15,10 @@ import type { ToolOutcome } from "./ToolOutcome.ts"
 /**
  * What a call gets while the store that counts cannot be reached: it runs as if
  * nothing were counted, or it is refused (`StoreUnavailable`).
- *
- * @category models
- * @since 0.1.0
  */
 export type OnStoreError = "allow" | "refuse"
 
-/**
- * When a tool is not to be called for a while, because it keeps failing.
- *
- * @category models
- * @since 0.1.0
- */
+/** When a tool is not to be called for a while, because it keeps failing. */
 export interface Circuit {
   /** So many failures in a row open it. Default 5. */
   readonly failures?: number | undefined
@@ -57,12 +47,7 @@ export interface Circuit {
   readonly onStoreError?: OnStoreError | undefined
 }
 
-/**
- * How many calls may start within a time.
- *
- * @category models
- * @since 0.1.0
- */
+/** How many calls may start within a time. */
 export interface Rate {
   /** So many calls; 1 or more. */
   readonly limit: number
@@ -78,23 +63,13 @@ export interface Rate {
   readonly onStoreError?: OnStoreError | undefined
 }
 
-/**
- * How many calls of one tool may start within a time.
- *
- * @category models
- * @since 0.1.0
- */
+/** How many calls of one tool may start within a time. */
 export interface ToolRate extends Rate {
   /** Whether all principals share the limit, or each has one of its own. Default `"everyone"`. */
   readonly per?: "everyone" | "principal" | undefined
 }
 
-/**
- * A circuit with its defaults.
- *
- * @category models
- * @since 0.1.0
- */
+/** A circuit with its defaults. */
 export interface CheckedCircuit {
   readonly tripPolicy: CircuitBreaker.TripPolicy
   readonly openDuration: Duration.Input | Schedule.Schedule<unknown, number>
@@ -102,12 +77,7 @@ export interface CheckedCircuit {
   readonly onStoreError: OnStoreError
 }
 
-/**
- * A rate with its defaults.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rate with its defaults. */
 export interface CheckedRate {
   readonly limit: number
   readonly windowMillis: number
@@ -115,22 +85,12 @@ export interface CheckedRate {
   readonly onStoreError: OnStoreError
 }
 
-/**
- * The rate of a tool with its defaults.
- *
- * @category models
- * @since 0.1.0
- */
+/** The rate of a tool with its defaults. */
 export interface CheckedToolRate extends CheckedRate {
   readonly per: "everyone" | "principal"
 }
 
-/**
- * What holds where a circuit says nothing.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What holds where a circuit says nothing. */
 export const circuitDefaults = {
   failures: 5,
   openFor: "30 seconds",
@@ -138,20 +98,10 @@ export const circuitDefaults = {
   rate: { threshold: 0.5, calls: 100 }
 } as const
 
-/**
- * What holds where a rate says nothing.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What holds where a rate says nothing. */
 export const rateDefaults = { algorithm: "token-bucket", onStoreError: "refuse", per: "everyone" } as const
 
-/**
- * Reads a circuit; what is wrong with it is in the reader.
- *
- * @category decoding
- * @internal
- */
+/** Reads a circuit; what is wrong with it is in the reader. */
 export const circuit = (read: OptionReader, path: string, input: Circuit): CheckedCircuit => {
   const {
     failures = circuitDefaults.failures,
@@ -170,12 +120,7 @@ export const circuit = (read: OptionReader, path: string, input: Circuit): Check
   }
 }
 
-/**
- * Reads a rate; what is wrong with it is in the reader.
- *
- * @category decoding
- * @internal
- */
+/** Reads a rate; what is wrong with it is in the reader. */
 export const rate = (read: OptionReader, path: string, input: Rate): CheckedRate => {
   const { algorithm = rateDefaults.algorithm, limit, onStoreError = rateDefaults.onStoreError, window } = input
   return {
@@ -186,12 +131,7 @@ export const rate = (read: OptionReader, path: string, input: Rate): CheckedRate
   }
 }
 
-/**
- * Reads the rate of a tool; what is wrong with it is in the reader.
- *
- * @category decoding
- * @internal
- */
+/** Reads the rate of a tool; what is wrong with it is in the reader. */
 export const toolRate = (read: OptionReader, path: string, input: ToolRate): CheckedToolRate => ({
   ...rate(read, path, input),
   per: read.oneOf(`${path}.per`, input.per ?? rateDefaults.per, ["everyone", "principal"])

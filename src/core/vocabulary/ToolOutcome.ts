@@ -4,8 +4,6 @@
  * n calls in, n outcomes out, with the same ids and in input order. `text`
  * gives what the model is told; `orFail` turns an outcome into the error
  * channel for callers who want one.
- *
- * @since 0.1.0
  */
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -16,12 +14,7 @@ import type { ToolCall } from "./ToolCall.ts"
 import * as ToolContent from "./ToolContent.ts"
 import * as ToolRefusal from "./ToolRefusal.ts"
 
-/**
- * Where the full payload of a large output lies.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where the full payload of a large output lies. */
 export const ArtifactRef = Schema.Struct({
   /** Opaque id, bound to the principal that made it. */
   id: Schema.String,
@@ -29,12 +22,7 @@ export const ArtifactRef = Schema.Struct({
   chars: Schema.Finite
 })
 
-/**
- * Where the full payload of a large output lies.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where the full payload of a large output lies. */
 export type ArtifactRef = typeof ArtifactRef.Type
 
 const told = {
@@ -43,55 +31,30 @@ const told = {
   content: Schema.optionalKey(Schema.Array(ToolContent.Part))
 }
 
-/**
- * The whole output, untouched.
- *
- * @category models
- * @since 0.1.0
- */
+/** The whole output, untouched. */
 export class Inline extends Schema.Opaque<Inline>()(Schema.TaggedStruct("Inline", {
   value: Schema.optionalKey(Schema.Unknown),
   ...told
 })) {}
 
-/**
- * The model sees the beginning; the host still has the value.
- *
- * @category models
- * @since 0.1.0
- */
+/** The model sees the beginning; the host still has the value. */
 export class Truncated extends Schema.Opaque<Truncated>()(Schema.TaggedStruct("Truncated", {
   value: Schema.optionalKey(Schema.Unknown),
   originalChars: Schema.Finite,
   ...told
 })) {}
 
-/**
- * The payload is in the artifact store; the model sees a preview and how to read on.
- *
- * @category models
- * @since 0.1.0
- */
+/** The payload is in the artifact store; the model sees a preview and how to read on. */
 export class Artifact extends Schema.Opaque<Artifact>()(Schema.TaggedStruct("Artifact", {
   ref: ArtifactRef,
   preview: Schema.String,
   ...told
 })) {}
 
-/**
- * Schema of an output: whole, cut, or kept elsewhere.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an output: whole, cut, or kept elsewhere. */
 export const Output = Schema.Union([Inline, Truncated, Artifact])
 
-/**
- * The output of a call, as the host keeps it and as the model sees it.
- *
- * @category models
- * @since 0.1.0
- */
+/** The output of a call, as the host keeps it and as the model sees it. */
 export type Output = Inline | Truncated | Artifact
 
 const common = {
@@ -123,12 +86,7 @@ const unfinished = {
   openCommits: Schema.optionalKey(Schema.Finite)
 }
 
-/**
- * The tool ran and its output was taken.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool ran and its output was taken. */
 export class Succeeded extends Schema.Opaque<Succeeded>()(Schema.TaggedStruct("Succeeded", {
   ...common,
   output: Output,
@@ -139,12 +97,7 @@ export class Succeeded extends Schema.Opaque<Succeeded>()(Schema.TaggedStruct("S
   grant: Schema.optionalKey(Grant)
 })) {}
 
-/**
- * The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`).
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`). */
 export class Failed extends Schema.Opaque<Failed>()(Schema.TaggedStruct("Failed", {
   ...common,
   error: Schema.Unknown,
@@ -155,12 +108,7 @@ export class Failed extends Schema.Opaque<Failed>()(Schema.TaggedStruct("Failed"
   replayOf: Schema.optionalKey(Schema.String)
 })) {}
 
-/**
- * A limit passed first; `which` names it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A limit passed first; `which` names it. */
 export class TimedOut extends Schema.Opaque<TimedOut>()(Schema.TaggedStruct("TimedOut", {
   ...common,
   limitMillis: Schema.Finite,
@@ -170,22 +118,12 @@ export class TimedOut extends Schema.Opaque<TimedOut>()(Schema.TaggedStruct("Tim
   replayOf: Schema.optionalKey(Schema.String)
 })) {}
 
-/**
- * A gate said no. Nothing ran.
- *
- * @category models
- * @since 0.1.0
- */
+/** A gate said no. Nothing ran. */
 export class Denied
   extends Schema.Opaque<Denied>()(Schema.TaggedStruct("Denied", { ...common, reason: ToolRefusal.ToolRefusal }))
 {}
 
-/**
- * The host or the user stopped it.
- *
- * @category models
- * @since 0.1.0
- */
+/** The host or the user stopped it. */
 export class Cancelled extends Schema.Opaque<Cancelled>()(Schema.TaggedStruct("Cancelled", {
   ...common,
   started: Schema.Boolean,
@@ -194,12 +132,7 @@ export class Cancelled extends Schema.Opaque<Cancelled>()(Schema.TaggedStruct("C
   replayOf: Schema.optionalKey(Schema.String)
 })) {}
 
-/**
- * Stop mode only: an earlier call ended the wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** Stop mode only: an earlier call ended the wave. */
 export class Skipped
   extends Schema.Opaque<Skipped>()(Schema.TaggedStruct("Skipped", { ...common, because: Schema.String }))
 {}
@@ -207,9 +140,6 @@ export class Skipped
 /**
  * It was started, and what ran it is gone without having recorded an end: whatever
  * it does may or may not have happened.
- *
- * @category models
- * @since 0.1.0
  */
 export class Unknown extends Schema.Opaque<Unknown>()(Schema.TaggedStruct("Unknown", {
   ...common,
@@ -217,72 +147,32 @@ export class Unknown extends Schema.Opaque<Unknown>()(Schema.TaggedStruct("Unkno
   replayOf: Schema.optionalKey(Schema.String)
 })) {}
 
-/**
- * Schema of an outcome.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an outcome. */
 export const ToolOutcome = Schema.Union([Succeeded, Failed, TimedOut, Denied, Cancelled, Skipped, Unknown])
 
-/**
- * What became of a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** What became of a call. */
 export type ToolOutcome = Succeeded | Failed | TimedOut | Denied | Cancelled | Skipped | Unknown
 
-/**
- * Name of a kind of outcome.
- *
- * @category models
- * @since 0.1.0
- */
+/** Name of a kind of outcome. */
 export type Tag = ToolOutcome["_tag"]
 
-/**
- * The outcome of one kind.
- *
- * @category models
- * @since 0.1.0
- */
+/** The outcome of one kind. */
 export type Of<T extends Tag> = Extract<ToolOutcome, { readonly _tag: T }>
 
-/**
- * The success of a call whose output is known to the compiler, as it is encoded.
- *
- * @category models
- * @since 0.1.0
- */
+/** The success of a call whose output is known to the compiler, as it is encoded. */
 export interface SucceededWith<A> extends Succeeded {
   readonly output: OutputOf<A>
 }
 
-/**
- * An output whose value is known to the compiler, as it is encoded.
- *
- * @category models
- * @since 0.1.0
- */
+/** An output whose value is known to the compiler, as it is encoded. */
 export type OutputOf<A> = InlineOf<A> | TruncatedOf<A> | Artifact
 
-/**
- * A whole output whose value is known to the compiler.
- *
- * @category models
- * @since 0.1.0
- */
+/** A whole output whose value is known to the compiler. */
 export interface InlineOf<A> extends Inline {
   readonly value: A
 }
 
-/**
- * An output that was cut for the model, whose value is known to the compiler.
- *
- * @category models
- * @since 0.1.0
- */
+/** An output that was cut for the model, whose value is known to the compiler. */
 export interface TruncatedOf<A> extends Truncated {
   readonly value: A
 }
@@ -290,9 +180,6 @@ export interface TruncatedOf<A> extends Truncated {
 /**
  * The outcome of a call: of a typed one (`ToolCall.for`) the output is what its
  * tool gives. What failed is `unknown` all the same: it may be a defect.
- *
- * @category models
- * @since 0.1.0
  */
 export type For<Call extends ToolCall> = Call extends { readonly "~tool"?: infer T }
   ? [T] extends [Tool.Any] ? SucceededWith<Tool.SuccessEncoded<T>> | Exclude<ToolOutcome, Succeeded> : ToolOutcome
@@ -305,12 +192,7 @@ const landed = (outcome: { readonly commits: number; readonly openCommits?: numb
   (outcome.openCommits === undefined ? "" : " A write was still under way and may land yet.") +
   (outcome.commits === 0 && outcome.openCommits === undefined ? "" : " Check the state before you repeat it.")
 
-/**
- * Gives the text that answers the call to the model.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the text that answers the call to the model. */
 export const text = (outcome: ToolOutcome): string => {
   // names and reasons may be a model's or a host's own text
   const tool = clip(outcome.tool, 100)
@@ -346,20 +228,10 @@ export const text = (outcome: ToolOutcome): string => {
   }
 }
 
-/**
- * Tells whether a call is an error in the eyes of the provider: everything but `Succeeded`.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a call is an error in the eyes of the provider: everything but `Succeeded`. */
 export const isError = (outcome: ToolOutcome): boolean => outcome._tag !== "Succeeded"
 
-/**
- * The answer to one call, in no provider's shape.
- *
- * @category models
- * @since 0.1.0
- */
+/** The answer to one call, in no provider's shape. */
 export const ToolMessage = Schema.Struct({
   callId: Schema.String,
   tool: Schema.String,
@@ -367,20 +239,10 @@ export const ToolMessage = Schema.Struct({
   isError: Schema.Boolean
 })
 
-/**
- * The answer to one call, in no provider's shape.
- *
- * @category models
- * @since 0.1.0
- */
+/** The answer to one call, in no provider's shape. */
 export type ToolMessage = typeof ToolMessage.Type
 
-/**
- * Gives the answer that goes back to the model.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the answer that goes back to the model. */
 export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
   callId: outcome.callId,
   tool: outcome.tool,
@@ -388,13 +250,7 @@ export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
   isError: isError(outcome)
 })
 
-/**
- * What became of a wave; with outcomes of the types of its calls, where they are
- * typed (`ToolCall.for`).
- *
- * @category models
- * @since 0.1.0
- */
+/** What became of a wave; with outcomes of the types of its calls, where they are typed (`ToolCall.for`). */
 export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArray<ToolCall>> {
   /** One per call, in input order. */
   readonly outcomes: { readonly [I in keyof Calls]: For<Calls[I]> }
@@ -418,9 +274,6 @@ export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArra
 /**
  * Error of a call that did not run to its own end, for callers who want the
  * error channel. Its `reason` is the same tagged data that the outcome carries.
- *
- * @category errors
- * @since 0.1.0
  */
 export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
   "effect-tool-executor/ToolExecutionError"
@@ -467,12 +320,7 @@ const errorReason = (
   }
 }
 
-/**
- * Makes the error of an outcome that is not a success.
- *
- * @category error handling
- * @since 0.1.0
- */
+/** Makes the error of an outcome that is not a success. */
 export const toError = (outcome: Exclude<ToolOutcome, { readonly _tag: "Succeeded" }>): ToolExecutionError =>
   new ToolExecutionError({
     callId: outcome.callId,
@@ -481,13 +329,7 @@ export const toError = (outcome: Exclude<ToolOutcome, { readonly _tag: "Succeede
     explanation: text(outcome)
   })
 
-/**
- * Passes `Succeeded` and `Failed` on and turns every other outcome into a
- * `ToolExecutionError`.
- *
- * @category error handling
- * @since 0.1.0
- */
+/** Passes `Succeeded` and `Failed` on and turns every other outcome into a `ToolExecutionError`. */
 export const orFail = (
   outcome: ToolOutcome
 ): Effect.Effect<Of<"Succeeded"> | Of<"Failed">, ToolExecutionError> =>

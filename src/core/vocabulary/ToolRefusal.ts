@@ -5,31 +5,19 @@
  * Every sentence says what was wrong, what is allowed instead and whether
  * trying again makes sense. An `Error` is made only when somebody asks for one
  * (`ToolOutcome.orFail`).
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { clip } from "../../internal/clip.ts"
 import { ToolRule } from "../rules/ToolRule.ts"
 
-/**
- * One thing that is wrong with the arguments of a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that is wrong with the arguments of a call. */
 export const ParameterIssue = Schema.Struct({
   /** Path inside the arguments, such as `edits[0].line`; empty for the whole. */
   path: Schema.String,
   message: Schema.String
 })
 
-/**
- * One thing that is wrong with the arguments of a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that is wrong with the arguments of a call. */
 export type ParameterIssue = typeof ParameterIssue.Type
 
 const reasons = [
@@ -94,19 +82,11 @@ const RuleViolation = Schema.TaggedStruct("RuleViolation", {
   remainingMillis: Schema.optionalKey(Schema.Finite)
 })
 
-/**
- * Schema of every reason for which a call is refused: a closed union.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of every reason for which a call is refused: a closed union. */
 export const ToolRefusal = Schema.Union([...reasons, RuleViolation])
 
 /**
  * Schema of a reason as clients see it. A rule's other fields, such as arguments that it fills in, stay with the host.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Wire = Schema.Union([
   ...reasons,
@@ -116,12 +96,7 @@ export const Wire = Schema.Union([
   })
 ])
 
-/**
- * Why a call did not run.
- *
- * @category models
- * @since 0.1.0
- */
+/** Why a call did not run. */
 export type ToolRefusal = typeof ToolRefusal.Type
 
 const list = (names: ReadonlyArray<string>): string => {
@@ -149,12 +124,7 @@ const capitalised = (text: string): string => text.charAt(0).toUpperCase() + tex
 
 const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 100) / 10)} s`
 
-/**
- * Gives the name of the gate that refused a call, as records and operators know it.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the name of the gate that refused a call, as records and operators know it. */
 export const gateOf = (refusal: ToolRefusal): string =>
   refusal._tag === "GuardRejected" ? refusal.guard : gates[refusal._tag]
 
@@ -179,12 +149,7 @@ const gates: { readonly [T in ToolRefusal["_tag"]]: string } = {
   ReentryRefused: "pools"
 }
 
-/**
- * Gives the sentence that tells the model why its call did not run.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Gives the sentence that tells the model why its call did not run. */
 export const describe = (refusal: ToolRefusal, toolName: string): string => {
   // the name is the model's own text: a refusal must not echo megabytes of it
   const tool = clip(toolName, 100)
