@@ -16,7 +16,7 @@ const schema = Schema.TaggedStruct("AllowedOperations", {
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: MakeFor<this["Tools"]>
 }
 

@@ -11,7 +11,7 @@ const schema = Schema.TaggedStruct("AlwaysDedupe", { tool: AnyTool })
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: (tool: Name<this["Tools"]> | "*") => Rule
 }
 

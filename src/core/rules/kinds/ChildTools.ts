@@ -19,7 +19,7 @@ const schema = Schema.TaggedStruct("ChildTools", {
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: MakeFor<this["Tools"]>
 }
 

@@ -19,7 +19,7 @@ const schema = Schema.TaggedStruct("Conditional", {
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: MakeFor<this["Tools"]>
 }
 

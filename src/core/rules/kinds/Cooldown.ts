@@ -12,7 +12,7 @@ const schema = Schema.TaggedStruct("Cooldown", { tool: AnyTool, duration: Span }
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: (tool: Name<this["Tools"]> | "*", duration: Duration.Input) => Rule
 }
 

@@ -10,7 +10,7 @@ const schema = Schema.TaggedStruct("ExclusiveGroup", { tools: Tools })
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: (tools: Names<this["Tools"]>) => Rule
 }
 

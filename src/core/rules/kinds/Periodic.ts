@@ -14,7 +14,7 @@ const schema = Schema.TaggedStruct("Periodic", {
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: MakeFor<this["Tools"]>
 }
 

@@ -13,7 +13,7 @@ const schema = Schema.TaggedStruct("RequiredBeforeExit", {
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: MakeFor<this["Tools"]>
 }
 

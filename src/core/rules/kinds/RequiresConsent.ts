@@ -12,7 +12,7 @@ const schema = Schema.TaggedStruct("RequiresConsent", {
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: (
     tool: Name<this["Tools"]> | "*",
     options?: { readonly scope?: "call" | "resources" | "tool" }

@@ -10,7 +10,7 @@ const schema = Schema.TaggedStruct("RequiresFollowingTools", { tool: AnyTool, to
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: (tool: Name<this["Tools"]> | "*", tools: Names<this["Tools"]>) => Rule
 }
 

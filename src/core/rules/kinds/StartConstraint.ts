@@ -14,7 +14,7 @@ const schema = Schema.TaggedStruct("StartConstraint", {
 
 type Rule = typeof schema.Type
 
-interface Make extends Constructor {
+export interface Make extends Constructor {
   readonly type: (tool: Name<this["Tools"]>, options?: { readonly mode?: "all" | "any" }) => Rule
 }
 
