@@ -109,7 +109,7 @@ describe("tool-executor rules explain", () => {
       assert.strictEqual(code, 0)
       assert.deepStrictEqual(stdout.split("\n"), [
         "\"login\" has to succeed before any other tool is called.",
-        "\"request\" may be called at most 5 times for one request.",
+        "\"request\" may be called at most 5 times per request.",
         "Once \"login\" has succeeded, \"logout\" has to succeed before the work may end.",
         "\"login\" is run by the host, every 1 hour.",
         "",

@@ -1,6 +1,6 @@
 /**
- * The vocabulary of gate 12: what is asked of people about a call, what they may
- * answer, and how a request ends. `Approvals` gives all of it again.
+ * Approval requests, the answers to them, and how a request ends. `Approvals`
+ * re-exports all of it.
  *
  * @since 0.1.0
  */
@@ -14,13 +14,13 @@ import * as FileChange from "../vocabulary/FileChange.ts"
 import * as Grant from "../vocabulary/Grant.ts"
 
 /**
- * A question that waits for its answer.
+ * A request for a person to approve a call.
  *
  * @category models
  * @since 0.1.0
  */
 export interface ApprovalRequest {
-  /** Cannot be guessed. */
+  /** A secret: it cannot be guessed. */
   readonly id: string
   readonly principal: string
   /** Names of the sub-agents from the root down to the one that calls; empty: the root itself. */
@@ -31,17 +31,17 @@ export interface ApprovalRequest {
   /** Place of the call in its wave. */
   readonly index: number
   readonly tool: string
-  /** What the tool says it is: an answer is remembered for no other of that name. */
+  /** The revision of the tool. A grant counts only for this revision. */
   readonly revision?: string | undefined
   /** The tool's concurrency class. */
   readonly class: string
   /** The arguments that the tool will be called with. */
   readonly args: unknown
-  /** What the call is about, as far as it is known. */
+  /** What the call touches, as far as the tool says. */
   readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: "exact" | "protected" | undefined }>
-  /** Why it is asked. */
+  /** Why approval is needed. */
   readonly why: string
-  /** What the call would write, where it can tell: a unified diff of at most 20,000 characters, or why there is no preview. */
+  /** What the call would write: a unified diff of at most 20,000 characters, or why a preview is missing. */
   readonly preview: Preview | undefined
   /** The call is already running and waits with its write: its arguments can no longer be edited. */
   readonly isRunning: boolean
@@ -49,14 +49,13 @@ export interface ApprovalRequest {
   readonly remember: "call" | "resources" | "tool"
   /** Epoch milliseconds. */
   readonly requestedAt: number
-  /** Epoch milliseconds after which silence is a no, or `"unlimited"`: it waits however long it takes. */
+  /** Epoch milliseconds at which the request expires and the call is denied, or `"unlimited"`. */
   readonly expiresAt: number | "unlimited"
 }
 
 /**
- * What a call would write, as it is shown: a diff that may be cut. `changes` is all of it, where
- * whoever asks is in the same process. It is not enumerable: what prints or keeps a
- * request has the diff alone.
+ * What a call would write: a diff, which may be cut. Inside the process `changes` has
+ * the complete files. It is not enumerable, so that logs and records contain only the diff.
  *
  * @category models
  * @since 0.1.0
@@ -70,8 +69,8 @@ export type Preview =
   | { readonly _tag: "None"; readonly because: string }
 
 /**
- * What an executor asks. The driver chooses the id and the deadline, and it is asked now, where
- * the question does not say so itself: one that was open when a process ended brings what it had.
+ * A request before it is submitted. The driver chooses its id and deadline, unless the
+ * request has them already because it was pending when a process ended.
  *
  * @category models
  * @since 0.1.0
@@ -91,12 +90,11 @@ const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
  *
  * **Details**
  *
- * `ApproveForDuration` and `ApproveForScope` are remembered, for the targets of
- * this call to the letter, or for the whole tool if it never names any or `scope`
- * says so, for the agent that asked and its sub-agents, or with `agents: "all"` for
- * every agent of the principal. A duration is at most 365 days. `Deny` and silence never are. `params` are edited arguments: the call is
- * looked at anew with them, without a second question, and nothing is
- * remembered.
+ * `ApproveForDuration` (at most 365 days) and `ApproveForScope` make a grant for the
+ * exact targets of this call, or for the whole tool if the call has no targets or
+ * `scope` is `"tool"`. The grant counts for the calling agent and its sub-agents, with
+ * `agents: "all"` for every agent of the principal. `params` are edited arguments: the
+ * call is checked again with them but needs no second approval, and no grant is made.
  *
  * @category schemas
  * @since 0.1.0
@@ -109,7 +107,7 @@ export const Answer = Schema.Union([
 ])
 
 /**
- * What a person says to a request.
+ * The answer to a request.
  *
  * @category models
  * @since 0.1.0
@@ -117,16 +115,15 @@ export const Answer = Schema.Union([
 export type Answer = typeof Answer.Type
 
 /**
- * Schema of what becomes of a request that is waited for.
+ * Schema of how a submitted request ends.
  *
  * **Details**
  *
- * `Approved`: `grant` is what the answer made or, where it was given to another
- * request, what covers this one; `edited` has the edited arguments, if there are
- * any. `Denied`: by a person, by silence, because whoever could answer has gone, or
- * because nobody can be asked. `Suspended`: there is no answer yet, and waiting for
- * it is over; the question stays open elsewhere, and the call is cancelled. `person` is
- * who answered, where that is known.
+ * `Approved`: `grant` is the grant that the answer made, or the grant of another
+ * request that covers this one; `edited` has the edited arguments. `Denied`: by a
+ * person (`user`), on expiry, because the service closed, or without an approver.
+ * `Suspended`: the wait ended without an answer; the request stays open elsewhere and
+ * the call is cancelled. `person` is the approver, if known.
  *
  * @category schemas
  * @since 0.1.0
@@ -147,7 +144,7 @@ export const Resolution = Schema.Union([
 ])
 
 /**
- * What becomes of a request that is waited for.
+ * How a submitted request ends.
  *
  * @category models
  * @since 0.1.0
@@ -155,7 +152,7 @@ export const Resolution = Schema.Union([
 export type Resolution = typeof Resolution.Type
 
 /**
- * Error of an answer that changes nothing.
+ * An answer that was rejected.
  *
  * @category errors
  * @since 0.1.0
@@ -167,8 +164,7 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
     /**
      * `NotPending`: unknown, answered, withdrawn or expired. `NotTheSame`: the answer
      * was to another call. `NotEditable`: the call is already running. `NotAnAnswer`:
-     * it has the wrong form; `problem` says where. `NoDuration`: it is meant to hold
-     * for a while, but does not say for how long.
+     * malformed; `problem` says where. `NoDuration`: the duration is missing or invalid.
      */
     reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
     problem: Schema.optionalKey(Schema.String)
@@ -192,7 +188,7 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
 }
 
 /**
- * What a person was shown: the tool with its arguments, or their `hash`.
+ * What the approver saw: the tool with its arguments, or their `hash`.
  *
  * @category models
  * @since 0.1.0
@@ -200,9 +196,9 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
 export type Shown = { readonly tool: string; readonly args: unknown } | { readonly hash: string }
 
 /**
- * Gives the SHA-256 of a tool and its arguments, in hex: what a page sends back
- * with the answer, so that it answers this call and no other. Arguments nested too
- * deeply give the empty text, and no answer with a hash fits them.
+ * Gives the SHA-256 of a tool and its arguments, in hex. A page sends it with the
+ * answer, so that the answer counts for this call only. The hash of arguments that are
+ * nested too deeply is empty, and no answer matches it.
  *
  * @category getters
  * @since 0.1.0
@@ -211,9 +207,8 @@ export const hash = ({ args, tool }: { readonly tool: string; readonly args: unk
   FileChange.hashOf(canonical([tool, args]))
 
 /**
- * Gives what an answer makes of a request that is pending, or why it changes
- * nothing. `of` is what the person was shown; `grantId` names the permission, if
- * the answer makes one, and `person` who gave it. For drivers that keep their requests elsewhere.
+ * Resolves a pending request by an answer, or says why the answer is rejected. `of` is
+ * what the approver saw, `grantId` the id of the grant if the answer makes one. For drivers.
  *
  * @category conversions
  * @since 0.1.0
@@ -231,7 +226,7 @@ export const resolve = (
   const { id } = request
   const failed = (reason: ApprovalError["reason"], problem?: string) =>
     Result.fail(new ApprovalError({ id, reason, ...(problem === undefined ? {} : { problem }) }))
-  // it may come from a page, as it was sent
+  // unchecked input of a page
   const problems = validateStrict(Answer, withoutUndefined(answer), "")
   if (problems.length > 0) {
     return failed("NotAnAnswer", problems.map((it) => `${it.path}: ${it.problem}`).join("; "))
@@ -250,7 +245,7 @@ export const resolve = (
 
 // Utilities
 
-/** What is meant to hold for longer is a permission without an end, `ApproveForScope`. */
+/** Longer approvals use `ApproveForScope`. */
 const maxDays = 365
 
 const withoutUndefined = (value: unknown): unknown =>
@@ -258,7 +253,7 @@ const withoutUndefined = (value: unknown): unknown =>
     ? Object.fromEntries(Object.entries(value).filter(([, it]) => it !== undefined))
     : value
 
-/** What is too deep to be compared is not the same. */
+/** Arguments that are nested too deeply to compare never match. */
 const isShown = (request: ApprovalRequest, of: Shown): boolean => {
   const own = hash(request)
   return own !== "" && own === ("hash" in of ? of.hash.toLowerCase() : hash(of))
@@ -285,7 +280,7 @@ const grantOf = (
   answer: Exclude<Answer, { readonly _tag: "Deny" }>,
   made: Pick<Grant.Grant, "id" | "grantedAt" | "expiresAt">
 ): Grant.Grant | undefined => {
-  // an edit holds for its call alone
+  // edited arguments are approved for this call only
   if (answer._tag === "ApproveOnce" || remember === "call" || answer.params !== undefined) return undefined
   const isWhole = targets.length === 0 || (answer.scope === "tool" && remember === "tool")
   return {

@@ -1,11 +1,9 @@
 /**
- * Gate 12's questions: pending requests for permission, answered by id, in any
- * order, from wherever people are.
+ * Gate 12: pending approval requests, answered by id and in any order.
  *
- * An executor that finds this service in its context asks. Without it nobody is
- * there, and whatever would be asked is refused at once. A request is answered once.
- * It ends unanswered when its time is over or the scope closes, and is withdrawn
- * when whoever asked no longer waits for it.
+ * An executor submits requests to this service if its context has one. Without it,
+ * calls that need approval are denied immediately. A request is answered once. It is
+ * denied when it expires or the scope closes, and withdrawn when its call no longer waits.
  *
  * @since 0.1.0
  */
@@ -32,8 +30,7 @@ export * from "./ApprovalRequest.ts"
 export type { Begin, Ending, Given } from "./PendingRequests.ts"
 
 /**
- * Something that happened to the pending requests: one was asked, or one ended,
- * and how. A request that was withdrawn has no answer.
+ * A change of the pending requests. A withdrawn request has no answer.
  *
  * @category models
  * @since 0.1.0
@@ -49,29 +46,28 @@ export type Change =
  * @since 0.1.0
  */
 export class Approvals extends Context.Service<Approvals, {
-  /** Makes a request of a question: with its id and its deadline. Nobody is asked yet. For executors. */
+  /** Gives a new request its id and deadline, without submitting it. For executors. */
   readonly request: (question: NewRequest) => Effect.Effect<ApprovalRequest>
   /**
-   * Asks and waits for what becomes of it; interruption withdraws the request. `told` is
-   * called the moment that it has become something, for where whoever waits is
-   * interrupted before it goes on: the answer was given all the same. For executors.
+   * Makes a request pending and waits for its resolution. Interruption withdraws it.
+   * `onResolved` runs in the step that resolves the request, so that an answer counts
+   * even if the waiting call is interrupted before it resumes. For executors.
    */
   readonly submit: (
     request: ApprovalRequest,
     onResolved?: ((resolution: Resolution) => void) | undefined
   ) => Effect.Effect<Resolution>
   /**
-   * Answers a request, once. `of` is what was shown, or its `hash`: an answer to
-   * another tool or other arguments than the request's changes nothing. `person` is
-   * who answers, for the record.
-   * Nothing of what the answer allows runs before this has returned.
+   * Answers a request, once. `of` is what the approver saw, or its `hash`: an answer to
+   * a different tool or different arguments is rejected. `person` is the approver, for
+   * the record. The approved call runs only after this has returned.
    */
   readonly answer: (id: string, answer: Answer, of?: Shown, person?: string) => Effect.Effect<void, ApprovalError>
-  /** Gives a request up, where nobody can be asked about it: it is refused at once, as without `Approvals`. */
+  /** Denies a request immediately because no approver can be reached, as without `Approvals`. */
   readonly giveUp: (id: string) => Effect.Effect<void>
   /** The pending requests, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<ApprovalRequest>>
-  /** What happens from now on; a slow reader may miss some and finds them in `list`. */
+  /** Changes from now on. A slow reader may miss some and finds them in `list`. */
   readonly changes: Stream.Stream<Change>
 }>()("effect-tool-executor/policy/Approvals") {}
 
@@ -82,15 +78,14 @@ export class Approvals extends Context.Service<Approvals, {
  * @since 0.1.0
  */
 export interface Options {
-  /** How long a request waits for an answer, or `"unlimited"`, if its question does not say so. Default 300 seconds. */
+  /** How long a request waits for an answer, or `"unlimited"`, if it has no deadline yet. Default 300 seconds. */
   readonly timeout?: Duration.Input | "unlimited" | undefined
-  /** Makes the id of a request, if its question does not bring one. Default: a random UUID, which cannot be guessed. */
+  /** Makes the id of a request that has none. Default: a random UUID, which cannot be guessed. */
   readonly makeId?: Effect.Effect<string> | undefined
 }
 
 /**
- * Creates the service, in memory; what is pending when the scope closes is
- * refused. Fails with `ConfigurationError` where the timeout is not a duration.
+ * Creates the service in memory. Requests that are pending when the scope closes are denied.
  *
  * @category constructors
  * @since 0.1.0
@@ -100,23 +95,22 @@ export const make = (
 ): Effect.Effect<Approvals["Service"], ConfigurationError, Scope.Scope> => makeWith(options, () => undefined)
 
 /**
- * The pending requests, for whoever keeps a record of them: the service, and what
- * only its keeper does.
+ * The service, and what a server that records the requests also needs.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Recorded {
   readonly approvals: Approvals["Service"]
-  /** Answers several, now and in one step: all of them, or none, and why. */
+  /** Answers several requests in one step: all of them, or none, with the reasons. */
   readonly answerAll: (given: ReadonlyArray<Given>) => Result.Result<void, ReadonlyArray<ApprovalError>>
-  /** Ends the wait for answers: what is asked now or later is suspended. */
+  /** Suspends all pending and all later requests. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }
 
 /**
- * Creates the service for whoever keeps a record: `begin` is told of each request when it is
- * pending, and what it gives is told how it ended, both in the step in which it happens.
+ * Creates the service for a server that records the requests. `begin` runs when a
+ * request becomes pending and returns a callback for its end; both run inside the step.
  *
  * @category constructors
  * @since 0.1.0
@@ -136,7 +130,7 @@ export const makeRecorded = Effect.fnUntraced(function*(
   const hub = yield* PubSub.sliding<Change>(1_024)
 
   let untold: Array<Change> = []
-  // in a turn of its own: an answer given at once must not come while the question is still being put
+  // after a yield: an immediate answer must not arrive while the request is still being submitted
   const tell = (change: Change) => {
     if (untold.push(change) > 1) return
     const all = Effect.suspend(() => {
@@ -182,11 +176,11 @@ export const makeRecorded = Effect.fnUntraced(function*(
 })
 
 /**
- * Creates the service around a function that asks people and gives their answer.
- * It is interrupted when the request ends another way: answered elsewhere by its
- * id, withdrawn, or expired. Where it dies, or gives something that is not an answer,
- * the request is given up. It is called while other questions are open, too: where people
- * can answer one at a time, as at a terminal, a `Semaphore` makes them take turns.
+ * Creates the service around a function that returns the answer of an approver. The
+ * function is interrupted when the request ends another way: answered elsewhere by
+ * its id, withdrawn, or expired. If it dies or returns an invalid answer, the request
+ * is denied. Several requests can be open concurrently; use a `Semaphore` where an
+ * approver can answer only one at a time, as in a terminal.
  *
  * @category constructors
  * @since 0.1.0
@@ -204,7 +198,7 @@ export const makeApprover = Effect.fnUntraced(function*<R>(
       Effect.tapCause((cause) =>
         Cause.hasInterruptsOnly(cause)
           ? Effect.void
-          : CallLog.log("Warn", `Request ${request.id} could not be put to anybody`, cause, request)
+          : CallLog.log("Warn", `Request ${request.id} did not reach an approver`, cause, request)
       ),
       Effect.onExit((exit) => Exit.isSuccess(exit) ? Effect.void : approvals.giveUp(request.id))
     ))
@@ -214,7 +208,7 @@ export const makeApprover = Effect.fnUntraced(function*<R>(
 })
 
 /**
- * Layer of pending requests, for executors and whoever answers.
+ * Layer of pending requests, for executors and approvers.
  *
  * @category layers
  * @since 0.1.0
@@ -223,16 +217,16 @@ export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationEr
   Layer.effect(Approvals, make(options))
 
 /**
- * Layer that asks people by a function of the host's.
+ * Layer whose approver is a function of the host.
  *
- * **Example** (Asking in a chat)
+ * **Example** (Approving in a chat)
  *
  * ```ts
  * import { Effect } from "effect"
  * import { Approvals } from "effect-tool-executor"
  *
  * export const layer = Approvals.layerApprover(({ tool, why }) =>
- *   Effect.as(Effect.log(`May ${tool} run? (${why})`), { _tag: "Deny", reason: "nobody is at the chat" })
+ *   Effect.as(Effect.log(`May ${tool} run? (${why})`), { _tag: "Deny", reason: "the chat is closed" })
  * )
  * ```
  *

@@ -1,14 +1,12 @@
 /**
- * Gate 6: a tool that keeps failing is not called for a while.
+ * Gate 6: stops calling a tool that keeps failing.
  *
- * One circuit per tool, by `effect/persistence/CircuitBreaker`: it opens once the
- * tool has failed often enough, and when its time is over one call may try whether
- * the tool works again. The circuits are in a `CircuitBreakerStore`, if one is
- * there, so that processes share them; else in memory.
+ * One circuit per tool, by `effect/persistence/CircuitBreaker`. It opens after enough
+ * failures, and later lets one call probe whether the tool works again. Circuits live
+ * in a `CircuitBreakerStore`, which processes can share, or in memory.
  *
- * A call is looked at when its run begins, so that nothing is reserved and nobody
- * is asked for one that would be refused, and is let in right before its handler:
- * only what runs counts, and takes the place of the one that tries.
+ * The gate checks a call when its run begins, before anything is reserved or
+ * approved, and admits it right before its handler: only calls that run count or probe.
  *
  * @since 0.1.0
  */
@@ -32,19 +30,19 @@ import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Gate from "./Gate.ts"
 
 /**
- * Options of the circuits; when the circuit of a tool opens is the tool's, or the
- * host's for it (`ToolAnnotations.CircuitBreaker`, `tools`).
+ * Options of the circuits. `ToolAnnotations.CircuitBreaker` or the `tools` option of
+ * the host say when the circuit of a tool opens.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** How long a call waits for the store of circuits. Default 2 seconds. */
+  /** How long a call waits for the store. Default 2 seconds. */
   readonly storeTimeout?: Duration.Input | undefined
 }
 
 /**
- * What holds where nobody says anything.
+ * Default options.
  *
  * @category constants
  * @since 0.1.0
@@ -52,7 +50,7 @@ export interface Options {
 export const defaults = { storeTimeout: "2 seconds" } as const
 
 /**
- * The name of the gate: a layer of a gate with this name takes its place.
+ * Name of the gate. A gate layer with the same name replaces it.
  *
  * @category constants
  * @since 0.1.0
@@ -60,7 +58,7 @@ export const defaults = { storeTimeout: "2 seconds" } as const
 export const name = "CircuitBreakers"
 
 /**
- * The store of circuits that is there, or one in memory.
+ * The store in the context, or one in memory.
  *
  * @category getters
  * @internal
@@ -74,7 +72,7 @@ export const store: Effect.Effect<CircuitBreaker.CircuitBreakerStore["Service"],
 )
 
 /**
- * Creates the gate. Every executor has one where no layer gives another.
+ * Creates the gate. Every executor has one unless a layer replaces it.
  *
  * @category constructors
  * @since 0.1.0
@@ -94,7 +92,7 @@ export const make = Effect.fnUntraced(function*(
     const made = breakers.get(circuit)
     if (made !== undefined) return Effect.succeed(made)
     const making = CircuitBreaker.make({ ...circuit, onStoreError: "fail" })
-    // it holds nothing that has to be closed, and ends with the tool that it is for: tools may be replaced often
+    // it has nothing to close, and is collected with its tool: tools may be replaced often
     return Effect.map(
       Effect.provideService(
         Effect.provideService(making, CircuitBreaker.CircuitBreakerStore, circuits),
@@ -108,7 +106,7 @@ export const make = Effect.fnUntraced(function*(
     )
   }
 
-  /** Starts what holds the place of a call in its circuit until the call has its outcome. */
+  /** Starts a fiber that represents the call in its circuit until the call has an outcome. */
   const begin = Effect.fnUntraced(function*(call: ToolCall, key: string, circuit: CheckedCircuit) {
     const breaker = yield* breakerOf(circuit)
     const admitted = Deferred.makeUnsafe<void, ToolRefusal>()
@@ -117,13 +115,13 @@ export const make = Effect.fnUntraced(function*(
       Effect.andThen(Deferred.succeed(admitted, undefined), Deferred.await(outcome)),
       { key, classify: (exit) => Exit.isSuccess(exit) ? judge(circuit, exit.value) : CircuitBreaker.ignored }
     )
-    // a store that dies is in trouble like one that fails
+    // a store that dies counts as one that fails
     const told = Effect.onExit(holding, (exit) => Deferred.done(admitted, verdictOf(exit, circuit)))
-    // it ends with its call, and nobody waits for a store that is deaf
+    // it ends with its call, and never waits for an unresponsive store
     const trial: Trial = { admitted, outcome, fiber: yield* Effect.forkDetach(told) }
     trials.set(call, trial)
     return trial
-    // one that nobody knows of would hold its place for ever
+    // an unregistered trial would hold its place forever
   }, Effect.uninterruptible)
 
   return {
@@ -135,7 +133,7 @@ export const make = Effect.fnUntraced(function*(
         (exit) => exit !== undefined && Exit.isSuccess(exit) ? verdictOn(exit.value) : inTrouble(circuit!)
       ),
     recheck: Effect.fnUntraced(function*({ call, tool: { circuit, name } }) {
-      // it may have had to wait for its permits once more
+      // the call may have waited for its permits twice
       const { admitted } = trials.get(call) ?? (yield* begin(call, name, circuit!))
       yield* (yield* within(Deferred.await(admitted), millis)) ?? inTrouble(circuit!)
     }),
@@ -144,17 +142,16 @@ export const make = Effect.fnUntraced(function*(
       if (trial === undefined) return Effect.void
       trials.delete(call)
       Deferred.doneUnsafe(trial.outcome, Effect.succeed(outcome))
-      // a store that has not answered yet is not waited for again, and the place it may still give is given back
+      // do not wait for the store again; a place that it still grants is given back
       if (!Deferred.isDoneUnsafe(trial.admitted)) return Effect.sync(() => trial.fiber.interruptUnsafe())
-      // the next call of the tool is to find it counted
+      // the next call of the tool must see it counted
       return Effect.asVoid(within(Fiber.await(trial.fiber), millis))
     }
   }
 })
 
 /**
- * Layer of the circuits: gives them a store (`CircuitBreakerStore`) or other
- * options than the executor's own gate has.
+ * Layer of the gate with a store (`CircuitBreakerStore`) or options.
  *
  * @category layers
  * @since 0.1.0
@@ -162,7 +159,7 @@ export const make = Effect.fnUntraced(function*(
 export const layer = (options?: Options): Layer.Layer<never, ConfigurationError> => Gate.layer(make(options))
 
 /**
- * Layer without circuits, whatever tools declare.
+ * Layer that turns circuits off, even for tools that declare one.
  *
  * @category layers
  * @since 0.1.0
@@ -171,14 +168,14 @@ export const layerNoop: Layer.Layer<never> = Gate.layer({ name, concerns: () => 
 
 // Utilities
 
-/** A call that its circuit has let in, or is to. */
+/** A call in its circuit. */
 interface Trial {
   readonly admitted: Deferred.Deferred<void, ToolRefusal>
   readonly outcome: Deferred.Deferred<ToolOutcome>
   readonly fiber: Fiber.Fiber<unknown, unknown>
 }
 
-/** Only what ran, and was not stopped from outside, says anything about the tool. */
+/** Only calls that ran and were not stopped from outside count for the tool. */
 const judge = (circuit: CheckedCircuit, outcome: ToolOutcome): CircuitBreaker.Outcome => {
   const isItsOwn = outcome._tag === "Succeeded" || outcome._tag === "Failed" ||
     (outcome._tag === "TimedOut" && outcome.which !== "turn")
@@ -192,7 +189,7 @@ const open = (retryAfter?: Duration.Duration): Exit.Exit<void, ToolRefusal> =>
     ...(retryAfter === undefined ? {} : { retryAfterMillis: Duration.toMillis(retryAfter) })
   })
 
-/** Whether a call would be let in as things are now. */
+/** Tells whether the circuit would admit a call now. */
 const verdictOn = (state: CircuitBreaker.State): Exit.Exit<void, ToolRefusal> => {
   switch (state._tag) {
     case "Closed":
@@ -204,7 +201,7 @@ const verdictOn = (state: CircuitBreaker.State): Exit.Exit<void, ToolRefusal> =>
   }
 }
 
-/** Whether a call was let in. */
+/** Tells whether the circuit admitted a call. */
 const verdictOf = (
   exit: Exit.Exit<unknown, CircuitBreaker.CircuitBreakerError>,
   circuit: CheckedCircuit
@@ -221,6 +218,6 @@ const verdictOf = (
   }
 }
 
-/** The store of circuits fails, dies or takes too long. */
+/** The store failed, died or timed out. */
 const inTrouble = ({ onStoreError }: CheckedCircuit): Exit.Exit<void, ToolRefusal> =>
   onStoreError === "allow" ? Exit.void : Exit.fail({ _tag: "StoreUnavailable", operation: "circuit" })

@@ -43,7 +43,7 @@ export const Tool = Schema.Struct({
   promoted: optional(Schema.Boolean).annotate({
     description: "Calls of the tool may overlap, though it changes things"
   }),
-  maxConcurrent: optional(AtLeastOne).annotate({ description: "Calls of the tool at once" }),
+  maxConcurrent: optional(AtLeastOne).annotate({ description: "Concurrent calls of the tool" }),
   timeout: optional(Span).annotate({ description: "How long a call may run" }),
   idleTimeout: optional(Span).annotate({ description: "How long a call may run without reporting progress" }),
   retryOnTimeout: optional(Schema.Boolean).annotate({
@@ -83,7 +83,7 @@ export const fields = {
     read: optional(AtLeastOne),
     concurrent: optional(AtLeastOne),
     serial: optional(AtLeastOne)
-  })).annotate({ description: "Calls at once, by class" }),
+  })).annotate({ description: "Concurrent calls, by class" }),
   output: optional(Schema.Struct({
     maxChars: optional(Chars),
     batchChars: optional(Chars),
@@ -104,7 +104,7 @@ export const fields = {
   executionTimeout: optional(Span).annotate({ description: "How long a call may run if its tool says nothing else" })
 }
 
-/** What else an executor can be told where the host's own loop drives it. */
+/** Further options of an executor that is driven by the loop of a host. */
 export const loopFields = {
   commitTimeout: optional(Span).annotate({ description: "How long an outcome waits for a write that is under way" }),
   cleanupGrace: optional(Span).annotate({ description: "How long an interrupted caller waits for clean-up" }),

@@ -1,11 +1,9 @@
 /**
- * What every gate sees of a call, what it may answer, and how a host adds gates
- * of its own.
+ * What a gate sees of a call, what it may answer, and how a host adds gates.
  *
- * The gates that are always there (`Permissions`, `Rules`, `Dedupe`, …) are
- * services with names of their own. A host's gate is a `Gate`: it names the
- * moments of a call at which it is asked, each of which is a place in the order,
- * and is provided by a layer that may require services.
+ * The built-in gates (`Permissions`, `Rules`, `Dedupe`, …) are services. A host's
+ * gate is a `Gate`, provided by a layer that may require services. It lists the
+ * moments of a call at which it runs.
  *
  * @since 0.1.0
  */
@@ -27,17 +25,14 @@ import type { Target } from "./PermissionPattern.ts"
  * @since 0.1.0
  */
 export interface GateCall {
-  /** The call as it was made: the same object at every moment, though a person may have edited its arguments since. */
+  /** The call as the model made it: the same object at every moment, even if a person edited its arguments. */
   readonly call: ToolCall
   readonly tool: RegisteredTool
-  /** The arguments as they were decoded: control arguments out, the host's own in. */
+  /** The encoded arguments, without control arguments and with those that the host prefills. */
   readonly args: unknown
   /** Decoded parameters. */
   readonly params: unknown
-  /**
-   * What the call is about, where the policy asks for it; `undefined` if that
-   * could not be found out.
-   */
+  /** What the call touches, if the policy depends on it; `undefined` if the tool could not say. */
   readonly targets: ReadonlyArray<Target> | undefined
   /** The tool itself wants a person to allow this call (`needsApproval`). */
   readonly needsApproval: boolean
@@ -67,39 +62,37 @@ export type Moment = "arrive" | "guard" | "admit" | "recheck"
 /**
  * A gate of the host.
  *
- * It says no by failing, with the reason for the model or with a refusal of its
- * own (such as `PolicyDenied`). One that dies or takes too long (`guardTimeout`,
- * for all gates of a moment together) says no, too. It may wait. A call whose
- * arguments a person has edited is asked about again. So is a call that has to wait
- * for its permits a second time, and one in a wave that people are asked about up
- * front. A gate that takes something for a `call` therefore takes it only once.
+ * It refuses a call by failing, with a reason for the model or with a refusal such
+ * as `PolicyDenied`. A gate that dies or exceeds `guardTimeout` (for all gates of a
+ * moment together) also refuses. It may wait. A gate can run several times for one
+ * call: after a person edits the arguments, after a second wait for permits, and in
+ * waves that are approved up front. If it takes something, it must take it once per `call`.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Gate<R = never> {
-  /** Named in the refusal. Of gates with one name the inner one counts, in the place of the outer: so a test swaps one. */
+  /** Appears in refusals. An inner gate replaces an outer one of the same name, so tests can swap gates. */
   readonly name: string
-  /** The tools that it is asked about. Default: all. Where there is none of them, no call waits for it. */
+  /** The tools that the gate guards. Default: all. Calls of other tools skip it. */
   readonly concerns?: ((tool: RegisteredTool) => boolean) | undefined
-  /** Arrival, behind the policy: before anything of the wave runs, and before its calls are put into runs. */
+  /** On arrival, after the policy: before any call of the wave runs and before calls are grouped into runs. */
   readonly arrive?: Ask<R> | undefined
-  /** Dispatch, when its run begins: before anything is reserved. */
+  /** On dispatch, when the run of the call begins: before anything is reserved. */
   readonly guard?: Ask<R> | undefined
-  /** Dispatch, once it has reserved what rules and dedupe want: before a person is asked. */
+  /** On dispatch, after rules and dedupe made their reservations and before approval. */
   readonly admit?: Ask<R> | undefined
-  /** Start, holding all permits: right before the handler. */
+  /** On start, holding all permits, right before the handler. */
   readonly recheck?: Ask<R> | undefined
   /**
-   * The call has its outcome: gives back what the gate has taken for it. Called once
-   * for every call that the gate was asked about, however it ended, and before the
-   * outcome is told.
+   * Gives back what the gate took for the call. Runs once per call that the gate saw,
+   * however the call ended, before its outcome is reported.
    */
   readonly settle?: ((call: GateCall, outcome: ToolOutcome) => Effect.Effect<void, never, R>) | undefined
 }
 
 /**
- * What a gate is asked.
+ * A check of a gate: succeed to let the call pass, fail to refuse it.
  *
  * @category models
  * @since 0.1.0
@@ -117,9 +110,9 @@ export type ServicesOf<G> = {
 }[keyof G]
 
 /**
- * Where a gate stands among the host's others at the moments that they share.
- * Without one they are asked in the order in which they are provided: outer
- * layers first, those of one `Layer.mergeAll` from left to right.
+ * Where a gate runs among the host's other gates of the same moment. By default
+ * gates run in the order in which they are provided: outer layers first, then those
+ * of one `Layer.mergeAll` from left to right.
  *
  * @category models
  * @since 0.1.0
@@ -222,7 +215,7 @@ export const entriesIn = (context: Context.Context<never>): ReadonlyArray<Entry>
 
 // Utilities
 
-/** Each gate has a key of its own, so that layers beside and around each other add up. */
+/** Each gate has a separate key, so that merged and nested layers add up. */
 const prefix = "effect-tool-executor/policy/Gate/"
 
 /** The layer of an entry, whose gates get their services from where it is built. */

@@ -50,10 +50,7 @@ export const provided = (own: {
     }
   })
 
-/**
- * Asks the host's gates of a moment in their order; the first that says no
- * decides. Those that were asked and have something to give back are noted.
- */
+/** Runs the host's gates of a moment in order until one refuses. Adds those with a `settle` to `asked`. */
 export const ask = (
   self: HostGates,
   moment: Moment,
@@ -83,10 +80,7 @@ export const ask = (
   })
 }
 
-/**
- * Tells the gates that were asked about a call how it ended, side by side. One
- * that dies or takes too long is noted in the log.
- */
+/** Settles a call with all gates that ran for it, concurrently. Logs gates that die or time out. */
 export const settle = (
   asked: Iterable<Gate>,
   call: GateCall,
@@ -111,12 +105,12 @@ export const settle = (
     }
   )
 
-/** Who is told that a gate has thrown. */
+/** Receives the defects of gates that threw. */
 export interface Reporter {
   readonly threw: (gate: string, call: GateCall, defect: unknown) => void
 }
 
-/** What a gate says; one that throws has not let the call pass. */
+/** Runs a gate; a gate that throws refuses the call. */
 export const orRefused = <A>(
   gate: string,
   say: () => A,
@@ -134,7 +128,7 @@ export const orRefused = <A>(
 /** The refusal of a gate that threw. */
 export const failed = (gate: string): ToolRefusal => ({ _tag: "GuardRejected", guard: gate, reason: "it failed" })
 
-/** What is said of a call where something is logged of it. */
+/** The log fields of a call. */
 export const about = ({ args, call, principal, tool: { name: tool, redactor } }: GateCall): CallLog.About => ({
   tool,
   callId: call.id,
@@ -146,10 +140,10 @@ export const about = ({ args, call, principal, tool: { name: tool, redactor } }:
 
 const isRefusal = Schema.is(ToolRefusal)
 
-/** A place that is known but taken by nothing of the host's. */
+/** The place of guards in a host without guards. */
 const noGuards: Entry = { name: "Guards", gates: [], place: undefined }
 
-/** A gate that cannot tell is asked. */
+/** A gate whose `concerns` throws guards the tool. */
 const concerns = (gate: Gate, tool: RegisteredTool): boolean => {
   try {
     return gate.concerns?.(tool) ?? true
@@ -170,7 +164,7 @@ const concerning = (all: ReadonlyArray<Gate>, registry: Registry): HostGates => 
   }
 }
 
-/** Those that name no place, each between those that stand before and after it. */
+/** Puts gates with a place before and after the gates that they name. */
 const inOrder = (entries: ReadonlyArray<Entry>): Effect.Effect<ReadonlyArray<Gate>, ConfigurationError> => {
   const placed = new Set<Entry>()
   const around = (entry: Entry): ReadonlyArray<Gate> => {

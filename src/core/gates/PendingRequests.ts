@@ -1,8 +1,8 @@
 /**
- * The requests that are pending, and how each of them ends, once.
+ * The pending approval requests. Each of them ends once.
  *
- * Nothing here waits: what happens to a request, or to several that are answered
- * together, happens in one step that nobody can come between.
+ * Every change to a request, or to several that are answered together, is one
+ * synchronous step.
  */
 import type * as Clock from "effect/Clock"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -22,16 +22,16 @@ import {
 /** How a request ended. One that was withdrawn has no answer. */
 export type Ending = Resolution | { readonly _tag: "Withdrawn" }
 
-/** Is told of each request when it is pending; what it gives is told how it ended. Both happen in the step itself. */
+/** Called with each request that becomes pending. Returns a callback for its end. Both run inside the step. */
 export type Begin = (request: ApprovalRequest) => ((how: Ending) => void) | undefined
 
 /** An answer to a request. */
 export interface Given {
   readonly id: string
   readonly answer: Answer
-  /** What was shown: an answer to anything else changes nothing. */
+  /** What the approver saw. An answer to anything else is rejected. */
   readonly of?: Shown | undefined
-  /** Who answers, for the record. */
+  /** The approver, for the record. */
   readonly person?: string | undefined
 }
 
@@ -42,7 +42,7 @@ export class PendingRequests {
   private readonly begin: Begin
   // oldest first
   private readonly pending = new Map<string, Pending>()
-  // what an answer may settle besides, by tool and first target, so that the cost does not grow with those who wait
+  // requests that one answer may also settle, by tool and first target, so that the cost is constant
   private readonly alike = new Map<string, Set<Pending>>()
   private over: Resolution | undefined
 
@@ -56,7 +56,7 @@ export class PendingRequests {
     return Array.from(this.pending.values(), (it) => it.request)
   }
 
-  /** Waits for what becomes of a request; interruption withdraws it. */
+  /** Waits for the resolution of a request. Interruption withdraws the request. */
   wait(request: ApprovalRequest, told: ((resolution: Resolution) => void) | undefined): Effect.Effect<Resolution> {
     return Effect.callback((resume) => {
       if (this.over !== undefined) return resume(Effect.succeed(this.over))
@@ -79,8 +79,8 @@ export class PendingRequests {
   }
 
   /**
-   * Answers requests: all of them, or none where one cannot be. What an answer allows
-   * for longer ends those that wait for the same, too, but for those that are answered here themselves.
+   * Answers all given requests, or none of them if one answer is rejected. An answer
+   * that grants a permission also approves other pending requests it covers.
    */
   answer(given: ReadonlyArray<Given>): Result.Result<void, ReadonlyArray<ApprovalError>> {
     const now = this.clock.currentTimeMillisUnsafe()
@@ -96,20 +96,20 @@ export class PendingRequests {
       else ends.set(it!, resolved.success)
     }
     if (problems.length > 0) return Result.fail(problems)
-    // found before anything ends, and ended after it: those who go on ask nothing in between
+    // found before any request ends and ended afterwards, so that resumed calls submit nothing in between
     const covered = Array.from(ends).flatMap(([it, resolution]) => this.coveredBy(it, resolution, now))
     for (const [it, resolution] of ends) this.end(it, resolution)
     for (const [it, resolution] of covered) this.end(it, resolution)
     return Result.succeed(undefined)
   }
 
-  /** Ends one, if it is pending. */
+  /** Ends one request if it is pending. */
   endOne(id: string, resolution: (request: ApprovalRequest) => Resolution): void {
     const it = this.pending.get(id)
     if (it !== undefined) this.end(it, resolution(it.request))
   }
 
-  /** Ends all that are pending, and all that come later. */
+  /** Ends all pending requests and all later ones. */
   endAll(resolution: Resolution): void {
     this.over = resolution
     for (const it of Array.from(this.pending.values())) this.end(it, resolution)
@@ -139,7 +139,7 @@ export class PendingRequests {
     return true
   }
 
-  /** Whoever waits goes on in a turn of its own: what runs then is no concern of whoever answers. */
+  /** The waiting call resumes after a yield, outside the step of the approver. */
   private end(it: Pending, resolution: Resolution): void {
     if (!this.remove(it, resolution)) return
     it.told?.(resolution)
@@ -160,7 +160,7 @@ interface Pending {
 const keyOf = (principal: string, tool: string, target: string | undefined): string =>
   JSON.stringify([principal, tool, target])
 
-/** All requests of a tool, and those that begin with the same target: what covers one has to name that. */
+/** A grant that covers a request names its tool, or its tool and first target. */
 const keysOf = (
   { principal, targets: [first], tool }: Pick<ApprovalRequest, "principal" | "tool" | "targets">
 ): ReadonlyArray<string> =>

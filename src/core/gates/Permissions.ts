@@ -120,11 +120,10 @@ export class PermissionsRef extends Context.Service<PermissionsRef, {
  *
  * **Details**
  *
- * A new policy holds for every decision from then on: what a model is shown, calls
- * that arrive, and calls that were let through and wait, which it may still
- * refuse before they start. People who are being asked go on being asked, and a
- * call that was let through without a question is not asked about later. What
- * runs already is not stopped.
+ * A new policy applies to every later decision: the tools that a model sees, arriving
+ * calls, and waiting calls, which it may still refuse before they start. Pending
+ * approval requests stay pending. A call that was admitted without approval needs none
+ * later. Running calls are not stopped.
  *
  * **Example** (Locking writes while a release is built)
  *
@@ -287,7 +286,7 @@ export interface Asks {
 }
 
 /**
- * Gate 12: whether a person has to be asked, because a rule or the policy says so.
+ * Gate 12: tells whether a rule or the policy requires approval.
  *
  * @category gates
  * @internal
@@ -299,8 +298,7 @@ export const asks = (
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
 
 /**
- * Tells whether the policy objects to the targets of this call in particular, and
- * not to every call of the tool alike.
+ * Tells whether the policy objects to the targets of this call and not to every call of the tool.
  *
  * @category gates
  * @internal
@@ -309,7 +307,7 @@ export const mindsTargets = (self: Permissions["Service"], call: GateCall): bool
   reasonsOf(decide(self, call)).length > 0
 
 /**
- * Tells whether a call of another tool about the same would run without asking.
+ * Tells whether a call of another tool with the same targets would run without approval.
  *
  * @category gates
  * @internal
@@ -326,7 +324,7 @@ export const letsRun = (
 }
 
 /**
- * What the policy says of one thing that a running call touches.
+ * The decision of the policy about one target of a running call.
  *
  * @category gates
  * @since 0.1.0
@@ -334,12 +332,12 @@ export const letsRun = (
 export type Permit =
   | { readonly _tag: "Allow" }
   | { readonly _tag: "Deny" }
-  /** `isAnswered`: every objection to it is one to the call itself, which a person has answered. */
+  /** `isAnswered`: a person already approved every objection together with the call. */
   | { readonly _tag: "Ask"; readonly asks: Asks; readonly isAnswered: boolean }
 
 /**
- * Judges one thing that a running call touches, as the call itself is judged:
- * `within` is the target of the call that it is a part of, if it is of any.
+ * Decides about one target of a running call like about the call. `within` is the
+ * target of the call that contains it, if any.
  *
  * @category gates
  * @internal
@@ -364,8 +362,7 @@ export const permit = (
 }
 
 /**
- * Tells whether the agent may know of the tool. A policy that throws lets
- * nobody know.
+ * Tells whether the agent may see the tool. A policy that throws hides it.
  *
  * @category gates
  * @internal
@@ -379,7 +376,7 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
 }
 
 /**
- * Tells whether what a call of the tool is about has to be found out.
+ * Tells whether the targets of calls of the tool matter to the policy.
  *
  * @category gates
  * @internal
@@ -395,7 +392,7 @@ export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool)
 
 // Utilities
 
-/** What a policy finds wrong with itself; of one that a test has mocked, nothing. */
+/** The problems of a policy; a mocked one has none. */
 const problemsOf = (
   self: Permissions["Service"],
   tools: ReadonlyArray<string>,
@@ -405,7 +402,7 @@ const problemsOf = (
   return Array.isArray(found) ? found : []
 }
 
-/** Code may leave a key undefined where a file leaves it out. */
+/** Code may set a key to undefined where a file leaves it out. */
 const formOf = (policy: Policy.Policy) => {
   const value = Object.fromEntries(Object.entries(policy).filter(([, it]) => it !== undefined)) as Policy.Policy
   return { value, problems: validateStrict(Policy.Policy, value, "") }
@@ -422,7 +419,7 @@ const asksOf = (
     ? { why: decision.why, remember: "tool" }
     : undefined
 
-/** What makes a policy ask about these targets, and not about any others. */
+/** The reasons for approval that depend on these targets. */
 const reasonsOf = (decision: Policy.Decision): ReadonlyArray<string> =>
   decision._tag === "Ask" ? decision.because ?? [decision.why] : []
 
@@ -430,7 +427,7 @@ const isHarmless = (tool: RegisteredTool): boolean => tool.readOnly && !tool.ope
 
 const strictness = { Allow: 0, Ask: 1, Deny: 2 } as const
 
-/** A policy that throws has not allowed the call. */
+/** A policy that throws denies the call. */
 const decide = (self: Permissions["Service"], call: GateCall): Policy.Decision => {
   try {
     return self.decide(call)

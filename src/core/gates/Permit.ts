@@ -1,54 +1,54 @@
 /**
- * What calls wait for: a pool, a tool's cap, a resource key. Each is a number of
- * permits, or a source of them, and the line of those who wait.
+ * A limit that calls wait for: a pool, a tool's cap or a resource key. Each is a
+ * number of permits, or a source of permits, with a queue of waiting tickets.
  *
- * `Pools` says which call needs which, and in which order.
+ * `Pools` decides which call needs which permits, in which order.
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { causeText } from "../../internal/causeText.ts"
 import { clip } from "../../internal/clip.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
-import { Leases } from "./Leases.ts"
+import { PermitLeases } from "./PermitLeases.ts"
 import type { PermitSource } from "./PermitSource.ts"
 
-/** A call on its way through its permits. */
+/** A call and the permits it needs. */
 export interface Ticket {
   readonly tool: RegisteredTool | undefined
   /** The class whose permits it takes; absent: its tool's. */
   readonly class?: RegisteredTool["class"] | undefined
   /** The keys of what the call touches. */
   readonly resources: ReadonlyArray<string>
-  /** What it needs, in the order in which it is taken; filled by `enter`. */
+  /** The permits it needs, in order; filled by `enter`. */
   permits: ReadonlyArray<Permit>
   /** How many of `permits` are held, from the front. */
   held: number
-  /** Not queued yet (`new`), `waiting` for `permits[held]`, holding all (`ready`), or out of the game (`left`). */
+  /** Not queued yet (`new`), `waiting` for `permits[held]`, holding all (`ready`), or gone (`left`). */
   state: "new" | "waiting" | "ready" | "left"
   /** Its place in line, until its wait has ended. */
   place?: Place | undefined
   /** The running call whose handler made this one. */
   readonly parent: Ticket | undefined
-  /** Calls that this one's handler made and that have not ended. */
+  /** Unfinished calls that the handler of this call made. */
   children: Set<Ticket> | undefined
   /** For a call that joined another one: the ticket it waits for. */
   joined: Ticket | undefined
-  /** The call would wait for ever: its own caller holds what it needs. Called when it queues; it is to leave. */
+  /** The call would wait forever because its caller holds the permit. It must leave. */
   readonly onDeadlock: (waitsFor: string) => void
-  /** What it waits for is not to be had: a handler that does not stop holds it. It is to leave. */
+  /** The permit cannot be had: a handler that does not stop holds it. The call must leave. */
   readonly onBlocked: (because: string) => void
-  /** A permit that it holds is not its own any more. It is to end, and to leave. */
+  /** The call lost a permit that it held. It must end and leave. */
   readonly onLost: (because: string) => void
 }
 
-/** The place of a ticket that waits, and what waits for it: it stands in the line of one permit after the other. */
+/** The place of a waiting ticket, which moves from one permit's queue to the next. */
 export class Place {
   readonly ticket: Ticket
-  /** In whose line it stands. */
+  /** The permit whose queue it is in. */
   permit: Permit | undefined = undefined
   before: Place | undefined = undefined
   after: Place | undefined = undefined
-  /** How the wait ends, once that is known. */
+  /** How the wait ended. */
   end: Effect.Effect<void> | undefined = undefined
   private resume: ((end: Effect.Effect<void>) => void) | undefined = undefined
 
@@ -67,35 +67,35 @@ export class Place {
     })
   }
 
-  /** Lets go on whoever waits for the end. */
+  /** Resumes the effect that waits for the end. */
   close(): void {
     if (this.ticket.place === this) this.ticket.place = undefined
     if (this.end !== undefined) this.resume?.(this.end)
   }
 }
 
-/** What happens to those who get a permit later than they asked for it. */
+/** Receives tickets that get a permit later than they asked for it. */
 export interface Host {
-  /** A ticket was given what it waited for. */
+  /** A ticket got the permit it waited for. */
   readonly granted: (ticket: Ticket) => void
-  /** Lets those go on whose wait is over. */
+  /** Resumes tickets whose wait ended. */
   readonly drain: () => void
 }
 
-/** A number of permits with its line. */
+/** A number of permits with a queue. */
 export class Permit {
   readonly kind: "resource" | "tool" | "class"
-  /** Read in refusals: what a call waits for. */
+  /** Appears in refusals. */
   readonly name: string
-  /** How many are held, of those that are counted here. */
+  /** Counted permits that are held. */
   taken = 0
-  /** Tickets that hold it or will; a resource key without any is forgotten. */
+  /** Tickets that hold it or will. A resource key without any is removed. */
   users = 0
-  /** Why nobody is to wait for it now. */
+  /** Why tickets must not wait for it now. */
   blocked: string | undefined
-  /** How many there are; a pool of leases has none of its own. */
+  /** Counted permits; 0 for a pool of leases. */
   private readonly size: number
-  private readonly leases: Leases<Ticket> | undefined
+  private readonly leases: PermitLeases<Ticket> | undefined
   private first: Place | undefined
   private last: Place | undefined
 
@@ -110,7 +110,7 @@ export class Permit {
     this.kind = kind
     this.name = name
     this.size = typeof size === "number" ? size : 0
-    this.leases = typeof size === "number" ? undefined : new Leases(size, context, {
+    this.leases = typeof size === "number" ? undefined : new PermitLeases(size, context, {
       isWanted: () => this.first !== undefined,
       next: () => this.next(),
       granted: host.granted,
@@ -121,19 +121,19 @@ export class Permit {
     })
   }
 
-  /** Whether one more would have to wait, as far as that is known here. */
+  /** Whether one more ticket would wait, as far as counted permits tell. */
   get isFull(): boolean {
     return this.taken >= this.size
   }
 
-  /** Takes a permit that is free. Where one is, nobody waits. */
+  /** Takes a free permit. If one is free, the queue is empty. */
   tryTake(): boolean {
     if (this.taken >= this.size) return false
     this.taken++
     return true
   }
 
-  /** Puts a place at the end of the line. A lease may come at once. */
+  /** Puts a place at the end of the queue. A lease may be granted synchronously. */
   wait(place: Place): void {
     place.permit = this
     place.before = this.last
@@ -143,7 +143,7 @@ export class Permit {
     this.leases?.ask()
   }
 
-  /** Takes a place out of the line. */
+  /** Removes a place from the queue. */
   quit(place: Place): void {
     const { after, before } = place
     if (before === undefined) this.first = after
@@ -154,7 +154,7 @@ export class Permit {
     if (this.first === undefined) this.leases?.withdraw()
   }
 
-  /** Gives a permit back; one that is counted here goes to the first in line, who is given. */
+  /** Releases a permit and returns the waiting ticket that gets it, if there is one. */
   release(ticket: Ticket): Ticket | undefined {
     this.blocked = undefined
     if (this.leases !== undefined) {
@@ -166,17 +166,17 @@ export class Permit {
     return next
   }
 
-  /** Others take from it, too, so one may come back from outside. */
+  /** Other code takes from it too. */
   get isShared(): boolean {
     return this.leases !== undefined
   }
 
-  /** Whether calls hold all there are. */
+  /** Whether calls hold all permits. */
   get isTaken(): boolean {
     return this.leases === undefined && this.taken >= this.size
   }
 
-  /** Those that wait, in order. */
+  /** The waiting tickets, in order. */
   get line(): ReadonlyArray<Ticket> {
     const tickets: Array<Ticket> = []
     for (let place = this.first; place !== undefined; place = place.after) tickets.push(place.ticket)

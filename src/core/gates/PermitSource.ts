@@ -1,8 +1,8 @@
 /**
- * Where the permits of a pool come from when they are not the executor's own.
+ * A source of permits that a pool shares with other code or other machines.
  *
- * A pool of a given size counts its permits itself. One whose permits are shared
- * with other code, or with other machines, gets a lease for each call that runs.
+ * A pool of a given size counts its permits. A pool over a source takes a lease for
+ * each running call.
  *
  * @since 0.1.0
  */
@@ -11,15 +11,15 @@ import type * as Scope from "effect/Scope"
 import type * as Semaphore from "effect/Semaphore"
 
 /**
- * One permit, held for as long as the scope that it was taken in.
+ * One permit, held until its scope closes.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Lease {
   /**
-   * Ends, with the reason, once the permit is lost although nobody gave it back: the
-   * call that holds it is then cancelled. Absent if that cannot happen.
+   * Ends with a reason when the permit is lost before its scope closes. The call that
+   * holds it is then cancelled. Absent if that cannot happen.
    */
   readonly lost?: Effect.Effect<string> | undefined
 }
@@ -29,9 +29,8 @@ export interface Lease {
  *
  * **Details**
  *
- * `lease` waits in line with whoever else takes from the source, and gives one
- * permit, which goes back when the scope closes. Interruption gives up the place
- * in line. A lease that has to be renewed is renewed by the source, in that scope.
+ * `lease` waits for one permit, which goes back when the scope closes. Interruption
+ * gives up the place in line. The source renews leases that expire, in that scope.
  *
  * @category models
  * @since 0.1.0
@@ -41,7 +40,7 @@ export interface PermitSource {
 }
 
 /**
- * Takes permits from a semaphore, in turn with all other code that does.
+ * Takes permits from a semaphore that other code may use too.
  *
  * @category constructors
  * @since 0.1.0

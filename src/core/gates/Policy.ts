@@ -53,12 +53,12 @@ export const Policy = Schema.Struct({
  *
  * **Details**
  *
- * `default`: what holds for a call that no list is about. `cautious`, the
- * default, lets ReadOnly, closed-world tools run and asks about the others, which
- * denies them where nobody is there. `readOnly` denies the others.
+ * `default` decides about calls that match no list. `cautious`, the default, lets
+ * ReadOnly, closed-world tools run and requires approval of the others; without an
+ * approver these are denied. `readOnly` denies the others.
  *
- * `mode`: `ask` (the default) adds nothing. `acceptEdits` asks for no call of a
- * tool that declares `ToolAnnotations.Edits`. `readOnly` and `plan` deny what
+ * `mode`: `ask` (the default) adds nothing. `acceptEdits` requires no approval
+ * for tools that declare `ToolAnnotations.Edits`. `readOnly` and `plan` deny what
  * is not ReadOnly, `offline` what declares `Tool.OpenWorld`, `denyAll`
  * everything.
  *

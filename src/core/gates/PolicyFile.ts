@@ -1,6 +1,6 @@
 /**
  * Files that hold rules and a policy besides other things: read so that every
- * mistake is told at once, those in the rules and patterns included.
+ * problem is listed, including those in rules and patterns.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"

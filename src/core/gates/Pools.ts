@@ -1,10 +1,9 @@
 /**
- * Permits: how many calls run at once, by class, by tool and by what they touch.
+ * Limits how many calls run concurrently, by class, by tool and by resource key.
  *
- * Permits of the executor's own are counted. Those of a host's `Semaphore`, or of
- * another `PermitSource`, are taken in turn with whoever else takes them. Either
- * way calls wait in one line: a permit goes to exactly one of them, the first, and
- * what that costs does not grow with the number waiting.
+ * The executor counts its own permits. A `Semaphore` or another `PermitSource` can
+ * be shared with other code. Calls wait in one queue per permit; a released permit
+ * goes to the first call, in constant time.
  *
  * A call takes its permits in one fixed order: resource keys (sorted), then the
  * tool's cap, then the pool of its class.
@@ -18,13 +17,13 @@ import * as Predicate from "effect/Predicate"
 import type * as Semaphore from "effect/Semaphore"
 import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
-import { Entrance } from "./Entrance.ts"
 import { Permit, type Ticket } from "./Permit.ts"
+import { PermitQueue } from "./PermitQueue.ts"
 import { fromSemaphore, type PermitSource } from "./PermitSource.ts"
 
 /**
- * Size of a pool: a number of permits, or where they come from: a semaphore that
- * the host shares with code of its own, or another source.
+ * Size of a pool: a number of permits, a semaphore that the host shares with other
+ * code, or another source of permits.
  *
  * @category options
  * @since 0.1.0
@@ -38,11 +37,11 @@ export type Size = number | Semaphore.Semaphore | PermitSource
  * @since 0.1.0
  */
 export interface Options {
-  /** ReadOnly calls at once. Default 20. */
+  /** Concurrent ReadOnly calls. Default 20. */
   readonly read?: Size | undefined
-  /** ConcurrentMut calls at once: promoted and recursive tools. Default 10. */
+  /** Concurrent ConcurrentMut calls (promoted and recursive tools). Default 10. */
   readonly concurrent?: Size | undefined
-  /** SerialMut calls at once. Default 1. */
+  /** Concurrent SerialMut calls. Default 1. */
   readonly serial?: Size | undefined
 }
 
@@ -54,39 +53,38 @@ export interface Options {
  */
 export interface Service {
   /**
-   * Takes everything that a ticket needs, or its place in line; the effect waits
-   * until all is held. Where all is free it is `Effect.void`, an `Exit`. Interruption
-   * gives up the place and whatever is held. The wait of a ticket that leaves, or has
-   * left already, is interrupted.
+   * Takes all permits of a ticket, or waits in line for them. If all are free this is
+   * `Effect.void`, an `Exit`. Interruption gives everything back. If the ticket
+   * leaves, or has left, the wait is interrupted.
    */
   readonly enter: (ticket: Ticket) => Effect.Effect<void>
-  /** Gives back the permits of tool and class, or its place in line for them; keeps the resource keys. Doing it again has no effect. */
+  /** Gives back the permits of tool and class but keeps the resource keys. Idempotent. */
   readonly releasePermits: (ticket: Ticket) => void
-  /** Takes the permits again that a ticket gave back, as `enter` does. Interruption keeps the resource keys. */
+  /** Takes the permits again that `releasePermits` gave back. Interruption keeps the resource keys. */
   readonly reenter: (ticket: Ticket) => Effect.Effect<void>
-  /** Refuses, with the reason, whoever waits or comes to wait for a resource key of this ticket, until it leaves. */
+  /** Refuses all tickets that wait for a resource key of this ticket, with the reason, until it leaves. */
   readonly block: (ticket: Ticket, because: string) => void
-  /** Gives back everything. Doing it again has no effect. */
+  /** Gives back everything. Idempotent. */
   readonly leave: (ticket: Ticket) => void
-  /** Gives what a call would wait for though its own caller holds it, if it queued now with these keys, or joined that call. */
+  /** Names the permit that a call would wait for although its caller holds it, or `undefined`. */
   readonly reentry: (
     ticket: Ticket,
     waitsFor: Pick<Ticket, "resources"> | { readonly joined: Ticket }
   ) => string | undefined
-  /** Whether a call of a tool would wait for none of the permits of its class and its tool. */
+  /** Tells whether the permits of a tool and its class are free. */
   readonly isFree: (tool: RegisteredTool) => boolean
-  /** Checks whether a call that waits for another call's outcome waits for itself; then its `onDeadlock` is called. */
+  /** Calls `onDeadlock` of a call that waits for another call's outcome and so for itself. */
   readonly checkJoin: (ticket: Ticket) => void
   /**
-   * Pools for a sub-agent: reads, serial writers and resource keys are shared, the
-   * concurrent pool and the caps of tools are new, so that a caller that waits
-   * for its sub-agents holds nothing they need. A concurrent pool that is the
-   * host's own semaphore is not shared either: it is one of the default size.
+   * Pools for a sub-agent: shares reads, serial writers and resource keys. The
+   * concurrent pool and the caps of tools are new, so that a waiting caller holds
+   * nothing its sub-agents need. A semaphore of the host is not shared as the
+   * concurrent pool; the sub-agent gets one of the default size.
    */
   readonly fork: () => Service
   /**
-   * Pools for another session: resource keys and the caps of tools are shared,
-   * the pools of the classes are new, so that nobody's slow calls hold up others.
+   * Pools for another session: shares resource keys and the caps of tools. The pools
+   * of the classes are new, so that slow calls of one session do not block others.
    */
   readonly session: () => Service
 }
@@ -112,7 +110,7 @@ export const make = Effect.fnUntraced(function*(
   const shared = newShared(yield* Effect.context<never>())
   const pool = (name: keyof Options, fallback: number, isFork = false): Permit => {
     const given = options?.[name] ?? fallback
-    // a caller that holds a permit of the host's own would wait for itself
+    // a caller that holds a permit of the host's semaphore would wait for itself
     const size = isFork && typeof given !== "number" ? fallback : given
     const isSize = isSource(size) || Number.isInteger(size) && size >= 1
     if (!isSize) problems.push({ path: `pools.${name}`, problem: `it is ${size}`, expected })
@@ -165,14 +163,14 @@ type Classes = { readonly [C in RegisteredTool["class"]]: ReadonlyArray<Permit> 
 /** What pools have in common that were made from each other. */
 interface Shared {
   readonly context: Context.Context<never>
-  readonly entrance: Entrance
+  readonly entrance: PermitQueue
   readonly keys: Map<string, Permit>
   readonly tools: Map<string, Permit>
 }
 
 const newShared = (context: Context.Context<never>): Shared => ({
   context,
-  entrance: new Entrance(),
+  entrance: new PermitQueue(),
   keys: new Map(),
   tools: new Map()
 })

@@ -1,15 +1,13 @@
 /**
- * The last gate before a handler: how many calls may start within a time, of a tool
- * and of a principal, by `effect/persistence/RateLimiter`.
+ * The last gate before a handler: limits how many calls of a tool or a principal may
+ * start in a window, by `effect/persistence/RateLimiter`.
  *
- * A token cannot be given back. So it is taken as late as can be, when nothing but
- * the limit itself may still refuse the call: what a rule, a person, another gate or
- * another limit refuses takes none, nor does what gets an equal call's outcome. Where
- * none is left the call is refused before a person is asked; that look takes nothing,
- * so that of many calls that people have allowed some may still come too late.
+ * A token cannot be given back, so the gate takes it last, when only the limit can
+ * still refuse the call. Calls that are refused elsewhere, and duplicates, take none.
+ * A call is also refused before approval if no token is left. That check takes no
+ * token, so some approved calls may still be refused.
  *
- * What was counted is in a `RateLimiterStore`, if one is there, so that processes
- * share it; else in memory.
+ * Counts live in a `RateLimiterStore`, which processes can share, or in memory.
  *
  * @since 0.1.0
  */
@@ -30,21 +28,21 @@ import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Gate from "./Gate.ts"
 
 /**
- * Options of the rate limits; the limit of a tool is the tool's, or the host's for it
- * (`ToolAnnotations.RateLimit`, `tools`).
+ * Options of the rate limits. `ToolAnnotations.RateLimit` or the `tools` option of the
+ * host set the limit of a tool.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** How many calls of each principal may start within a time, whatever they call. Default: any number. */
+  /** How many calls of each principal may start in a window, over all tools. Default: no limit. */
   readonly perPrincipal?: ToolLimits.Rate | undefined
-  /** How long a call waits for the store of what was counted. Default 2 seconds. */
+  /** How long a call waits for the store. Default 2 seconds. */
   readonly storeTimeout?: Duration.Input | undefined
 }
 
 /**
- * What holds where nobody says anything.
+ * Default options.
  *
  * @category constants
  * @since 0.1.0
@@ -52,7 +50,7 @@ export interface Options {
 export const defaults = { storeTimeout: "2 seconds" } as const
 
 /**
- * The name of the gate: a layer of a gate with this name takes its place.
+ * Name of the gate. A gate layer with the same name replaces it.
  *
  * @category constants
  * @since 0.1.0
@@ -60,7 +58,7 @@ export const defaults = { storeTimeout: "2 seconds" } as const
 export const name = "RateLimits"
 
 /**
- * The store that counts, if one is there, or one in memory.
+ * The store in the context, or one in memory.
  *
  * @category getters
  * @internal
@@ -74,7 +72,7 @@ export const store: Effect.Effect<RateLimiter.RateLimiterStore["Service"], never
 )
 
 /**
- * Creates the gate. Every executor has one where no layer gives another.
+ * Creates the gate. Every executor has one unless a layer replaces it.
  *
  * @category constructors
  * @since 0.1.0
@@ -89,7 +87,7 @@ export const make = Effect.fnUntraced(function*(
   const limiter = yield* Effect.provideService(RateLimiter.make, RateLimiter.RateLimiterStore, yield* store)
   const taken = new WeakSet<ToolCall>()
 
-  /** What a call is counted by. */
+  /** The limits of a call. */
   const limitsOf = ({ principal, tool }: Gate.GateCall): ReadonlyArray<Limit> => [
     ...tool.rate === undefined ? [] : [{
       rate: tool.rate,
@@ -98,7 +96,7 @@ export const make = Effect.fnUntraced(function*(
     ...perPrincipal === undefined ? [] : [{ rate: perPrincipal, key: keyOf("principal", principal) }]
   ]
 
-  /** Takes tokens of a limit, or looks whether there is one where it takes none. */
+  /** Takes a token of a limit; with 0 tokens only checks whether one is left. */
   const consume = ({ key, rate }: Limit, tokens: 0 | 1): Effect.Effect<void, ToolRefusal> => {
     const { algorithm, limit, windowMillis: window } = rate
     const consumed = Effect.suspend(() => limiter.consume({ algorithm, limit, window, key, tokens }))
@@ -117,10 +115,10 @@ export const make = Effect.fnUntraced(function*(
     concerns: (tool) => perPrincipal !== undefined || tool.rate !== undefined,
     admit: (call) => taken.has(call.call) ? Effect.void : look(limitsOf(call)),
     recheck: Effect.fnUntraced(function*(call) {
-      // it may have had to wait for its permits once more
+      // the call may have waited for its permits twice
       if (taken.has(call.call)) return
       const limits = limitsOf(call)
-      // the token of one is not to be lost to the other
+      // do not take a token of one limit if the other refuses
       yield* look(limits.slice(1))
       yield* Effect.forEach(limits, (it) => consume(it, 1), { discard: true })
       taken.add(call.call)
@@ -129,8 +127,7 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Layer of the rate limits: gives them a store (`RateLimiterStore`), a limit for each
- * principal, or other options than the executor's own gate has.
+ * Layer of the gate with a store (`RateLimiterStore`), a limit per principal, or other options.
  *
  * @category layers
  * @since 0.1.0
@@ -138,7 +135,7 @@ export const make = Effect.fnUntraced(function*(
 export const layer = (options?: Options): Layer.Layer<never, ConfigurationError> => Gate.layer(make(options))
 
 /**
- * Layer without rate limits, whatever tools declare.
+ * Layer that turns rate limits off, even for tools that declare one.
  *
  * @category layers
  * @since 0.1.0
@@ -147,29 +144,29 @@ export const layerNoop: Layer.Layer<never> = Gate.layer({ name, concerns: () => 
 
 // Utilities
 
-/** What is counted, and where. */
+/** A limit and its key in the store. */
 interface Limit {
   readonly key: string
   readonly rate: ToolLimits.CheckedRate
 }
 
-/** No name, whatever is in it, makes the key of another. */
+/** JSON keeps keys of different names apart. */
 const keyOf = (...parts: ReadonlyArray<string>): string => JSON.stringify(parts)
 
 const limited = (retryAfter: Duration.Duration): Effect.Effect<never, ToolRefusal> =>
   Effect.fail({ _tag: "RateLimited", retryAfterMillis: Math.ceil(Duration.toMillis(retryAfter)) })
 
-/** Whether a token is left. */
+/** Tells whether a token is left. */
 const verdictOn = (
   { remaining, resetAfter }: RateLimiter.ConsumeResult,
   { algorithm, limit, windowMillis }: ToolLimits.CheckedRate
 ): Effect.Effect<void, ToolRefusal> => {
   if (remaining >= 1) return Effect.void
-  // all come back at once, or one after the other
+  // a fixed window restores all tokens together, a bucket one after the other
   const others = algorithm === "fixed-window" ? 0 : (windowMillis / limit) * (limit - 1)
   return limited(Duration.millis(Math.max(0, Duration.toMillis(resetAfter) - others)))
 }
 
-/** The store fails, dies or takes too long. */
+/** The store failed, died or timed out. */
 const inTrouble = ({ onStoreError }: ToolLimits.CheckedRate): Effect.Effect<void, ToolRefusal> =>
   onStoreError === "allow" ? Effect.void : Effect.fail({ _tag: "StoreUnavailable", operation: "rateLimit" })

@@ -26,25 +26,25 @@ import type { GateCall } from "./Gate.ts"
 /**
  * The rules of an executor.
  *
- * `layer` enforces a rule set. A service of one's own may count in another way:
+ * `layer` enforces a rule set. A custom service can count differently:
  * `Rules.of({ ...Rules.fromSet(current), claims, explain })`.
  *
  * @category services
  * @since 0.1.0
  */
 export class Rules extends Context.Service<Rules, {
-  /** The host's rules and those that the tools bring, for the tools as they are now: what is shown, forced and waited for. */
+  /** The rules of the host and of the current tools. */
   readonly current: () => RuleSet.RuleSet
   /**
-   * Gate 9: whether the order of a process forbids a tool now. Without a call it
-   * is asked whether the tool may come next, whatever its arguments.
+   * Gate 9: refuses a call that the order of the process forbids now. Without a call,
+   * tells whether the tool may come next with any arguments.
    */
   readonly check: (history: RuleSet.History, tool: string, call?: GateCall) => ToolRefusal | undefined
-  /** Gates 10 and 11: the claims of a call of the tool on its batch and on its principal. */
+  /** Gates 10 and 11: what a call of the tool claims of its batch and its principal. */
   readonly claims: (tool: string, scope: RuleScope) => ReadonlyArray<RuleClaim>
-  /** Explains a claim that could not be had. */
+  /** Explains a claim that was refused. */
   readonly explain: (tool: string, refused: RuleRefused) => ToolRefusal
-  /** Tells, from now on, when other rules of the host hold. Default: they never change. */
+  /** Emits when the rules of the host change. Default: never. */
   readonly changes?: Stream.Stream<void> | undefined
 }>()("effect-tool-executor/policy/Rules") {}
 
@@ -69,7 +69,7 @@ export interface RuleScope {
 export type RuleClaim = Exclude<Claim, { readonly _tag: "Key" }>
 
 /**
- * A claim of rules that could not be had, and why.
+ * A refused claim of rules, and why.
  *
  * @category models
  * @since 0.1.0
@@ -89,7 +89,7 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Creates the service of a rule set that somebody else makes and may replace.
+ * Creates the service of a rule set that may be replaced.
  *
  * @category constructors
  * @since 0.1.0
@@ -121,9 +121,8 @@ export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
  *
  * **Details**
  *
- * Fails with one `ConfigurationError` that lists everything: rules of the wrong
- * form, tools and arguments that are not there, cycles, required tools that can
- * never run, contradictions.
+ * Fails with one `ConfigurationError` that lists all problems: malformed rules,
+ * unknown tools and arguments, cycles, required tools that can never run, contradictions.
  *
  * @category layers
  * @since 0.1.0
@@ -139,9 +138,9 @@ export const layer = (
  * @since 0.1.0
  */
 export class RulesRef extends Context.Service<RulesRef, {
-  /** The rules of the host that hold now. */
+  /** The current rules of the host. */
   readonly get: Effect.Effect<ReadonlyArray<ToolRule>>
-  /** Replaces the rules. A wrong set changes nothing and fails with everything that is wrong. */
+  /** Replaces the rules. An invalid set changes nothing and fails with all its problems. */
   readonly set: (rules: ReadonlyArray<ToolRule>) => Effect.Effect<void, ConfigurationError>
 }>()("effect-tool-executor/policy/Rules/RulesRef") {}
 
@@ -151,10 +150,9 @@ export class RulesRef extends Context.Service<RulesRef, {
  *
  * **Details**
  *
- * New rules hold for every decision from then on, also for calls that wait: the
- * order is looked at once more before they start. What succeeded before counts
- * for them. `Periodic` rules are fired from the beginning to the end of an
- * executor: a set with other ones is refused.
+ * New rules apply to every later decision, also about waiting calls: the order is
+ * checked again before they start. Earlier successes count for them. `Periodic` rules
+ * run as long as an executor does, so a set with different ones is refused.
  *
  * @category layers
  * @since 0.1.0
@@ -216,8 +214,8 @@ const explained = (rules: RuleSet.ToolRules, tool: string, refused: RuleRefused)
   }
 }
 
-/** The set was replaced between the claim and its refusal, or the claim is not its own. */
-const unruled: ToolRefusal = { _tag: "GuardRejected", guard: "Rules", reason: "a limit of the host is reached" }
+/** The set was replaced between the claim and its refusal, or a custom service made the claim. */
+const unruled: ToolRefusal = { _tag: "GuardRejected", guard: "Rules", reason: "a limit of the host was reached" }
 
 const checkedSet = (
   handlers: ToolHandlers["Service"],
@@ -238,12 +236,12 @@ const otherPeriodic = (
     canonicalJson(Array.isArray(rules) ? rules.filter((it) => it?._tag === "Periodic") : [])
   return periodic(before) === periodic(after) ? [] : [{
     path: "Periodic",
-    problem: "the tools that are called by themselves would be others",
+    problem: "the new rules call different tools periodically",
     expected: "the same Periodic rules as before, since they run as long as the executor does"
   }]
 }
 
-/** The registry may be replaced: then the rules are indexed anew, for the tools that it has. */
+/** Indexes the rules again when the registry is replaced. */
 const forRegistry = (handlers: ToolHandlers["Service"], rules: ReadonlyArray<ToolRule>) => {
   let registry: Registry | undefined
   let set: RuleSet.RuleSet

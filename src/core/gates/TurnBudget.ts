@@ -1,8 +1,8 @@
 /**
- * Gate 2: how much time and how many calls a turn has left.
+ * Gate 2: limits the time and the calls of a turn.
  *
- * The turn is one process. Its clock begins when the process does and counts
- * model time too; it stands still while people are asked and nothing executes.
+ * A turn is one process. Its clock starts with the process and includes model time.
+ * It pauses while approvals are pending and no handler runs.
  *
  * @since 0.1.0
  */
@@ -23,17 +23,17 @@ import type { Verdict } from "./Gate.ts"
 export interface Options {
   /** Time of the whole turn. Default: no limit. */
   readonly timeout?: Duration.Input | undefined
-  /** What a call gets at least once it starts, even if less is left of the turn; 0: no more than is left. Default 5 seconds. */
+  /** The least time a call gets once it starts, even if the turn has less left; 0 gives no extra. Default 5 seconds. */
   readonly minimumSlice?: Duration.Input | undefined
   /** How many calls the turn may start. Default: no limit. */
   readonly maxCalls?: number | undefined
-  /** What its calls count in as well, with those of other turns. */
+  /** A counter that the turn shares with other turns. */
   readonly shared?: CallCounter | undefined
 }
 
 /**
- * Calls of several turns that are counted together, such as those of an agent and
- * its sub-agents. One that counts within another one has room only where both have.
+ * Counts calls of several turns together, such as those of an agent and its
+ * sub-agents. A counter within another one is full when either is.
  *
  * @category models
  * @since 0.1.0
@@ -49,7 +49,7 @@ export class CallCounter {
     this.within = within
   }
 
-  /** The counter that has no room for one more, this one or one that it counts within. */
+  /** The first full counter, of this one and those around it. */
   get full(): CallCounter | undefined {
     return this.taken >= this.max ? this : this.within?.full
   }
@@ -96,15 +96,15 @@ export interface ParentClock {
 export interface Budget {
   /** Time of the whole turn; `Infinity` without a limit. */
   readonly limitMillis: number
-  /** Says no when the time is over or, with `counted` false, when all calls are used. */
+  /** Refuses a call when the time is over or, with `counted` false, when no call is left. */
   readonly check: (now: number, counted: boolean) => Verdict
   /** Milliseconds that are left of the turn. */
   readonly left: (now: number) => number
-  /** The clock stands still: people are asked and nothing executes. */
+  /** The clock is paused: approvals are pending and no handler runs. */
   readonly isPaused: boolean
-  /** So many more questions are open. */
+  /** Changes the number of pending approval requests. */
   readonly ask: (more: number, now: number) => void
-  /** So many more handlers execute. */
+  /** Changes the number of running handlers. */
   readonly execute: (more: number, now: number) => void
   /** Calls that are counted now. */
   readonly calls: number
@@ -166,8 +166,8 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Layer of budgets. What the options leave open is as a layer around it has it, if
- * there is one; a process may be given limits of its own.
+ * Layer of budgets. Options that are left out come from a surrounding layer. A process
+ * may set its own limits.
  *
  * @category layers
  * @since 0.1.0
@@ -226,7 +226,7 @@ class Turn implements Budget {
     parent: ParentClock | undefined
   ) {
     this.parent = parent
-    // what whoever asks is told: the time that there was, whosever limit it is
+    // reported to the model: the smaller of both limits
     this.limitMillis = parent === undefined ? limitMillis : Math.min(limitMillis, Math.max(0, parent.deadline - now))
     this.deadline = now + limitMillis
     this.minimumSliceMillis = minimumSliceMillis

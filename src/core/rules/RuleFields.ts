@@ -8,7 +8,7 @@ import { isPath } from "../../internal/valuePath.ts"
 import type { NamedTool, Says } from "./RuleKind.ts"
 
 /** A tool, or each tool. */
-export const AnyTool = Schema.NonEmptyString.annotate({ description: "A tool's name, or * for each tool by itself" })
+export const AnyTool = Schema.NonEmptyString.annotate({ description: "A tool's name, or * for each tool separately" })
 
 /** One tool. */
 export const OneTool = Schema.NonEmptyString.annotate({ description: "A tool's name" })
@@ -76,7 +76,7 @@ export const concerns = (subject: string, tool: string): boolean => subject === 
 
 const nothing: Says = {}
 
-/** Of rules that count on no tool, and of rules that need no further check. */
+/** For rules that count on no tool or need no further check. */
 export const none = (): ReadonlyArray<never> => []
 
 /** The subject of a rule, where the rule counts on it. */

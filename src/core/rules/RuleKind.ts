@@ -21,11 +21,11 @@ export interface RuleKind<R extends AnyRule> {
   readonly make: TypedConstructor
   /** The tools that a rule names, each with its place. A tool that is not registered is a problem. */
   readonly names: (rule: R) => ReadonlyArray<NamedTool>
-  /** The tools, by place, that a rule can only mean if they are able to run. */
+  /** The tools that must be able to run for the rule to make sense. */
   readonly countsOn: (rule: R) => ReadonlyArray<NamedTool>
   /** What a rule says of one tool. This is all that is enforced. `*` asks about every tool. */
   readonly says: (rule: R, tool: string) => Says
-  /** What is wrong with one rule whose form and names are right, and with the rules before it. */
+  /** Problems of a rule whose form and names are valid, also together with the rules before it. */
   readonly problems: (rule: R, at: Placement) => ReadonlyArray<Problem>
   /** The rule as a sentence. */
   readonly sentence: (rule: R) => string
@@ -73,7 +73,7 @@ export interface Says {
   readonly exits?: boolean | undefined
   /** It needs no heartbeat. */
   readonly continues?: boolean | undefined
-  /** The executor calls it by itself. */
+  /** The executor calls it periodically. */
   readonly fires?: Firing | undefined
 }
 
@@ -84,7 +84,7 @@ export type Consent = "call" | "resources" | "tool"
 export interface Routes {
   /** Path of the value inside the encoded output. */
   readonly path: string
-  /** The values that are told apart; all others lead to the same tools. */
+  /** The values that lead to different tools; all other values lead to the same tools. */
   readonly values: ReadonlyArray<unknown>
   /** The only tools that may come next; `undefined` allows any. */
   readonly to: (value: unknown) => ReadonlyArray<string> | undefined
@@ -106,7 +106,7 @@ export interface Requirement {
   readonly inBatch: boolean
 }
 
-/** When the executor calls a tool by itself, and with which arguments. */
+/** When the executor calls a tool, and with which arguments. */
 export interface Firing {
   /** A duration, or a cron expression in UTC. */
   readonly schedule: string

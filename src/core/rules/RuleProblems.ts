@@ -1,7 +1,6 @@
 /**
- * What is wrong with a rule set, all of it at once: values of the wrong form,
- * names that are not tools, arguments that no tool has, cycles, tools that can
- * never run, rules that contradict each other. Pure.
+ * Finds all problems of a rule set: malformed values, unknown tools and arguments,
+ * cycles, tools that can never run, rules that contradict each other. Pure.
  */
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
@@ -13,7 +12,7 @@ import { namesIn } from "./RuleNames.ts"
 import { unreachable, type Walk } from "./RuleReach.ts"
 import type { Own } from "./ToolRule.ts"
 
-/** What is known of a tool when rules are checked. */
+/** The facts about a tool that checks of rules use. */
 export interface RuleTool {
   /** JSON Schema of its parameters; without it arguments are not checked. */
   readonly jsonSchema?: JsonSchema.JsonSchema | undefined

@@ -223,8 +223,8 @@ export const allowedNext = (self: RuleSet, history: History): ReadonlyArray<stri
 
 /**
  * Gives the tools of which one has to come next: start tools, what alone may
- * follow the last success, what is required once the exit is wanted. Empty if
- * nothing is forced. `provided` are tools beside those of the set.
+ * follow the last success, required tools once the exit is wanted. Empty if
+ * nothing is forced. `provided` are further tools, outside the set.
  *
  * @category checking
  * @since 0.1.0

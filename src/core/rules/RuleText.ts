@@ -20,7 +20,7 @@ export const describe = (self: RuleSet): ReadonlyArray<string> =>
     new Set(self.rules.flatMap((rule) => kindOf(rule).sentencesIn?.(rule, self) ?? [sentence(rule)]))
   )
 
-/** Gives the sentence of one rule by itself. */
+/** Gives the sentence of one rule, regardless of other rules. */
 export const sentence = (rule: ToolRule): string => kindOf(rule).sentence(rule)
 
 /** Explains a violation to the model: what was wrong, what is allowed instead, and whether a retry makes sense. */

@@ -118,7 +118,7 @@ const walk = (set: RuleSet): Walk | undefined => {
 
 /**
  * A shortest order of successes after which something that has to succeed never can any
- * more, and what that is. Undefined if there is none, or if the set is large.
+ * more, and what that is. Undefined if no order does that, or if the set is large.
  */
 const trap = (set: RuleSet, needed: ReadonlyArray<Required>): Trap | undefined => {
   const table = tableOf(set, needed)
@@ -188,7 +188,7 @@ interface Step {
   readonly tool: number
 }
 
-/** Higher caps are not counted: whoever uses one of them up has done much else. */
+/** Higher caps are not counted: an order that exhausts one has done much else before. */
 const maxCounted = 3
 
 const keyOf = ({ counts, done, next }: Moment): string => `${done} ${next} ${counts.join()}`

@@ -89,9 +89,8 @@ const make = <T extends Toolkit.Any>(_toolkits: T | ReadonlyArray<T>): Construct
 
 export {
   /**
-   * Gives the constructors of rules for the tools of one or more toolkits: a
-   * name that is no tool, or an argument that the tool does not have, does not
-   * compile.
+   * Gives the constructors of rules for the tools of one or more toolkits. An
+   * unknown tool or argument does not compile.
    *
    * **Gotchas**
    *

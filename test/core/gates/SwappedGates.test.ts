@@ -243,7 +243,7 @@ describe("custom Rules", () => {
         const [outcome] = (yield* process.executeWave(calls("a"))).outcomes
         assert.deepInclude(outcome, {
           _tag: "Denied",
-          reason: { _tag: "GuardRejected", guard: "Rules", reason: "a limit of the host is reached" }
+          reason: { _tag: "GuardRejected", guard: "Rules", reason: "a limit of the host was reached" }
         })
       })))
 

@@ -173,11 +173,11 @@ describe("tools that are forbidden after others", () => {
   it("are told which one it was, and to go on without", () => {
     assert.strictEqual(
       told([never("a", "b", "c")], ["c"], { tool: "a" }),
-      "\"a\" may no longer be called once \"b\" or \"c\" has succeeded, and \"c\" has. Go on without it."
+      "\"a\" may no longer be called once \"b\" or \"c\" has succeeded, and \"c\" has. Continue without it."
     )
     assert.strictEqual(
       told([never("a", "b", "c")], ["c", "b"], { tool: "a" }),
-      "\"a\" may no longer be called once \"b\" or \"c\" has succeeded, and \"b\" and \"c\" have. Go on without it."
+      "\"a\" may no longer be called once \"b\" or \"c\" has succeeded, and \"b\" and \"c\" have. Continue without it."
     )
   })
 })
@@ -562,19 +562,19 @@ const everyKind: { readonly [T in ToolRule.Tag]: ReadonlyArray<readonly [rule: R
     ]
   ],
   MaxCalls: [
-    [{ _tag: "MaxCalls", tool: "a", max: 1 }, "\"a\" may be called at most once for one request."],
-    [{ _tag: "MaxCalls", tool: "*", max: 2 }, "Every tool may be called at most 2 times for one request."],
+    [{ _tag: "MaxCalls", tool: "a", max: 1 }, "\"a\" may be called at most once per request."],
+    [{ _tag: "MaxCalls", tool: "*", max: 2 }, "Every tool may be called at most 2 times per request."],
     [{ _tag: "MaxCalls", tool: "a", max: 0 }, "\"a\" may not be called."],
     [{ _tag: "MaxCalls", tool: "*", max: 0 }, "No tool may be called."]
   ],
   ExclusiveGroup: [
     [
       { _tag: "ExclusiveGroup", tools: ["a", "b", "c"] },
-      "Only one of \"a\", \"b\" and \"c\" may be used for one request: the first that is called. It may be repeated."
+      "Use only one of \"a\", \"b\" and \"c\" per request: whichever is called first. That one may be called again."
     ],
     [
       { _tag: "ExclusiveGroup", tools: ["a", "b", "a"] },
-      "Only one of \"a\" and \"b\" may be used for one request: the first that is called. It may be repeated."
+      "Use only one of \"a\" and \"b\" per request: whichever is called first. That one may be called again."
     ]
   ],
   RequiredBeforeExit: [
@@ -598,7 +598,7 @@ const everyKind: { readonly [T in ToolRule.Tag]: ReadonlyArray<readonly [rule: R
     ]
   ],
   RequiresConsent: [
-    [{ _tag: "RequiresConsent", tool: "*", scope: "tool" }, "Every tool runs only if a person allows it."]
+    [{ _tag: "RequiresConsent", tool: "*", scope: "tool" }, "Every tool runs only if a person approves it."]
   ],
   NeverDedupe: [
     [{ _tag: "NeverDedupe", tool: "a" }, "\"a\" may be repeated with the same arguments."]
@@ -652,15 +652,15 @@ describe("the sentence of a rule", () => {
       { _tag: "MaxCalls", tool: "b", max: 9 },
       { _tag: "MaxCalls", tool: "*", max: 5 }
     ], [
-      "\"a\" may be called at most once for one request.",
-      "Every tool may be called at most 5 times for one request."
+      "\"a\" may be called at most once per request.",
+      "Every tool may be called at most 5 times per request."
     ]],
     ["does not say that a group may be repeated where it may not", [
       { _tag: "ExclusiveGroup", tools: ["a", "b"] },
       { _tag: "MaxCalls", tool: "*", max: 1 }
     ], [
-      "Only one of \"a\" and \"b\" may be used for one request: the first that is called.",
-      "Every tool may be called at most once for one request."
+      "Use only one of \"a\" and \"b\" per request: whichever is called first.",
+      "Every tool may be called at most once per request."
     ]],
     ["leaves out the dedupe that NeverDedupe overrides", [
       { _tag: "NeverDedupe", tool: "a" },
@@ -686,10 +686,13 @@ describe("the explanation of a limit", () => {
   it("says that it is used up, and not to try again", () => {
     assert.strictEqual(
       say({ _tag: "MaxCalls", tool: "*", max: 1 }),
-      "\"a\" may run at most once for this request, and that is used up. " +
-        "Do not call it again; go on with what you have."
+      "\"a\" has reached its limit of 1 call for this request. " +
+        "Do not call it again. Continue with the results you have."
     )
-    assert.strictEqual(say({ _tag: "MaxCalls", tool: "a", max: 0 }), "\"a\" may not be called here. Go on without it.")
+    assert.strictEqual(
+      say({ _tag: "MaxCalls", tool: "a", max: 0 }),
+      "\"a\" may not be called here. Continue without it."
+    )
   })
 
   it("says which of a group was first", () => {

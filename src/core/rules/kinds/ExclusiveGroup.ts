@@ -14,10 +14,9 @@ export interface Make extends Constructor {
   readonly type: (tools: Names<this["Tools"]>) => Rule
 }
 
-const once = ({ tools }: Rule): string =>
-  `Only one of ${and(tools)} may be used for one request: the first that is called.`
+const once = ({ tools }: Rule): string => `Use only one of ${and(tools)} per request: whichever is called first.`
 
-const sentence = (rule: Rule): string => `${once(rule)} It may be repeated.`
+const sentence = (rule: Rule): string => `${once(rule)} That one may be called again.`
 
 export const ExclusiveGroup = {
   schema,

@@ -17,7 +17,7 @@ export interface Make extends Constructor {
 const sentence = ({ max, tool }: Rule): string =>
   max === 0
     ? `${noTool(tool, "may not be", "may be")} called.`
-    : `${who(tool)} may be called at most ${times(max)} for one request.`
+    : `${who(tool)} may be called at most ${times(max)} per request.`
 
 export const MaxCalls = {
   schema,
@@ -32,8 +32,8 @@ export const MaxCalls = {
     rule.tool === "*" || forTool(rule.tool).maxCalls?.rule === rule ? [sentence(rule)] : [],
   explain: ({ rule, tool }) =>
     rule.max === 0
-      ? `${quote(tool)} may not be called here. Go on without it.`
-      : `${quote(tool)} may run at most ${times(rule.max)} for this request, and that is used up. ` +
-        "Do not call it again; go on with what you have.",
+      ? `${quote(tool)} may not be called here. Continue without it.`
+      : `${quote(tool)} has reached its limit of ${rule.max} ${rule.max === 1 ? "call" : "calls"} for this request. ` +
+        "Do not call it again. Continue with the results you have.",
   draw: ({ max, tool }, drawing) => drawing.note(tool, max === 0 ? "never" : `at most ${max}`)
 } satisfies RuleKind<Rule>

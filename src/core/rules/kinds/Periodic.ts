@@ -1,4 +1,4 @@
-/** `Periodic`: the executor calls a tool by itself. */
+/** `Periodic`: the executor calls a tool on a schedule. */
 import * as Schema from "effect/Schema"
 import { fits } from "../../../internal/json-schema/index.ts"
 import type { ArgumentsOf, Name } from "../../../internal/toolkitTypes.ts"
@@ -10,7 +10,7 @@ const schema = Schema.TaggedStruct("Periodic", {
   tool: OneTool,
   schedule: Recurrence,
   params: Schema.optionalKey(Arguments)
-}).annotate({ description: "Executor: a scoped runner fires the tool with these arguments, in a batch of its own" })
+}).annotate({ description: "Executor: a scoped runner calls the tool with these arguments, in a separate batch" })
 
 type Rule = typeof schema.Type
 
@@ -48,7 +48,7 @@ export const Periodic = {
     }]
   },
   sentence,
-  // only the host does it: a model is told nothing
+  // only the host calls it, so the prompt leaves it out
   sentencesIn: () => [],
   explain: ({ rule }) => sentence(rule),
   draw: ({ schedule, tool }, drawing) => drawing.note(tool, `by the host: ${schedule}`)

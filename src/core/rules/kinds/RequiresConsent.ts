@@ -8,7 +8,7 @@ import { who } from "../RuleWords.ts"
 const schema = Schema.TaggedStruct("RequiresConsent", {
   tool: AnyTool,
   scope: Schema.optionalKey(Schema.Literals(["call", "resources", "tool"]))
-}).annotate({ description: "Principal: a person is asked, whatever the policy allows" })
+}).annotate({ description: "Principal: a person approves each call, even if the policy allows it" })
 
 type Rule = typeof schema.Type
 
@@ -19,7 +19,7 @@ export interface Make extends Constructor {
   ) => Rule
 }
 
-const sentence = ({ tool }: Rule): string => `${who(tool)} runs only if a person allows it.`
+const sentence = ({ tool }: Rule): string => `${who(tool)} runs only if a person approves it.`
 
 export const RequiresConsent = {
   schema,

@@ -25,7 +25,7 @@ export const RequiresFollowingTools = {
     `${noTool(tool, "may no longer be", "may be")} called once ${or(tools)} has succeeded.`,
   explain: ({ names, rule, tool }) =>
     `${quote(tool)} may no longer be called once ${or(rule.tools)} has succeeded, and ${and(names)} ${have(names)}. ` +
-    "Go on without it.",
+    "Continue without it.",
   draw: ({ tool, tools }, drawing) => {
     for (const it of tools) drawing.edge(drawing.tool(it), "forbids", "no more", drawing.tool(tool))
   }

@@ -1,28 +1,26 @@
 /**
- * How tickets get through their permits: one after the other, in a fixed order,
- * each at once or when its turn comes.
+ * Moves tickets through their permits one after the other, in a fixed order.
  *
- * A permit that is given back goes to exactly one of those who wait. Whoever has
- * everything goes on in a loop, not inside the call that gave the permit back: a
- * settled call starts the next one, which may settle at once, and thousands of them
- * would overflow the stack.
+ * A released permit goes to exactly one waiting ticket. Tickets that hold everything
+ * continue in a loop and not inside `release`: a settled call starts the next one,
+ * which may settle immediately, and thousands of them would overflow the stack.
  */
 import * as Effect from "effect/Effect"
 import * as MutableList from "effect/MutableList"
 import { findDeadlock } from "../../internal/deadlock.ts"
 import { type Host, type Permit, Place, type Ticket } from "./Permit.ts"
 
-/** What tickets have in common when their pools were made from each other. */
-export class Entrance implements Host {
+/** The queue shared by pools that were derived from each other. */
+export class PermitQueue implements Host {
   /** Those whose wait is over. */
   private readonly done = MutableList.make<Place>()
   private isDraining = false
-  /** Live tickets made from inside a handler; without any, nobody can wait for himself. */
+  /** Live tickets made inside a handler. Without any, no ticket can wait for itself. */
   private nested = 0
-  /** Tickets that may keep what they hold for as long as others want: they wait, or have children. */
+  /** Tickets that may hold their permits for long: they wait, or have children. */
   private readonly heldUp = new Set<Ticket>()
 
-  /** Takes all that a ticket does not hold yet, or a place in line for it; the effect waits for the rest. */
+  /** Takes the missing permits of a ticket, or a place in line; the effect waits for the rest. */
   take(ticket: Ticket, giveUp: (ticket: Ticket) => void): Effect.Effect<void> {
     this.advance(ticket)
     const wait = ticket.state === "ready" ? Effect.void : ticket.place?.wait(giveUp) ?? Effect.interrupt
@@ -30,7 +28,7 @@ export class Entrance implements Host {
     return wait
   }
 
-  /** Gives up the place in line, if there is one; who waits for its end is interrupted. */
+  /** Gives up the place in line, if there is one, and interrupts its wait. */
   quit(ticket: Ticket): void {
     const { place } = ticket
     if (place === undefined) return
@@ -39,7 +37,7 @@ export class Entrance implements Host {
     this.note(ticket)
   }
 
-  /** Gives back what a ticket holds, but for the first so many. */
+  /** Gives back the permits of a ticket from an index on. */
   release(ticket: Ticket, from: number): void {
     const { held, permits } = ticket
     ticket.held = Math.min(held, from)
@@ -54,7 +52,7 @@ export class Entrance implements Host {
     this.advance(ticket)
   }
 
-  /** Lets those go on whose wait is over; inside of one of them it is left to the loop that runs. */
+  /** Resumes tickets whose wait ended. A nested call leaves this to the running loop. */
   readonly drain = (): void => {
     if (this.isDraining) return
     this.isDraining = true
@@ -78,19 +76,19 @@ export class Entrance implements Host {
     this.note(parent)
   }
 
-  /** It waits no longer. */
+  /** The handler no longer waits. */
   unnest(ticket: Ticket): void {
     if (ticket.parent?.children?.delete(ticket) !== true) return
     this.nested--
     this.note(ticket.parent)
   }
 
-  /** Refuses whoever waits for itself, now that this ticket waits. */
+  /** Refuses tickets that wait for themselves, now that this ticket waits. */
   check(ticket: Ticket, waitsFor: string): void {
     if (this.nested > 0) findDeadlock(ticket, this.holders)?.onDeadlock(waitsFor)
   }
 
-  /** Whether a call that a running one makes would never go on: it is looked at as if it waited. */
+  /** Tells whether a nested call would wait forever, as if it waited now. */
   wouldWaitForEver(parent: Ticket, waits: Pick<Ticket, "permits"> | Pick<Ticket, "joined">): boolean {
     const children = parent.children ??= new Set()
     const waiting: Ticket = { ...probe, ...waits, parent }
@@ -118,7 +116,7 @@ export class Entrance implements Host {
 
   private queue(ticket: Ticket, permit: Permit): void {
     ticket.state = "waiting"
-    // what ended before may not have been told yet
+    // the end of an earlier wait may not have been delivered yet
     const place = ticket.place = ticket.place?.end === undefined ? ticket.place ?? new Place(ticket) : new Place(ticket)
     this.note(ticket)
     permit.wait(place)
@@ -138,7 +136,7 @@ export class Entrance implements Host {
     else this.heldUp.delete(ticket)
   }
 
-  /** Who holds a permit, unless it will come back by itself. */
+  /** The tickets that hold a permit, unless one of them will release it without help. */
   private readonly holders = (permit: Permit): ReadonlyArray<Ticket> | undefined => {
     if (permit.isShared) return undefined
     const found = Array.from(this.heldUp).filter((ticket) => {

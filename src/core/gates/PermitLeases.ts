@@ -1,6 +1,6 @@
 /**
- * What one pool holds of a `PermitSource`: a lease for each holder, and one place
- * in the source's line for all who wait.
+ * The leases that one pool holds of a `PermitSource`: one per holder, and one place
+ * in the queue of the source for all waiting tickets.
  */
 import type * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -10,20 +10,20 @@ import type * as Fiber from "effect/Fiber"
 import * as Scope from "effect/Scope"
 import type { Lease, PermitSource } from "./PermitSource.ts"
 
-/** Those who wait for leases, in order. */
+/** The queue of holders that wait for leases. */
 export interface Line<Holder> {
   readonly isWanted: () => boolean
-  /** The first leaves the line: it is to get what has come, or to hear that nothing will. */
+  /** Removes the first holder, to give it a lease or a failure. */
   readonly next: () => Holder | undefined
   readonly granted: (holder: Holder) => void
   readonly failed: (holder: Holder, cause: Cause.Cause<never>) => void
   readonly lost: (holder: Holder, reason: string) => void
-  /** Called after any of these that came later than the call that asked. */
+  /** Called after any of these, unless it happened synchronously. */
   readonly turned: () => void
 }
 
 /** The leases of one pool. */
-export class Leases<Holder> {
+export class PermitLeases<Holder> {
   private readonly source: PermitSource
   private readonly context: Context.Context<never>
   private readonly line: Line<Holder>
