@@ -100,7 +100,7 @@ export const shown = (value: unknown): string => {
 
 const example = "such as \"30 seconds\""
 
-/** Below zero where it is no duration. */
+/** Negative if it is not a duration. */
 const millisOf = (input: Duration.Input): number =>
   Option.match(isNotANumber(input) ? Option.none() : Duration.fromInput(input), {
     onNone: () => -1,

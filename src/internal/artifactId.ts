@@ -25,7 +25,7 @@ export const maker = (): (said: Said) => string => {
   }
 }
 
-/** `undefined` for what is no id. */
+/** `undefined` if the text is not an id. */
 export const read = (id: string): Said | undefined => {
   const [, at, chars, width] = pattern.exec(id) ?? []
   return at === undefined || chars === undefined

@@ -1,6 +1,6 @@
 /**
- * What an operator finds in the log where something dies on the way of a call: its
- * whole cause, and which call that was. Models and clients are told none of it.
+ * Log entries for operators about failures of calls: the complete cause and the call. Models and clients get none of
+ * it.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -35,7 +35,7 @@ export const log = (
       Effect.ignoreCause
     )
 
-/** A cause as it is where there is no secret in it, else as a text without them. */
+/** The unchanged cause if it contains no secret, else its redacted text. */
 const without = (cause: Cause.Cause<unknown> | string, secrets: About["secrets"]): Cause.Cause<unknown> | string => {
   if (secrets === undefined || typeof cause === "string") return cause
   const { args, redactor } = secrets

@@ -1,8 +1,7 @@
 /**
- * One text for every JSON value: object keys sorted at every depth, arrays in
- * order. Two values have the same text exactly when they are the same JSON.
- * Maps, sets, big integers and numbers that are not finite, which JSON does not
- * have, are told apart, too.
+ * One text for every JSON value: object keys sorted at every depth, arrays in order. Two values have the same text
+ * exactly when they are the same JSON. Maps, sets, big integers and numbers that are not finite, which JSON does not
+ * have, get distinct texts, too.
  */
 
 /** Gives the canonical text of a JSON value; `undefined` properties are left out, as `JSON.stringify` does. */

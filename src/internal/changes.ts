@@ -1,9 +1,9 @@
-/** Telling whoever listens that something has changed. */
+/** Notifies listeners that something has changed. */
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import * as Stream from "effect/Stream"
 
-/** Whoever listens, and how they are told. */
+/** The listeners, and how to notify them. */
 export interface Changes<A> {
   readonly tell: (change: A) => void
   /** Each change from now on, the last one at least; a slow reader may miss some. */

@@ -1,9 +1,8 @@
 /**
  * Finds out whether a waiting call waits for itself.
  *
- * A handler that calls the executor holds permits while it waits. If what the
- * inner call waits for is held by its own caller, or by somebody who in turn
- * waits for that caller, nobody would ever go on.
+ * A handler that calls the executor holds permits while it waits. If its own caller, or a call that waits for its
+ * caller, holds what the inner call needs, neither can continue.
  */
 
 /** What is known of a call: what it holds, what it waits for, who waits for it. */
@@ -23,10 +22,9 @@ interface Node<T> {
  *
  * **Details**
  *
- * A waiting call goes on when any holder of its permit does; a running call
- * goes on when all calls its handler made do; one that runs and waits, as while
- * its write is confirmed, when both hold. Who goes on is found by starting
- * from those that wait for nobody, until nobody is added.
+ * A waiting call continues when any holder of its permit does; a running call continues when all calls of its handler
+ * do; one that runs and waits, as while its write is confirmed, when both hold. Starts with the calls that wait for
+ * nothing and adds those that can continue, until nothing changes.
  */
 export const findDeadlock = <T extends Node<T>>(
   ticket: T,

@@ -1,10 +1,9 @@
 /** Makes text that a model or a tool chose safe to show to a person: one line, nothing hidden. */
 /**
- * What is not shown as a character of its own: controls, formats
- * (with the marks that turn the direction of text), unassigned, private and
- * lone surrogates, separators other than the space, what is invisible by
- * default, what is a blank glyph (Braille, music, Khitan), and marks piled more
- * than two high. For `replace` and as a part of other patterns; it has the flag `g`.
+ * Characters without a visible glyph: controls, formats (with the marks that turn the direction of text), unassigned,
+ * private and lone surrogates, separators other than the space, characters invisible by default, blank glyphs (Braille,
+ * music, Khitan), and marks piled more than two high. For `replace` and as a part of other patterns; it has the flag
+ * `g`.
  */
 export const hidden =
   /[\p{C}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}\u2800\u{1D159}]|\u{16FE4}|(?! )\p{Zs}|(?<=\p{M}{2})\p{M}/gu

@@ -1,12 +1,12 @@
 /**
- * Asks for what comes together all at once: what is asked for at one moment is one
- * group, and so is what comes while a group is being answered.
+ * Combines requests of the same moment into one group. Requests that arrive while a group is being answered form the
+ * next group.
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 
-/** One question of a group. */
+/** One request of a group. */
 interface Waiting<A, B, E> {
   readonly question: A
   readonly resume: (answer: Effect.Effect<B, E>) => void
@@ -38,7 +38,7 @@ export class Grouped<A, B, E = never> {
   }
 
   private readonly asking = Effect.gen({ self: this }, function*() {
-    // whoever asks at this moment is in it
+    // requests of the same moment join the group
     yield* Effect.yieldNow
     while (this.next.length > 0) {
       const group = this.next

@@ -1,14 +1,14 @@
 /**
- * What an operator is told of a part that fails again and again, such as a database that
- * is away: the first failure whole, and later ones as a number, once a minute.
+ * Logs a part that fails repeatedly, such as an unreachable database: the first failure in full, and later ones as a
+ * number, once a minute.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 
-/** Milliseconds in which what was told is not told again. */
+/** Milliseconds before the same failure is logged again. */
 const quiet = 60_000
 
-/** The failures of one driver, whoever asks it. */
+/** The failures of one driver, shared by its users. */
 export class Outages {
   private readonly known = new Map<string, { readonly since: number; left: number }>()
 

@@ -11,7 +11,7 @@ export interface Item {
   readonly closes: boolean
 }
 
-/** One that has arrived: nobody passes it until it is known what it is. */
+/** Arrived and not yet classified: later runs wait for it. */
 export interface Arrival {
   /** It is known what it is; `go` is called once it may go. */
   readonly ready: (item: Item, go: () => void) => void
@@ -29,7 +29,7 @@ interface Entry {
 export const makeRunGate = () => {
   const waiting: Array<Entry> = []
   let going = 0
-  /** Lane of the run that goes; undefined: nobody joins it. */
+  /** Lane of the current run; undefined: closed to others. */
   let lane: string | undefined
   const mayGo = ({ lane: own }: Item): boolean => going === 0 || (lane !== undefined && (own ?? lane) === lane)
   const advance = (): void => {

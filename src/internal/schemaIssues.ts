@@ -24,7 +24,7 @@ export const issuesOf = ({ issue }: Schema.SchemaError): ReadonlyArray<SchemaPro
 
 // Utilities
 
-// a schema that has words of its own for it is heard
+// a schema's own message takes precedence
 const leafHook: SchemaIssue.LeafHook = (issue) => {
   const message = SchemaIssue.defaultLeafHook(issue)
   switch (message) {

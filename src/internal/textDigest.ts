@@ -1,6 +1,6 @@
 /** A 128-bit digest of texts: fast, and good enough that no two texts of one process share it. Not for passwords. */
 
-/** Different in every process, so that nobody can prepare texts with the same digest. */
+/** Random per process, so that texts with equal digests cannot be prepared. */
 const seed = crypto.getRandomValues(new Int32Array(4))
 
 /** The digest of the texts added since `begin`, as four integers. One object serves all texts of a caller. */

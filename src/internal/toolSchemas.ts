@@ -24,7 +24,7 @@ export interface Schemas {
   readonly canonical: (decoded: unknown, args: unknown) => string
 }
 
-/** Of a raw JSON Schema: parameters stay as they are. */
+/** Of a raw JSON Schema: parameters stay unchanged. */
 export const fromJsonSchema = (
   schema: JsonSchema.JsonSchema,
   whose: "own" | "foreign"
@@ -92,7 +92,7 @@ const orderedJson = (value: unknown): string => {
 /** Of a `Schema`: parameters are decoded. */
 export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess): Schemas => {
   const decodeAll = Schema.decodeUnknownEffect(schema, { errors: "all", ...excess })
-  // without options it is several times cheaper; what is wrong is all told by the other
+  // several times cheaper without options; the other one reports the problems
   const decode = excess.onExcessProperty === "ignore" ? Schema.decodeUnknownEffect(schema) : decodeAll
   // without transformations the decoded value is its own encoding
   const isPlain = SchemaAST.toEncoded(schema.ast) === schema.ast
@@ -100,7 +100,7 @@ export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess
   const hasOrder = isPlain && isOrdered(schema.ast)
   const encode = Schema.encodeUnknownResult(schema)
   return {
-    // a schema without services and asynchronous steps decodes at once
+    // a schema without services and asynchronous steps decodes synchronously
     decode: (params) => {
       const decoded = decode(params)
       return exitOf(decoded)?._tag === "Success"

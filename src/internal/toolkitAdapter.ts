@@ -15,7 +15,7 @@ import * as Schema from "effect/Schema"
 import * as Sink from "effect/Sink"
 import * as Stream from "effect/Stream"
 
-/** What a handler gets beside its parameters. */
+/** What a handler gets in addition to its parameters. */
 export interface HandlerContext {
   readonly toolCallId: string
   readonly preliminary: (value: unknown) => Effect.Effect<void>

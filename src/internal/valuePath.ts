@@ -25,7 +25,7 @@ export const keysOf = (path: string): ReadonlyArray<string> | undefined => {
 /** Tells whether a text is a path. */
 export const isPath = (path: string): boolean => keysOf(path) !== undefined
 
-/** Gives the value at a path; `undefined` if there is none. */
+/** Gives the value at a path, or `undefined`. */
 export const valueAt = (value: unknown, path: string): unknown => {
   let found = value
   for (const key of keysOf(path) ?? []) {

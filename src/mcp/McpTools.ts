@@ -7,7 +7,7 @@
  * hint that makes a tool stricter (`openWorldHint`) counts always. Arguments are
  * checked against the schema that the server gave.
  *
- * **Example** (The tools of a server beside one's own)
+ * **Example** (Adding the tools of a server)
  *
  * ```ts
  * import { Layer } from "effect"

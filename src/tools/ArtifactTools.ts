@@ -36,7 +36,7 @@ const maxLength = 8_000
 const maxMatches = 20
 const around = 80
 
-/** Characters that a search reads at once. */
+/** Characters that a search reads in one step. */
 const window = 1_000_000
 
 const Failure = Schema.Struct({

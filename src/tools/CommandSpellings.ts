@@ -15,7 +15,7 @@ const most = { line: 131_072, spellings: 500_000 }
  * spellings.
  */
 export const spellings = (line: string, argv: ReadonlyArray<string> | undefined): ReadonlySet<string> => {
-  // an argument may be a line of its own, as for sh -c
+  // an argument may be a separate line, as for sh -c
   const lines = [line, ...(argv ?? []).filter((word) => /\s/.test(word))]
   if (lines.some((it) => it.length > most.line)) throw new RangeError("RunCommand.targets: the line is too long")
   const all = new Set<string>()
@@ -59,7 +59,7 @@ const wordsOf = (segment: string): ReadonlyArray<string> => {
 
 const nameOf = (program: string): string => program.slice(program.lastIndexOf("/") + 1)
 
-/** A command as it is written, and what it runs behind assignments, keywords and programs that run another one. */
+/** A command as written, and the command it runs after assignments, keywords and programs that run another one. */
 const commandsOf = (words: ReadonlyArray<string>): ReadonlyArray<ReadonlyArray<string>> => {
   const found: Array<ReadonlyArray<string>> = []
   // how many words of a line are looked at as the start of a command

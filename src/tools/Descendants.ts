@@ -1,12 +1,11 @@
 /**
  * Which processes a command started, also those that left its group.
  *
- * On Linux `/proc` says it: who is in the command's group or session, whose
- * parent belongs to it, and who holds a file that only the command was given.
- * What was seen once is known, whatever became of its parent. A process that
- * leaves the session, closes or moves that file and loses its parent before
- * anybody looked is not found, nor is one in a container of its own; one that
- * runs as another user is known by its parent, and cannot be signalled.
+ * On Linux, `/proc` shows which processes belong to a command: those in its group or session, those whose parent
+ * belongs to it, and those that hold a file which only the command inherited. A process that was seen once stays known,
+ * even if its parent exits. A process is missed if it leaves the session, closes or moves that file and loses its
+ * parent before anybody looks, or if it runs in a separate container. A process of another user is known by its parent,
+ * and cannot be signalled.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -28,7 +27,7 @@ export interface Mark {
 /** The descriptor that a mark has in a command: higher than what programs and shells count on. */
 export const markedAs = 127
 
-/** Makes a mark; `undefined` where there is no place for one. */
+/** Makes a mark; `undefined` if the temporary folder is not writable. */
 export const makeMark = (): Mark | undefined => {
   const made = Result.try((): Mark => {
     const folder = NodeFs.mkdtempSync(NodePath.join(NodeOs.tmpdir(), "command-"))
@@ -47,12 +46,11 @@ export const makeMark = (): Mark | undefined => {
 /** The processes of one command. */
 export interface Descendants {
   /**
-   * Gives those that run now, the command itself among them; `undefined` where
-   * nobody can tell. Those that have ended do not count: where nobody reaps
-   * orphans, as in a container without an init, they stay behind.
+   * Gives the running processes, including the command itself; `undefined` where `/proc` is missing. Processes that
+   * have exited and were not reaped, as in a container without an init, do not count.
    */
   readonly look: Effect.Effect<ReadonlyArray<{ readonly id: number; readonly group: number }> | undefined>
-  /** Gives the ids of those that were seen and still run, at once. */
+  /** Gives the ids of known processes that still run, synchronously. */
   readonly known: () => ReadonlyArray<number>
 }
 
@@ -61,7 +59,7 @@ export const make = (leader: number, mark: Mark | undefined): Descendants => {
   // by id, with when it started: an id may come to mean another process
   const seen = new Map<number, number>()
   const since = read(NodeProcess.pid)?.startedAt ?? 0
-  // at once: a thousand small files are read sooner than waited for
+  // synchronous: a thousand small files are read faster than awaited
   const look = Effect.sync(() => {
     const names = Result.getOrElse(Result.try(() => NodeFs.readdirSync("/proc")), () => [])
     const ids = names.filter((name) => /^\d+$/.test(name)).map(Number)
@@ -97,7 +95,7 @@ export const make = (leader: number, mark: Mark | undefined): Descendants => {
 
 interface Process {
   readonly id: number
-  /** It has ended, and nobody has asked how: where nobody does, it stays. */
+  /** It has exited and was not reaped. */
   readonly hasEnded: boolean
   readonly parent: number
   readonly group: number
@@ -121,6 +119,6 @@ const read = (id: number): Process | undefined => {
   }
 }
 
-/** Of processes of others nobody can tell. */
+/** False for processes of other users, whose files are hidden. */
 const isMarked = (id: number, mark: Mark): boolean =>
   Result.getOrUndefined(Result.try(() => NodeFs.readlinkSync(`/proc/${id}/fd/${markedAs}`))) === mark.name

@@ -12,8 +12,8 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
  *
  * **Gotchas**
  *
- * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so
- * the resource keys that let writers of different files run at once.
+ * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so the resource keys that let writers of
+ * different files run concurrently.
  */
 export const tool = FileTool.writes(
   Tool.make("edit_file", {
@@ -22,7 +22,7 @@ export const tool = FileTool.writes(
       "character, including white space. Include enough surrounding lines to make it unique, or set replaceAll.",
     parameters: Schema.Struct({
       path: FileTool.filePath,
-      oldText: Schema.String.annotate({ description: "The text to replace, exactly as it is in the file" }),
+      oldText: Schema.String.annotate({ description: "The text to replace, exactly as in the file" }),
       newText: Schema.String.annotate({ description: "The text to put in its place; may be empty" }),
       replaceAll: FileTool.flag("Whether to replace every occurrence; default false")
     }),
@@ -45,10 +45,9 @@ export const tool = FileTool.writes(
  *
  * **Details**
  *
- * Fails with `InvalidEdit` where `oldText` is not there, is there more than once
- * without `replaceAll`, is empty or equals `newText`; with `BinaryFile` where the
- * file is not UTF-8; with `ChangedMeanwhile` where the file changed between reading
- * and writing. A byte order mark and line ends stay as they are.
+ * Fails with `InvalidEdit` if `oldText` is missing, occurs more than once without `replaceAll`, is empty or equals
+ * `newText`; with `BinaryFile` if the file is not UTF-8; with `ChangedMeanwhile` if the file changed between reading
+ * and writing. A byte order mark and line ends are kept.
  */
 export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {

@@ -9,9 +9,8 @@
  */
 
 /**
- * Executed or obeyed by editors, version control, continuous integration, package
- * managers, shells and agents by themselves. They cannot be written without an
- * approval, nor can anything in such a folder.
+ * Files and folders that editors, version control, continuous integration, package managers, shells and agents execute
+ * or obey without being asked. Writing them, or anything in such a folder, needs an approval.
  *
  * @category constants
  * @since 0.1.0

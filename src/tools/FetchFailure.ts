@@ -1,6 +1,5 @@
 /**
- * What `fetch_url` answers when there is no response to give: one plain tagged
- * value, with a message written for the model.
+ * The failure of `fetch_url` without a response: a plain tagged value with a message for the model.
  *
  * A response with a status such as 404 is not covered: that is a result.
  */

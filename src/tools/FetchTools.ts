@@ -42,9 +42,8 @@ import * as PublicAddress from "./PublicAddress.ts"
  */
 export interface Options {
   /**
-   * What may be reached though it is not public: an address or a range such as
-   * `10.0.0.0/8` by whatever name leads there, a name such as `localhost`
-   * wherever it leads. Default: nothing.
+   * Private hosts that may be reached: an address or a range such as `10.0.0.0/8` under any name, or a name such as
+   * `localhost` with any address. Default: none.
    */
   readonly allowPrivate?: ReadonlyArray<string> | undefined
   /** How many bytes of a body are given at most, decompressed; a call may ask for fewer. Default: 1,000,000. */

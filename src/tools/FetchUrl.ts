@@ -1,13 +1,11 @@
 /**
  * The tool `fetch_url`: the text at a URL of the public internet.
  *
- * What it gives was written by others: a model should take it for data. The
- * text is given as it is, HTML with its tags. No cookies, credentials or
- * proxies are used.
+ * The text was written by others, so a model should treat it as data. It is returned unchanged, HTML with its tags. No
+ * cookies, credentials or proxies are used.
  *
- * Redirects are followed on the same host only, since a policy has looked at no
- * other: one that leads elsewhere is a result that says where to, so that the
- * model can ask for it in a call of its own.
+ * Redirects are followed only on the same host, since the policy has judged no other. A redirect to another host is a
+ * result with its location, which the model can fetch in another call.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -53,7 +51,7 @@ export const tool = Tool.make("fetch_url", {
     truncated: Schema.Boolean,
     /** Where a redirect leads that was not followed. */
     location: Schema.optionalKey(Schema.String),
-    /** What is missing or was guessed, and what to do about it. */
+    /** What is missing or guessed, and how to get it. */
     note: Schema.optionalKey(Schema.String)
   }),
   failure: FetchFailure.FetchFailure
@@ -78,9 +76,8 @@ export interface Options extends HttpExchange.Network {
  *
  * **Details**
  *
- * Every redirect that is followed is checked like a first request: its name is
- * looked up anew. Fails with `InvalidUrl`, with `TooManyRedirects`, with
- * `BinaryContent`, and as the connection does.
+ * Every followed redirect is checked like a first request, including a new lookup of its name. Fails with `InvalidUrl`,
+ * `TooManyRedirects`, `BinaryContent`, and as the connection does.
  */
 export const make = (
   options: Options

@@ -12,10 +12,7 @@ export interface FileLock {
   readonly release: () => void
 }
 
-/**
- * Takes the lock, at once or not at all: `undefined` if somebody has it, in this
- * process or another. The file is made if it is not there, and never removed.
- */
+/** Takes the lock without waiting; `undefined` if another holder has it, in this process or another. */
 export const take = (path: string): FileLock | undefined => {
   // SQLite would let everybody read it
   makeIfAbsent(path)
@@ -34,7 +31,7 @@ export const take = (path: string): FileLock | undefined => {
 
 // Utilities
 
-/** Whoever closes a file of his own loses the locks on it: one that is there is left alone. */
+/** Closing any descriptor of a file releases its locks, so an existing file is left alone. */
 const makeIfAbsent = (path: string): void => {
   try {
     closeSync(openSync(path, "wx", 0o600))

@@ -34,7 +34,7 @@ export const count = (description: string) =>
 
 /** Fields of a result that may leave things out. */
 export const omissions = {
-  /** How many entries the policy does not permit; absent if there are none. */
+  /** How many entries the policy does not permit; absent for 0. */
   notPermitted: Schema.optionalKey(Schema.Int),
   /** What is missing, and how to see it. */
   note: Schema.optionalKey(Schema.String)

@@ -1,9 +1,8 @@
 /**
- * Writing files of a workspace: the whole content, at once or not at all.
+ * Writes files of a workspace atomically: the complete content or nothing.
  *
- * The content goes to a temporary file beside the target; renaming it over the
- * target is the write. The folder is held open meanwhile, so that a folder
- * swapped for a link takes nothing along.
+ * The content goes to a temporary file in the same folder, which is then renamed over the target. The folder stays open
+ * meanwhile, so swapping it for a link has no effect.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -24,9 +23,8 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 export const maxBytes = 10_000_000
 
 /**
- * Gives the whole content of a file; `undefined` where there is none. Fails
- * where it has more than `maxBytes`, and where it is none that the running call
- * may touch.
+ * Gives the complete content of a file; `undefined` if the file does not exist. Fails if it has more than `maxBytes`,
+ * or if the running call may not touch it.
  */
 export const read = (
   workspace: Workspace.Workspace,
@@ -81,7 +79,7 @@ export const preview = <E>(
 ): Effect.Effect<ReadonlyArray<FileChange>, E | WorkspaceFailure.WorkspaceFailure> =>
   Effect.gen(function*() {
     const file = yield* readFile(workspace, path)
-    // what was read is what is told of, also where a link was swapped meanwhile
+    // report the file that was read, even if a link was swapped meanwhile
     const targetOf = yield* PathTarget.targets(workspace, "writes")
     const { kind, runBy, text } = file === undefined ? target : targetOf(file.real)
     return [{ path: text, kind, runBy, before: file?.bytes, after: yield* change(file?.bytes) }]

@@ -2,9 +2,8 @@
  * One GET: the name is looked up once, every address is checked, and the
  * connection is made to one of the addresses that were checked.
  *
- * `effect/http` is not used: its clients look names up themselves, and know
- * redirects and proxies of their own. No proxy of the environment is used here,
- * no connection is kept, and the certificate is always checked.
+ * `effect/http` is not used: its clients look up names and follow redirects and proxies without asking. Here the proxy
+ * of the environment is ignored, no connection is kept, and the certificate is always checked.
  */
 import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
@@ -182,7 +181,7 @@ const start = ({ host, hostname, url }: FetchTarget, addresses: ReadonlyArray<st
     Deferred.doneUnsafe(responded, failure)
   }
   request.on("error", fail)
-  // there is no error where the server changes to another protocol
+  // a protocol switch of the server causes no error
   request.once("close", () => fail(undefined))
   request.end()
   return { request, connected, responded }

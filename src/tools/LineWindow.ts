@@ -17,7 +17,7 @@ export interface LineWindow {
   /** Ends the window; no chunk may follow. */
   readonly end: () => {
     readonly content: string
-    /** Last line in `content`; one less than the first where there is none. */
+    /** Last line in `content`; one less than the first if `content` is empty. */
     readonly endLine: number
     /** Lines that went by. */
     readonly lines: number

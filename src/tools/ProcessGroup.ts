@@ -1,10 +1,9 @@
 /**
- * A command in a session and process group of its own, so that all it starts
- * can be ended with it: the group, and of what left that what `Descendants` finds.
+ * Runs a command in a separate session and process group, so that everything it starts can be ended with it: the group,
+ * and the processes outside it that `Descendants` finds.
  *
- * `effect/process` is not used: it ends a group by native timers rather than
- * the Clock, signals a group at once when its leader fails, and has no bounded
- * drain.
+ * `effect/process` is not used: it ends a group by native timers rather than the Clock, signals a group immediately
+ * when its leader fails, and cannot limit the wait for output.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -30,7 +29,7 @@ export interface Ended {
 export interface ProcessGroup {
   /** Ends when the command itself did, whatever it left running. */
   readonly exited: Effect.Effect<Ended>
-  /** Ends when nobody holds its output any longer. */
+  /** Completes when all holders of its output have closed it. */
   readonly closed: Effect.Effect<void>
   /** What it reads, where it was asked for. */
   readonly stdin: Writable | null
@@ -127,7 +126,9 @@ export const make = Effect.fnUntraced(function*(options: {
 interface Running {
   /** Id of the leader and of the group. */
   readonly pid: number
-  /** Whether the leader left nobody behind. Seen where it is reaped: later its id may come to mean another group. */
+  /**
+   * Whether the group is empty. Determined when the leader is reaped, since its id may later belong to another group.
+   */
   empty: boolean
   readonly descendants: Descendants.Descendants
   readonly stdin: Writable | null
@@ -162,9 +163,9 @@ const end = Effect.fnUntraced(function*(running: Running, grace: Duration.Durati
 })
 
 /**
- * Sends a signal to the group, and to each that left it, once; tells whether
- * nobody runs within the limit. It looks at growing intervals, since there is no
- * event for the end of a group, and who leaves it meanwhile is seen at the next.
+ * Sends a signal to the group, and once to each process that left it; tells whether all exited within the limit. It
+ * polls at growing intervals, since the end of a group is not an event. A process that leaves the group meanwhile is
+ * found at the next poll.
  */
 const isGoneAfter = Effect.fnUntraced(function*(
   running: Running,

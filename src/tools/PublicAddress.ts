@@ -30,9 +30,7 @@ export const isPublic = (address: string): boolean =>
 export type Reach = (hostname: string, address: string) => boolean
 
 /**
- * Makes the predicate that takes public addresses and what is allowed beside
- * them: an address or range for every host, a name for whatever it leads to.
- * Fails with every entry that is something else.
+ * Makes the predicate that accepts public addresses and the allowed private ones.
  *
  * @category constructors
  * @since 0.1.0

@@ -36,7 +36,7 @@ export const tool = FileTool.reads(
     }),
     success: Schema.Struct({
       path: Schema.String,
-      /** The lines as they are in the file, with their ends. */
+      /** The unchanged lines, including their ends. */
       content: Schema.String,
       startLine: Schema.Int,
       /** Last line of `content`; 0 for an empty file. */

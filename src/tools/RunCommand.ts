@@ -86,18 +86,14 @@ export const tool = Tool.make("run_command", {
  *
  * **Details**
  *
- * Patterns that deny and ask are held against every spelling of it: with its
- * folder and without, each command of a line alone, without quotes, redirections
- * and line continuations, what runs behind assignments, keywords (`if`, `!`) and
- * programs that run another one (`env`, `exec`, `sh -c`), the program by its path
- * and by its name. Throws a `RangeError` of a line that has more
- * characters than a system takes, or whose spellings have more than 500,000:
- * what that is about cannot be told.
+ * Patterns that deny and ask are matched against every spelling of the command: with and without its folder; each
+ * command of a line separately, without quotes, redirections and line continuations; the command after assignments,
+ * keywords (`if`, `!`) and programs that run another one (`env`, `exec`, `sh -c`); the program by path and by name.
+ * Throws a `RangeError` for a line longer than a system accepts, or with more than 500,000 characters of spellings.
  *
  * **Gotchas**
  *
- * There are more ways to write a command than anybody can list. Denying some
- * keeps mistakes out, and nobody who means it.
+ * A command can be written in more ways than anybody can list. Denying some prevents mistakes, not attacks.
  *
  * @category policies
  * @since 0.1.0

@@ -1,9 +1,8 @@
 /**
  * The tool `search_text`: lines that match a regular expression.
  *
- * Files are read here and matched in a thread of their own, which is killed
- * with the call: a pattern that backtracks for ever neither blocks the program
- * nor survives its call. Matches do not span lines.
+ * Files are read here and matched in a separate thread, which is killed with the call: a pattern that backtracks
+ * forever neither blocks the program nor survives its call. Matches do not span lines.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"

@@ -2,9 +2,8 @@
  * A thread that matches lines against a model's regular expression, and that
  * can be killed while it does.
  *
- * It gets the bytes of the files and knows no path: what may be read is decided
- * by the one who reads. Its program is a string, so that it runs the same from
- * `src`, from `dist` and out of a bundle.
+ * It gets bytes and no paths: the caller decides which files may be read. Its program is a string, so that it runs the
+ * same from `src`, from `dist` and in a bundle.
  */
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
@@ -46,7 +45,7 @@ export interface Found {
   readonly full: boolean
 }
 
-/** Searches files, one call at a time; the bytes are handed over and gone. */
+/** Searches files, one call at a time; the bytes are transferred to the thread. */
 export interface SearchWorker {
   readonly search: (
     files: ReadonlyArray<SearchFile>,
@@ -113,7 +112,7 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-/** Plain JavaScript, since the thread has no loader of its own. */
+/** Plain JavaScript, since the thread has no TypeScript loader. */
 const program = `
 "use strict"
 const { parentPort, workerData } = require("node:worker_threads")

@@ -1,9 +1,8 @@
 /**
  * Brings files of a workspace back to what they were at a checkpoint.
  *
- * A file that changed since its write is left alone unless one insists; a link,
- * or a path through one, is never written to. What is overwritten is kept as a
- * checkpoint of its own first, so that undoing can be undone.
+ * A file that changed since its write stays unchanged unless the caller insists. A link, or a path through one, is
+ * never written to. Overwritten content is kept as a separate checkpoint first, so that an undo can be undone.
  *
  * @since 0.1.0
  */
@@ -114,7 +113,7 @@ export const restore = Effect.fnUntraced(function*(
     const lost = kept.files.filter((it) => !it.isKept)
     if (lost.length > 0) {
       yield* checkpoints.forget(kept)
-      const problems = lost.map(({ path }) => ({ path, problem: "what is there now is too large to be kept" }))
+      const problems = lost.map(({ path }) => ({ path, problem: "the current content is too large to be kept" }))
       return yield* new UndoRefused({ id, problems, isForceable: false })
     }
   }
@@ -144,7 +143,7 @@ const mayHold = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<bo
   }
 })
 
-/** What is to be written, beside the plan. */
+/** The content to write, in addition to the plan. */
 const look = Effect.fnUntraced(function*(workspace: Workspace.Workspace, checkpoint: Checkpoints.Checkpoint) {
   const checkpoints = yield* Checkpoints.Checkpoints
   const found = yield* Effect.forEach(checkpoint.files, (file) => lookAt(workspace, checkpoint, file))

@@ -43,8 +43,7 @@ export interface Workspace {
 export const maxPathChars = 4_096
 
 /**
- * Makes a workspace of an existing folder; fails with `ConfigurationError`
- * where there is none.
+ * Makes a workspace of an existing folder; fails with `ConfigurationError` if the folder does not exist.
  *
  * @category constructors
  * @since 0.1.0

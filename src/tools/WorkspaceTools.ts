@@ -55,7 +55,7 @@ import * as WriteFile from "./WriteFile.ts"
 export interface Options {
   /** Path of an existing folder; a relative one starts at the working directory of the process. */
   readonly root: string
-  /** Paths that no policy allows to be touched without asking, beside those of a `.git`; relative ones start at the root. */
+  /** Paths that always need an approval, in addition to those in a `.git`; relative ones start at the root. */
   readonly protect?: ReadonlyArray<string> | undefined
   /**
    * Paths that may be written like any other, though other tools run what is
@@ -105,9 +105,8 @@ export const defaultEnvironment: ReadonlyArray<string> = [
  *
  * **Gotchas**
  *
- * Without a root there are no resource keys, so `write_file` and `edit_file` of
- * this toolkit run alone, and nothing is known of what they would write. The toolkit of `make` has them, and its writers of different
- * files run at once.
+ * Without a root there are no resource keys, so `write_file` and `edit_file` of this toolkit run alone, and there is no
+ * preview of their changes. The toolkit of `make` has both, and its writers of different files run concurrently.
  *
  * @category tools
  * @since 0.1.0

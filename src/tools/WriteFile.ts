@@ -12,8 +12,8 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
  *
  * **Gotchas**
  *
- * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so
- * the resource keys that let writers of different files run at once.
+ * It runs alone (`SerialMut`): only `WorkspaceTools.make` knows the root, and so the resource keys that let writers of
+ * different files run concurrently.
  */
 export const tool = FileTool.writes(
   Tool.make("write_file", {

@@ -1,7 +1,6 @@
 /**
- * Values checked by the schemas of a document, step by step: each step is counted,
- * and there is an end to them. What is slow is slow by its size alone: a schema and
- * a value that meet again and again are looked at once.
+ * Checks values against the schemas of a document, and counts and limits the steps. Only size makes a check slow: a
+ * schema and a value that meet repeatedly are checked once.
  */
 import type { Dialect } from "./dialects.ts"
 import type { Document } from "./document.ts"
@@ -22,7 +21,7 @@ export interface Path {
   readonly key: string | number
 }
 
-/** Where failures go; without one, the first is enough, and nobody asks for it. */
+/** Where failures go; without one, the first failure is enough. */
 export type Sink = Array<Failure> | undefined
 
 /** Tells whether a value fits what one keyword says. */
@@ -51,7 +50,7 @@ export type Keywords = ReadonlyArray<readonly [name: string, make: Keyword]>
 /** Checks one value. */
 export class Run {
   readonly document: Document
-  /** The schema is a stranger's, whom nobody trusts to be slow by the size of the value alone. */
+  /** Whether somebody else wrote the schema: then the step limit does not grow with the value. */
   readonly isForeign: boolean
   private readonly value: unknown
   /** The steps that it may take. */
@@ -104,7 +103,7 @@ export class Run {
     this.depth--
   }
 
-  /** Whether a value fits a schema, if that is known; what is wrong with it is told once more. */
+  /** Whether a value fits a schema, if known; reports its known failures again. */
   recall(node: Node, value: unknown, sink: Sink): boolean | undefined {
     const known = this.known.get(value)?.get(node)
     if (known === undefined || known === fitting) return known && true
@@ -113,7 +112,7 @@ export class Run {
     return false
   }
 
-  /** Notes what is wrong; nobody asks for more than some of it. */
+  /** Reports failures, up to the limit. */
   tell(sink: Array<Failure>, failures: ReadonlyArray<Failure>): void {
     sink.push(...failures)
     if (sink === this.asked && sink.length >= maxFailures) throw new Enough()
@@ -127,11 +126,11 @@ export class Run {
   }
 }
 
-/** What is noted of what fits, and of what does not while nobody asks why. */
+/** Notes for values that fit, and for those that do not while failures are not collected. */
 const fitting: ReadonlyArray<Failure> = []
 const unfit: ReadonlyArray<Failure> = []
 
-/** So many failures of one schema are told at most. */
+/** Maximum number of reported failures of one schema. */
 export const maxFailures = 10
 
 /** So many steps may a check take, whatever the value: about a tenth of a second. */
@@ -140,7 +139,7 @@ const maxSteps = 500_000
 /** So deep may schemas be in each other while a value is checked. */
 const maxDepth = 2_000
 
-/** As many failures as are told. */
+/** The maximum number of failures is reached. */
 class Enough extends Error {}
 
 /** A check that would take too many steps. */
@@ -170,7 +169,7 @@ export class Node {
     this.keepsSeen = maker.document.hasUnevaluated
   }
 
-  /** Tells whether a value fits; what it looked at is told to who asks, if it does. */
+  /** Tells whether a value fits; if so, reports the evaluated parts to the caller. */
   readonly apply: Check = (value, run, at, sink, outer) => {
     run.enter()
     const isFar = this.resource !== undefined && this.resource !== run.way.at(-1)

@@ -4,9 +4,9 @@ import type { Keys } from "./positions.ts"
 
 /** A draft. */
 export interface Dialect {
-  /** In older drafts nothing counts beside a `$ref`. */
+  /** In older drafts, the siblings of a `$ref` have no effect. */
   readonly refAlone: boolean
-  /** The first items have schemas of their own under `prefixItems`, not in a list under `items`. */
+  /** The schemas of the first items are in `prefixItems`, not in a list in `items`. */
   readonly prefixItems: boolean
   /** What 2019-09 brought: `unevaluatedItems`, `minContains`, `dependentRequired` and their like. */
   readonly isModern: boolean

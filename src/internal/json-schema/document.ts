@@ -45,7 +45,7 @@ export interface Document {
  * Reads a schema, each schema in it by `check`; throws if a reference in it leads
  * nowhere or without end, or if it is too large.
  *
- * In older drafts nothing counts beside a `$ref` (`refAlone`).
+ * In older drafts the siblings of a `$ref` have no effect (`refAlone`).
  */
 export const read = (root: unknown, refAlone: boolean, check: (schema: unknown, pointer: string) => void): Document => {
   const reader = new Reader(root, refAlone, check)
@@ -88,7 +88,7 @@ const maxAddress = 4_000
 /** So many characters may all addresses be, each with what it is relative to. */
 const maxAddressed = 2_000_000
 
-/** The address of a schema that has none. */
+/** The address of a schema without one. */
 const nowhere = "schema://root/"
 
 const decoded = (token: string): string => Result.getOrElse(Result.try(() => decodeURIComponent(token)), () => token)
@@ -112,7 +112,7 @@ class Reader {
     this.resources.set(nowhere, root)
     this.walk(root, { resource: nowhere, pointer: "" })
     const found = new Map<Keys, ReadonlyArray<Reference>>()
-    // what is led to may be a schema that was none before, with references of its own
+    // the target of a reference may be a schema that was not one before, with more references
     for (const [schema, place] of this.schemas) {
       const own = references.flatMap((key) =>
         typeof schema[key] === "string" ? [this.follow(key, schema[key], place)] : []
@@ -131,7 +131,7 @@ class Reader {
   }
 
   private resolved(address: string, base: string): string {
-    // each is read anew with all that is before it
+    // each is resolved against all before it
     const length = address.length + base.length
     if (length > maxAddress) throw new Error(`an address in it has more than ${maxAddress} characters`)
     if ((this.addressed += length) > maxAddressed) throw new Error("its addresses are too long together")

@@ -111,7 +111,7 @@ const copySchema = (schema: unknown, context: Context): Copied => {
   }
 }
 
-/** Gives what a keyword becomes beside others that accept more now. */
+/** Gives what a keyword becomes next to others that accept more now. */
 const loosened = (
   key: string,
   value: unknown,

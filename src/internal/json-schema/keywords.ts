@@ -30,7 +30,7 @@ const fail = (
 const under = (at: Path | undefined, key: string | number, sink: Sink): Path | undefined =>
   sink === undefined ? undefined : { above: at, key }
 
-/** The names in an object, paid for by their number: they are listed anew each time. */
+/** The names in an object, charged by their number because they are listed each time. */
 const namesIn = (value: Keys, run: Run): ReadonlyArray<string> => {
   const names = Object.keys(value)
   run.spend(names.length << 1)
@@ -196,7 +196,7 @@ const matcher = (source: string): (text: string, run: Run) => boolean => {
       const native = linear === undefined ? nativePattern(source) : undefined
       if (run.isForeign) run.spend(100 + 10 * (linear?.size ?? 0))
       test = (it, { isForeign, spend }) => {
-        // a pattern takes as long as it is large for each character, which its owner knows
+        // a pattern costs its size for each character; the author of an own schema knows that
         if (!isForeign) spend(it.length)
         return linear?.test(it, isForeign ? spend : undefined) ?? native!.test(it)
       }
@@ -278,7 +278,7 @@ const uniqueItems: Keyword = (said) => {
   }
 }
 
-/** Each of the names that have to be there beside another, or anyway. */
+/** The names that are required, always or together with another name. */
 const names = (missing: (name: string) => string, list: ReadonlyArray<string>): Check => (value, run, at, sink) => {
   if (!isKeys(value)) return true
   let fits = true
@@ -364,7 +364,7 @@ const properties: Keyword = (said, _, { nodeOf }) => {
   return (value, run, at, sink, seen) => {
     if (!isKeys(value)) return true
     const own = namesIn(value, run)
-    // what is told is told in the order of the schema
+    // report in the order of the schema
     return each(sink === undefined && own.length < nodes.size ? own : nodes.keys(), sink, (name) => {
       run.spend(1)
       const node = nodes.get(name)
@@ -416,7 +416,7 @@ const unevaluatedProperties: Keyword = (said, schema, { nodeOf }) => {
 const modern = (keyword: Keyword): Keyword => (said, schema, maker) =>
   maker.dialect.isModern ? keyword(said, schema, maker) : undefined
 
-/** What stands beside another keyword, which looks at both. */
+/** A keyword that another keyword evaluates together with itself. */
 const beside = (name: string, keyword: Keyword): Keyword => (said, schema, maker) =>
   Object.hasOwn(schema, name) ? undefined : keyword(said, schema, maker)
 

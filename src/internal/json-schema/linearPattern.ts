@@ -9,16 +9,15 @@ import * as Result from "effect/Result"
 
 /** A pattern that is ready to be matched. */
 export interface Linear {
-  /** Tells whether it is anywhere in a text; `spend` is told of the work, step by step, and may throw. */
+  /** Tells whether the pattern occurs in a text; `spend` gets the work step by step, and may throw. */
   readonly test: (text: string, spend?: (steps: number) => void) => boolean
   /** About how many states it has: what it takes to make it, and how many steps a character takes at most. */
   readonly size: number
 }
 
 /**
- * Compiles a pattern; `undefined` if it cannot be matched in linear time
- * (look-around, back references, very many repetitions) or is no regular
- * expression.
+ * Compiles a pattern; `undefined` if it is invalid or cannot be matched in linear time (look-around, back references,
+ * very many repetitions).
  */
 export const linearPattern = (source: string): Linear | undefined => {
   if (propertiesIn(source) * propertySize > maxSize) return undefined
@@ -80,7 +79,7 @@ const character = {
   legacy: /\\(?:u[\da-fA-F]{4}|x[\da-fA-F]{2}|c[a-zA-Z]|.)|\[(?:\\.|[^\]\\])*\]|./sy
 }
 
-/** Reads what JavaScript has read already, so that only what is not linear is wrong with it. */
+/** Parses a valid JavaScript pattern, so the only possible failure is that it is not linear. */
 class Parser {
   private at = 0
   private depth = 0

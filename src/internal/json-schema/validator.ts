@@ -1,6 +1,7 @@
 /**
- * Arguments of dynamic tools checked against their raw JSON Schema, which
- * `Toolkit` itself does not do.
+ * Checks a value against a JSON Schema without compiling the schema to code. The cost of a check is limited by the
+ * sizes of the schema and the value; for the schema of somebody else there is one limit for all values. Nothing is
+ * fetched.
  *
  * A schema is read, not turned into a program: that takes as long as it is large,
  * makes no code, and works where code must not be made. What a check may take grows with
@@ -41,7 +42,7 @@ export const compile: Compile = (schema, whose = "own") =>
     return (value) => check(value).map(issueOf)
   })
 
-/** Tells whether a value fits a schema inside another; what cannot be told, fits. */
+/** Tells whether a value fits a schema inside another; true if that cannot be determined. */
 export const fits = (root: JsonSchema.JsonSchema, part: JsonSchema.JsonSchema, value: unknown): boolean => {
   const checker = readOnce(root)
   return Result.isFailure(checker) || checker.success(part, false)(value).length === 0
@@ -49,7 +50,7 @@ export const fits = (root: JsonSchema.JsonSchema, part: JsonSchema.JsonSchema, v
 
 // Utilities
 
-/** Gives what is wrong with a value, as far as that can be told, in the eyes of a schema of a document. */
+/** Gives the known failures of a value for a schema of a document. */
 type Checker = (schema: unknown, isForeign: boolean) => (value: unknown) => ReadonlyArray<Failure>
 
 const read = (schema: JsonSchema.JsonSchema): Result.Result<Checker, string> =>

@@ -29,7 +29,7 @@ const open = (isSecret = false): Open => ({ isSecret, keys: new Map(), rest: [],
 export const all = (some: ReadonlyArray<Marks>): ReadonlyArray<Marks> => {
   if (some.every((it) => it.also.length === 0)) return some
   const found = new Set<Marks>(some)
-  // what is added meanwhile is visited as well
+  // includes those that are added during the iteration
   for (const marks of found) for (const it of marks.also) found.add(it)
   return Array.from(found)
 }
@@ -41,7 +41,7 @@ export const under = (every: ReadonlyArray<Marks>, key: string): ReadonlyArray<M
     return own === undefined ? rest : [own, ...rest]
   })
 
-/** The marks of a path, whose key `*` is any; `undefined` if it is none. */
+/** The marks of a path, whose key `*` is any key; `undefined` if the text is not a path. */
 export const fromPath = (path: string): Marks | undefined => {
   const keys = keysIn(path)
   if (keys === undefined || keys.length === 0 || keys.includes("")) return undefined
@@ -53,7 +53,7 @@ export const fromPath = (path: string): Marks | undefined => {
   }, open(true))
 }
 
-/** The marks of a schema, for values as they are encoded and as they are decoded; `undefined` without any. */
+/** The marks of a schema, for encoded and decoded values; `undefined` without marks. */
 export const fromSchema = (root: SchemaAST.AST): Marks | undefined => {
   const known = new Map<SchemaAST.AST, Open>()
   const marksOf = (ast: SchemaAST.AST): Marks => {
@@ -68,7 +68,7 @@ export const fromSchema = (root: SchemaAST.AST): Marks | undefined => {
         for (const { type } of ast.indexSignatures) marks.rest.push(marksOf(type))
         break
       case "Arrays":
-        // what follows a rest has no place of its own
+        // elements after a rest have no fixed position
         for (const it of [...ast.elements, ...ast.rest]) marks.rest.push(marksOf(it))
         break
       case "Union":
@@ -81,7 +81,7 @@ export const fromSchema = (root: SchemaAST.AST): Marks | undefined => {
     const encodings = (ast.encoding ?? []).map(({ to }) => marksOf(to))
     const isOpaque = ast._tag === "Declaration" || encodings.length > 0
     if (isOpaque && !encodings.some(hasAny)) {
-      // where in the other form it would be, nobody can say
+      // the position in the other form is unknown
       const inner = ast._tag === "Declaration" ? ast.typeParameters.map(marksOf) : [marks]
       marks.isSecret = inner.some(hasAny)
     }
@@ -140,7 +140,7 @@ const keysIn = (path: string): ReadonlyArray<string> | undefined =>
 
 const reachable = (roots: ReadonlyArray<Marks>): ReadonlySet<Marks> => {
   const found = new Set<Marks>(roots)
-  // what is added meanwhile is visited as well
+  // includes those that are added during the iteration
   for (const { also, keys, rest } of found) {
     for (const it of [...keys.values(), ...rest, ...also]) found.add(it)
   }

@@ -2,8 +2,8 @@
  * Takes secrets out of what is recorded: out of arguments and outputs by what their
  * tool declares and by the usual names of secrets, and out of texts that repeat them.
  *
- * What is found is replaced by a mark, never by a hash, which would tell whether a
- * guess is right. Values are not changed: where something is taken out, a copy is given.
+ * Secrets are replaced with a mark, never with a hash, which would let a reader check guesses. Values are not modified:
+ * a value with secrets is copied.
  */
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
@@ -24,7 +24,7 @@ export interface Redactor {
   readonly arguments: (value: unknown) => Found
   /** Of what the tool gives, or fails with. */
   readonly output: (value: unknown) => Found
-  /** A text without these secrets, and without those that it tells by itself. */
+  /** A text without these secrets and without those that the text itself reveals. */
   readonly scrub: (text: string, secrets: ReadonlyArray<string>) => string
   /** The same for nothing but what the tool declares; absent if that is nothing. */
   readonly declared: Redactor | undefined
@@ -59,7 +59,7 @@ export const redactor = (sources: Sources): Redactor => {
 /** Redacts by the usual names and shapes of secrets alone. */
 export const usual: Redactor = redactor({ declared: [], parameters: Schema.Unknown.ast, results: [] })
 
-/** Paths that are none, or that neither the arguments nor a result can have. */
+/** Declared paths that are invalid, or that neither the arguments nor a result can have. */
 export const strayPaths = ({ declared, parameters, results }: Sources): ReadonlyArray<string> =>
   typeof declared === "function" ?
     [] :
@@ -104,7 +104,7 @@ const build = ({ declared, parameters, results }: Sources): Redactor => {
   )
 }
 
-/** What is secret beside what is marked. */
+/** Which names and shapes count as secrets, in addition to the marks. */
 interface Habits {
   /** Of what is named so in a text. */
   readonly isName: (name: string) => boolean
@@ -223,7 +223,7 @@ class Walk {
     return this.isInText ? this.habits.isName(name) : this.habits.isUsual(name)
   }
 
-  /** It has its name beside its value, as headers and variables often do. */
+  /** It has a secret name in a field next to its value, as headers and variables often do. */
   private isNamed(value: object): boolean {
     const { Key, Name, header, key, name } = value as Record<string, unknown>
     return [name, key, header, Name, Key].some((it) => typeof it === "string" && this.isSecret(it))
@@ -233,7 +233,10 @@ class Walk {
     return typeof value === "string" && /^--?[\w-]+$/.test(value) && this.isSecret(value)
   }
 
-  /** What has a secret's name is secret as a whole; a short text deep in it may be anything elsewhere. */
+  /**
+   * A value under a secret name is secret as a whole; short texts inside it may occur elsewhere, so they are not
+   * collected.
+   */
   private usual(value: unknown): unknown {
     if (isNothing(value)) return value
     if (typeof value !== "object" || Redacted.isRedacted(value)) return this.take(value)

@@ -1,7 +1,6 @@
 /**
- * Secrets in texts: those that are known, in whatever form a text has them, and those
- * that a text tells by itself, such as the password of a URL or the value behind
- * `API_KEY=`.
+ * Redacts secrets in texts: known ones in any form, and those that a text itself reveals, such as the password of a URL
+ * or the value after `API_KEY=`.
  */
 
 /** Stands where a secret was. */
@@ -40,7 +39,7 @@ export const found = (
 
 // Utilities
 
-/** What is shorter is a secret only where it stands alone: its letters are everywhere. */
+/** Shorter secrets are redacted only as separate words: their letters are everywhere. */
 const shortest = 4
 
 /** So many characters of a secret twice as long give it away. */
@@ -55,7 +54,7 @@ const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, "
 /** A secret as texts have it. */
 const formsOf = (secret: string): ReadonlyArray<string> => {
   const json = JSON.stringify(secret).slice(1, -1)
-  // in a diff, each line has a mark of its own
+  // in a diff, each line has a separate mark
   const lines = secret.includes("\n") ? secret.split(/\r?\n/).map((it) => it.trim()).filter((it) => it.length > 7) : []
   // of cookies and parameters, each value
   const values = Array.from(secret.matchAll(/=([^\s=;&]{8,})/g), ([, value]) => value!)
@@ -76,7 +75,7 @@ const uriForm = (text: string): string => {
   }
 }
 
-/** What is left of a secret where a text was cut: its first part, or its last. */
+/** Redacts the first or last part of a secret that remains where a text was cut. */
 const withoutEnds = (text: string, secret: string): string => {
   const [head, tail] = [secret.slice(0, telling), secret.slice(-telling)]
   let left = text
@@ -164,7 +163,7 @@ const withoutFields = (text: string, isName: (name: string) => boolean, take: Ta
 
 const header = /^(?:proxy-)?authorization$|^(?:set-)?cookie$/i
 
-/** Where the value behind a name is; `undefined` if there is none, or only something that stands for it. */
+/** Position of the value after a name; `undefined` if it is missing or a placeholder. */
 const valueAt = (
   text: string,
   at: number,
