@@ -14,6 +14,7 @@ import * as Schema from "effect/Schema"
 import type * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
+import * as Versioned from "../internal/versioned.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 
@@ -66,7 +67,7 @@ export interface Table {
  * @category errors
  * @since 0.1.0
  */
-export type Trouble = SqlError.SqlError | Schema.SchemaError
+export type Trouble = SqlError.SqlError | Error
 
 /**
  * Opens a table, which is made if it is not there.
@@ -93,11 +94,12 @@ export const open = Effect.fnUntraced(function*(
   return {
     states: <S>(kind: string, schema: Schema.Codec<S, unknown>): KeyedStates<S> => {
       const nameOf = (key: string) => `${kind}:${key}`
-      const codec = Schema.fromJsonString(schema)
-      const decode = Schema.decodeEffect(codec)
-      const encode = Schema.encodeEffect(codec)
-      const stateIn = (row: Row): Effect.Effect<S | undefined, Schema.SchemaError> =>
-        row.state === "" || row.expires_at <= row.now ? Effect.undefined : decode(row.state)
+      const readers = { 1: Schema.decodeUnknownResult(schema) }
+      const encode = Schema.encodeEffect(Schema.fromJsonString(schema))
+      const stateIn = (row: Row): Effect.Effect<S | undefined, Error> =>
+        row.state === "" || row.expires_at <= row.now
+          ? Effect.undefined
+          : Effect.fromResult(Versioned.decode(readers, row.state))
 
       const modify = Effect.fnUntraced(function*<A>(
         name: string,
@@ -111,7 +113,7 @@ export const open = Effect.fnUntraced(function*(
         `.withoutTransform
         const { answer, next } = step(yield* stateIn(row!), row!.now)
         if (next !== undefined) {
-          const state = yield* encode(next.state)
+          const state = Versioned.encode(1, yield* encode(next.state))
           const expiresAt = next.expiresAt ?? row!.expires_at
           yield* sql`UPDATE ${sql(table)} SET state = ${state}, expires_at = ${expiresAt} WHERE name = ${name}`
         }

@@ -10,10 +10,9 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 import type { MigrationError } from "effect/sql/Migrator"
 import type * as SqlClient from "effect/sql/SqlClient"
-import { isSqlError, type SqlError } from "effect/sql/SqlError"
+import type { SqlError } from "effect/sql/SqlError"
 import * as Checkpoints from "../core/output/Checkpoints.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
@@ -59,7 +58,7 @@ export const make = Effect.fnUntraced(function*(
           if (before === undefined || !checkpoint.files[item]!.isKept) continue
           yield* holdings.write(id, item, FileChange.bytesOf(before))
         }
-        const entry = { id, at, size: Checkpoints.bytesOf(checkpoint), about: encode(checkpoint) }
+        const entry = { id, at, size: Checkpoints.bytesOf(checkpoint), about: Checkpoints.encode(checkpoint) }
         const all = [...own, entry].map(({ id, size }) => ({ id, size, bytes: size }))
         return { entry, gone: Checkpoints.surplus(all, others, bounds) }
       })
@@ -96,20 +95,16 @@ export const make = Effect.fnUntraced(function*(
 
 // Utilities
 
-const document = Schema.fromJsonString(Checkpoints.Checkpoint)
-
-const encode = (checkpoint: Checkpoints.Checkpoint): string => JSON.stringify(checkpoint)
-
-const decode = Schema.decodeUnknownEffect(document)
+const decode = (text: string) => Effect.fromResult(Checkpoints.decode(text))
 
 const failing = (id: string) =>
 <A, R>(
-  effect: Effect.Effect<A, Checkpoints.CheckpointError | SqlError | Schema.SchemaError, R>
+  effect: Effect.Effect<A, Checkpoints.CheckpointError | SqlError | Error, R>
 ): Effect.Effect<A, Checkpoints.CheckpointError, R> =>
   Effect.mapError(
     effect,
     (cause) =>
-      isSqlError(cause) || Schema.isSchemaError(cause)
-        ? new Checkpoints.CheckpointError({ reason: "Store", id, cause })
-        : cause
+      cause instanceof Checkpoints.CheckpointError
+        ? cause
+        : new Checkpoints.CheckpointError({ reason: "Store", id, cause })
   )

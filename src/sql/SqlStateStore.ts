@@ -38,7 +38,7 @@ import { Grouped } from "../internal/grouped.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 import { databaseOf, type Operation } from "./StateDatabase.ts"
-import { batchId, digest, keyId, principalId } from "./StateRecords.ts"
+import { batchId, digest, keyId, principalId, recordOf, textOf } from "./StateRecords.ts"
 import { type Needs, needs } from "./StateRows.ts"
 import * as Tables from "./StateTables.ts"
 import type { Options as WorldOptions, World } from "./StateWorld.ts"
@@ -184,7 +184,7 @@ export const make = Effect.fnUntraced(function*(
     closeBatch: (batch) => ask("closeBatch", needs({ scopes: [batchId(batch)] }), (world) => world.closeBatch(batch)),
     grant: (grant) => {
       const [principal, id, until] = [principalId(grant.principal), digest(grant.id), grant.expiresAt ?? null]
-      const data = JSON.stringify(grant)
+      const data = textOf(grant)
       return Effect.asVoid(plain(
         "grant",
         sql`INSERT INTO tool_executor_grants (principal_id, id, expires_at, data)
@@ -199,12 +199,12 @@ export const make = Effect.fnUntraced(function*(
           sql<{ readonly data: string }>`SELECT data FROM tool_executor_grants
             WHERE principal_id = ${principalId(principal)}`
         ),
-        (rows) => rows.map(({ data }) => grantOf(JSON.parse(data))).filter((it) => isOpen(it, now)).sort(byAge)
+        (rows) => rows.map(({ data }) => grantOf(recordOf(data))).filter((it) => isOpen(it, now)).sort(byAge)
       ),
     allGrants: (now) =>
       Effect.map(
         plain("allGrants", sql<{ readonly data: string }>`SELECT data FROM tool_executor_grants`),
-        (rows) => rows.map(({ data }) => grantOf(JSON.parse(data))).filter((it) => isOpen(it, now)).sort(byAge)
+        (rows) => rows.map(({ data }) => grantOf(recordOf(data))).filter((it) => isOpen(it, now)).sort(byAge)
       ),
     revoke: (principal, id) =>
       Effect.map(
@@ -304,8 +304,8 @@ const codec = Schema.toCodecJson(Kept)
 const encodeKept = Schema.encodeSync(codec)
 const decodeKept = Schema.decodeUnknownSync(codec)
 
-const encode: WorldOptions["encode"] = (value) => JSON.stringify(encodeKept(value))
-const decode: WorldOptions["decode"] = (text) => decodeKept(JSON.parse(text))
+const encode: WorldOptions["encode"] = (value) => textOf(encodeKept(value))
+const decode: WorldOptions["decode"] = (text) => decodeKept(recordOf(text))
 
 const grantOf = Schema.decodeUnknownSync(Schema.toCodecJson(Grant))
 

@@ -11,9 +11,11 @@
  *
  * @since 0.1.0
  */
+import * as Result from "effect/Result"
 import { hash } from "node:crypto"
 import type { KeyClaim } from "../core/store/StateStore.ts"
 import { remembered } from "../internal/remembered.ts"
+import * as Versioned from "../internal/versioned.ts"
 
 /**
  * Which tool of a group is used.
@@ -187,41 +189,32 @@ const nearId = remembered((text) => digest(text).slice(0, 8), 1_000)
  */
 export const digest = (text: string): string => hash("sha256", text, "base64url")
 
-/**
- * Writes the state of a scope.
- *
- * @category rows
- * @since 0.1.0
- */
-export const stateText = ({ calls, clocks, groups, ...rest }: ScopeState): string =>
-  JSON.stringify({ ...rest, calls: [...calls], groups: [...groups], clocks: [...clocks] })
+/** The text of a record: its JSON, with a version that a later release can tell. */
+export const textOf = (record: unknown): string => Versioned.encode(1, JSON.stringify(record))
 
-/**
- * Reads the state of a scope.
- *
- * @category rows
- * @since 0.1.0
- */
+/** The record of a text that `textOf` wrote; throws if a later release wrote it. */
+export const recordOf = (text: string) => Result.getOrThrow(Versioned.decode({ 1: readRecord }, text))
+
+/** The text of a scope's state. */
+export const stateText = ({ calls, clocks, groups, ...rest }: ScopeState): string =>
+  textOf({ ...rest, calls: [...calls], groups: [...groups], clocks: [...clocks] })
+
+/** The state of a scope from its text. */
 export const stateFrom = (text: string): ScopeState => {
-  const { calls, clocks, groups, ...rest } = JSON.parse(text)
+  const { calls, clocks, groups, ...rest } = recordOf(text)
   return { ...rest, calls: new Map(calls), groups: new Map(groups), clocks: new Map(clocks) }
 }
 
-/**
- * Writes what of a reservation is not a column.
- *
- * @category rows
- * @since 0.1.0
- */
+/** The text of what has no column of a reservation. */
 export const heldText = (
   { calls, clock, generation, groups, isEarly, isRunning, startedAt, windowMillis }: Held
-): string => JSON.stringify({ calls, clock, generation, groups, isEarly, isRunning, startedAt, windowMillis })
+): string => textOf({ calls, clock, generation, groups, isEarly, isRunning, startedAt, windowMillis })
 
-/**
- * Writes what of a key is not a column.
- *
- * @category rows
- * @since 0.1.0
- */
+/** The text of what has no column of a key. */
 export const keyText = ({ generation, owner, process, readAt, untold, value }: Key): string =>
-  JSON.stringify({ generation, owner, process, readAt, untold, value })
+  textOf({ generation, owner, process, readAt, untold, value })
+
+// Utilities
+
+/** Only this store writes its tables: records are read as they are. */
+const readRecord = (record: unknown): Result.Result<ReturnType<typeof JSON.parse>, Error> => Result.succeed(record)

@@ -3,7 +3,7 @@
  *
  * @since 0.1.0
  */
-import { type Held, type Key, stateFrom } from "./StateRecords.ts"
+import { type Held, type Key, recordOf, stateFrom } from "./StateRecords.ts"
 import type { Row, Wanted } from "./StateTables.ts"
 import type { World } from "./StateWorld.ts"
 
@@ -90,7 +90,7 @@ export const add = (world: World, row: Row): void => {
 const heldOf = ({ data, id, one, three, two, until, version }: Row): Held => {
   const space = data!.indexOf(" ")
   return {
-    ...JSON.parse(data!.slice(space + 1)),
+    ...recordOf(data!.slice(space + 1)),
     id,
     epoch: version!,
     session: data!.slice(0, space),
@@ -102,7 +102,7 @@ const heldOf = ({ data, id, one, three, two, until, version }: Row): Held => {
 }
 
 const keyOf = ({ data, id, one, until }: Row): Key => ({
-  ...JSON.parse(data!),
+  ...recordOf(data!),
   id,
   reservation: one!,
   until: until ?? undefined

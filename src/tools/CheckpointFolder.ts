@@ -10,7 +10,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Schema from "effect/Schema"
 import * as Semaphore from "effect/Semaphore"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
@@ -68,10 +67,10 @@ export const make = Effect.fnUntraced(function*(
     if (found !== undefined) return [found]
     const text = yield* Effect.option(attempt(id, () => NodeFsPromises.readFile(at(id, "checkpoint.json"), "utf8")))
     if (text._tag === "None") return []
-    const decoded = yield* Effect.option(decode(text.value))
-    if (decoded._tag === "None" || decoded.value.id !== id) return []
-    known.set(id, decoded.value)
-    return [decoded.value]
+    const decoded = Checkpoints.decode(text.value)
+    if (decoded._tag === "Failure" || decoded.success.id !== id) return []
+    known.set(id, decoded.success)
+    return [decoded.success]
   })
   const remove = (id: string, name = id): Effect.Effect<void, Checkpoints.CheckpointError> => {
     known.delete(id)
@@ -108,7 +107,7 @@ export const make = Effect.fnUntraced(function*(
         if (before === undefined || !checkpoint.files[index]!.isKept) continue
         await PrivateFolder.write(NodePath.join(unfinished, String(index)), FileChange.bytesOf(before))
       }
-      await PrivateFolder.write(NodePath.join(unfinished, "checkpoint.json"), JSON.stringify(checkpoint))
+      await PrivateFolder.write(NodePath.join(unfinished, "checkpoint.json"), Checkpoints.encode(checkpoint))
       await PrivateFolder.publish(unfinished, at(id))
     }).pipe(
       Effect.onError(() => Effect.ignore(attempt(id, () => PrivateFolder.remove(unfinished))))
@@ -143,8 +142,6 @@ export const make = Effect.fnUntraced(function*(
 })
 
 // Utilities
-
-const decode = Schema.decodeUnknownEffect(Schema.fromJsonString(Checkpoints.Checkpoint))
 
 /** Those of which it does not hold, and those of which it does. */
 const partition = <A>(all: ReadonlyArray<A>, holds: (one: A) => boolean) =>

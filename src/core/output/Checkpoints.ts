@@ -14,8 +14,10 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Surplus from "../../internal/surplus.ts"
+import * as Versioned from "../../internal/versioned.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
 
@@ -55,6 +57,14 @@ export const Checkpoint = Schema.Struct({
  * @since 0.1.0
  */
 export type Checkpoint = typeof Checkpoint.Type
+
+/** The stored text of a checkpoint: its JSON, with a version. */
+export const encode = (checkpoint: Checkpoint): string => Versioned.encode(1, JSON.stringify(checkpoint))
+
+/** The checkpoint of a stored text, or what is wrong with it. */
+export const decode = (text: string): Result.Result<Checkpoint, Error> => Versioned.decode(readers, text)
+
+const readers = { 1: Schema.decodeUnknownResult(Checkpoint) }
 
 /**
  * What is kept, and for which call.
