@@ -134,7 +134,6 @@ const decoded = (
   const params = exit.value
   const targets = Targets.find(wave, call, params)
   const approval = wantsApproval(wave, call, params)
-  if (targets === Targets.nothing && approval === noApproval) return judge(wave, call, args, params, none, false)
   const found = exitOf(targets)
   const asked = exitOf(approval)
   if (found?._tag === "Success" && asked?._tag === "Success") {
@@ -145,8 +144,6 @@ const decoded = (
     ([targets, needsApproval]) => judge(wave, call, args, params, targets, needsApproval)
   )
 }
-
-const none: ReadonlyArray<never> = []
 
 const noApproval: Effect.Effect<unknown> = Effect.succeed(false)
 

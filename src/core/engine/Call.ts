@@ -333,7 +333,7 @@ export class Call implements Ticket {
 
   /** The class whose permits it takes, if not its tool's: its wave is run in parallel. */
   get class(): ToolClass | undefined {
-    return this.driver.isParallel && this.tool?.class === "SerialMut" ? "ConcurrentMut" : undefined
+    return this.tool?.class === "SerialMut" && this.driver.isParallel ? "ConcurrentMut" : undefined
   }
 
   get trace(): CallTrace | undefined {

@@ -9,6 +9,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import { exitOf } from "../../internal/exitOf.ts"
 import * as HostGates from "../gates/HostGates.ts"
 import type * as Permissions from "../gates/Permissions.ts"
 import type { Claim, KeyTaken, Refused, Request, Reservation } from "../store/Claims.ts"
@@ -71,9 +72,25 @@ export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effec
   })
 
 /**
- * Dispatches calls that begin together; gives what becomes of each. One that was
- * dispatched before, with other arguments, replaces what it has reserved. One that nobody
- * can allow is refused first and reserves nothing: the others are judged without it.
+ * A call at its dispatch.
+ *
+ * @category models
+ * @since 0.1.0
+ */
+export interface Dispatching {
+  readonly call: Call
+  /** What it wants of the store. */
+  readonly wanted: Wanted
+  /** What the store answered, if it was asked. */
+  answer: Reserved | undefined
+  /** What becomes of the call. */
+  next: Dispatched
+}
+
+/**
+ * Dispatches calls that begin together, in their order. One that was dispatched before, with other arguments, replaces
+ * what it has reserved. One that nobody can approve is refused first and reserves nothing: the others are judged
+ * without it.
  *
  * @category steps
  * @since 0.1.0
@@ -81,54 +98,46 @@ export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effec
 export const dispatch = Effect.fnUntracedEager(function*(
   wave: WaveState,
   calls: ReadonlyArray<Call>
-): Effect.fn.Return<ReadonlyArray<Dispatched>> {
+): Effect.fn.Return<ReadonlyArray<Dispatching>> {
   if (wave.process.people === undefined) yield* Authorize.refuseUnanswerable(wave, calls)
   const begun = wave.now()
   const requests: Array<Request> = []
-  const wants = calls.map((call) => want(wave, call, begun, requests))
-  if (requests.length === 1 && calls.length === 1) requests[0] = starting(wave, calls[0]!, requests[0]!)
+  const run: Array<Dispatching> = []
+  for (const call of calls) {
+    const wanted = want(wave, call, begun)
+    if (wanted._tag === "Request") {
+      requests.push(calls.length === 1 ? starting(wave, call, wanted.request) : wanted.request)
+    }
+    run.push({ call, wanted, answer: undefined, next: admitted })
+  }
   const asked = requests.length === 0 ? nobody : wave.engine.store.reserve(requests, begun, wave.patience)
   const isSlow = !Exit.isExit(asked)
   const answers = yield* asked
   const now = isSlow ? wave.now() : begun
   // all of it before any of them waits again: what nobody has noted, nobody gives back
-  for (let index = 0, next = 0; index < calls.length; index++) {
-    if (wants[index] !== request) continue
-    note(wave, calls[index]!, requests[next]!, answers[next]!)
-    next++
+  let answered = 0
+  for (const it of run) {
+    if (it.wanted._tag !== "Request") continue
+    it.answer = answers[answered++]!
+    note(wave, it.call, it.wanted.request, it.answer)
   }
-  const all: Array<Dispatched> = []
-  let next = 0
-  let isTold = false
-  for (let index = 0; index < calls.length; index++) {
-    const call = calls[index]!
-    const wanted = wants[index]!
-    const answer = wanted === request ? answers[next++]! : undefined
-    if (wanted._tag === "Recalled" || (wanted === request && isRecalled(call))) {
-      all.push(yield* recalled(wave, call, answer))
-      continue
-    }
-    if (answer !== undefined && "operation" in answer) {
+  let isLogged = false
+  for (const it of run) {
+    const { answer, call, wanted } = it
+    if (wanted._tag === "Recalled" || (wanted._tag === "Request" && isRecalled(call))) {
+      it.next = yield* recalled(wave, call, answer)
+    } else if (answer !== undefined && "operation" in answer) {
       // the same is true of all that were asked about with it
-      if (!isTold) wave.unanswered(call, answer)
-      isTold = true
-      all.push(ends(call.decided ?? unavailable(answer)))
-      continue
-    }
-    const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, call.counted, now)
-    if (over !== undefined) all.push(ends(over))
-    else if (wanted._tag === "OutOfOrder") all.push(ends(yield* outOfOrder(wave, call, wanted)))
-    else {
-      const end = isSlow && call.resumed?.started === undefined ? CallClaims.orderEnd(wave, call) : undefined
-      if (end !== undefined) all.push(ends(end))
-      else if (answer !== undefined && "_tag" in answer) all.push(yield* taken(wave, call, answer))
-      else {
-        const next = reserved(wave, call)
-        all.push(next === passes ? admitted : yield* next)
-      }
+      if (!isLogged) wave.unanswered(call, answer)
+      isLogged = true
+      it.next = ends(call.decided ?? unavailable(answer))
+    } else {
+      const next = judged(wave, it, isSlow, now)
+      const known = exitOf(next)
+      it.next = known?._tag === "Success" ? known.value : yield* next
     }
   }
-  return all
+  return run
 })
 
 /**
@@ -174,32 +183,41 @@ const passes: Effect.Effect<Dispatched> = Effect.succeed(admitted)
 const ends = (end: End): Dispatched => ({ _tag: "Ends", end })
 
 /** What a call wants of the store. */
-type Wanted =
+export type Wanted =
   | { readonly _tag: "Ends"; readonly end: End }
   /** An ordering rule forbids it: that is told, unless an equal call is to be. */
   | { readonly _tag: "OutOfOrder"; readonly end: End; readonly key: Claim | undefined }
   | { readonly _tag: "Nothing" }
   /** Its end is known, and what it has used up is counted. */
   | { readonly _tag: "Recalled" }
-  /** The next of the requests. */
-  | { readonly _tag: "Request" }
+  | { readonly _tag: "Request"; readonly request: Request }
 
-const request: Wanted = { _tag: "Request" }
 const nothing: Wanted = { _tag: "Nothing" }
 
-const want = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
-  if (call.resumed?.started !== undefined) return wantAgain(wave, call, now, requests)
+/** What becomes of a call whose answer is there. */
+const judged = (wave: WaveState, it: Dispatching, isSlow: boolean, now: number): Effect.Effect<Dispatched> => {
+  const { answer, call, wanted } = it
+  const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, call.counted, now)
+  if (over !== undefined) return Effect.succeed(ends(over))
+  if (wanted._tag === "OutOfOrder") return Effect.mapEager(outOfOrder(wave, call, wanted), ends)
+  const end = isSlow && call.resumed?.started === undefined ? CallClaims.orderEnd(wave, call) : undefined
+  if (end !== undefined) return Effect.succeed(ends(end))
+  return answer !== undefined && "_tag" in answer ? taken(wave, call, answer as Refused) : reserved(wave, call)
+}
+
+const want = (wave: WaveState, call: Call, now: number): Wanted => {
+  if (call.resumed?.started !== undefined) return wantAgain(wave, call, now)
   const found = claims(wave, call, now)
   if ("_tag" in found) return { _tag: "Ends", end: found }
   const end = CallClaims.orderEnd(wave, call)
   if (end !== undefined) {
     return { _tag: "OutOfOrder", end, key: found.find((it) => it._tag === "Key") }
   }
-  return ask(wave, call, found, requests)
+  return ask(wave, call, found)
 }
 
 /** Of a call that had started in an earlier life: what that has used up is used up, and refuses it nothing. */
-const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Request>): Wanted => {
+const wantAgain = (wave: WaveState, call: Call, now: number): Wanted => {
   const isOver = isRecalled(call)
   const end = isOver
     ? undefined
@@ -208,24 +226,22 @@ const wantAgain = (wave: WaveState, call: Call, now: number, requests: Array<Req
   const all = isOver && call.resumed!.started === "spent" ? [] : CallClaims.again(wave, call)
   // what its earlier life has spent stays so; its key tells equal calls of how it ends this time
   const claims = call.resumed!.started === "spent" ? all.filter((it) => it._tag === "Key") : all
-  const wanted = ask(wave, call, claims, requests)
-  return isOver && wanted === nothing ? { _tag: "Recalled" } : wanted
+  const wanted = ask(wave, call, claims)
+  return isOver && wanted._tag === "Nothing" ? { _tag: "Recalled" } : wanted
 }
 
 const isRecalled = (call: Call): boolean => call.resumed?.recalled !== undefined
 
-const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>, requests: Array<Request>): Wanted => {
+const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>): Wanted => {
   const { call: { id: owner }, reservation: replaces } = call
   const { session } = wave.engine.store
   if (replaces === undefined) {
     if (claims.length === 0) return nothing
-    requests.push({ owner, session, claims })
-  } else {
-    // nobody is to join it any more; it is this call's until the store has replaced it
-    wave.engine.leaders.delete(replaces.id)
-    requests.push({ owner, session, claims, replaces })
+    return { _tag: "Request", request: { owner, session, claims } }
   }
-  return request
+  // nobody is to join it any more; it is this call's until the store has replaced it
+  wave.engine.leaders.delete(replaces.id)
+  return { _tag: "Request", request: { owner, session, claims, replaces } }
 }
 
 /** What a call has used up is noted, and its place in the turn; it waits for its turn to end. */
@@ -345,7 +361,7 @@ const taken = Effect.fnUntracedEager(function*(
   const gets = CallClaims.duplicate(wave, call, it, leader !== undefined && !leader.isSettled)
   if (gets._tag === "Anew" && call.peers.runsItself !== true) {
     call.peers = { ...call.peers, runsItself: true }
-    return (yield* dispatch(wave, [call]))[0]!
+    return (yield* dispatch(wave, [call]))[0]!.next
   }
   if (gets._tag === "Refused" || gets._tag === "Anew") return ends(duplicateOf(wave, it))
   const question = toAsk(wave, call)

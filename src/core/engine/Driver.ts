@@ -12,7 +12,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import { causeText } from "../../internal/causeText.ts"
-import { isDone } from "../../internal/exitOf.ts"
+import { exitOf, isDone } from "../../internal/exitOf.ts"
 import type { WaveHistory } from "../rules/RuleHistory.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Arrive from "./Arrive.ts"
@@ -27,7 +27,7 @@ import type { Received } from "./Received.ts"
 import type { Reporter } from "./report/Reporter.ts"
 import { settle } from "./Settle.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
-import { recall, running, start } from "./Start.ts"
+import { recall, start } from "./Start.ts"
 import type { Stoppable } from "./StopPlace.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -103,9 +103,14 @@ export class Driver implements Drives, Stoppable {
   private begin(call: Call): Effect.Effect<void> {
     if (call.isSettled) return Effect.void
     const started = start(this.wave, call)
-    return started === running ? Effect.void : Effect.mapEager(started, (end) => {
-      if (end !== undefined) this.settle(call, end)
-    })
+    const known = exitOf(started)
+    if (known?._tag !== "Success") return Effect.map(started, (end) => this.unlessRuns(call, end))
+    this.unlessRuns(call, known.value)
+    return Effect.void
+  }
+
+  private unlessRuns(call: Call, end: End | undefined): void {
+    if (end !== undefined) this.settle(call, end)
   }
 
   redispatch(call: Call): void {
@@ -300,9 +305,9 @@ const edited = Effect.fnUntracedEager(function*(
 })
 
 const again = Effect.fnUntracedEager(function*(driver: Driver, call: Call): Effect.fn.Return<Dispatched> {
-  const [next] = yield* dispatch(driver.wave, [call])
+  const [it] = yield* dispatch(driver.wave, [call])
   if (call.peers.isSharing) call.peers = { ...call.peers, isSharing: undefined }
-  return yield* admit(driver, call, next!)
+  return yield* admit(driver, call, it!.next)
 })
 
 /** The host's gates say whether a call may go on that has reserved all it needs. */

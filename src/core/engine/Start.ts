@@ -5,7 +5,7 @@
  * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
-import { isDone } from "../../internal/exitOf.ts"
+import { exitOf, isDone } from "../../internal/exitOf.ts"
 import type { Reservation } from "../store/Claims.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { Grant } from "../vocabulary/Grant.ts"
@@ -29,8 +29,9 @@ import type { WaveState } from "./WaveState.ts"
  */
 export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefined> => {
   const looked = look(wave, call)
-  return looked === nothing
-    ? checked(wave, call, undefined)
+  const known = exitOf(looked)
+  return known?._tag === "Success"
+    ? checked(wave, call, known.value)
     : Effect.flatMap(looked, (grants) => checked(wave, call, grants))
 }
 
@@ -60,22 +61,17 @@ export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
   return Effect.void
 }
 
-/**
- * What `start` gives of a call whose handler has begun.
- *
- * @category constants
- * @since 0.1.0
- */
-export const running: Effect.Effect<undefined> = Effect.undefined
-
 // Utilities
+
+/** The handler has begun. */
+const running: Effect.Effect<undefined> = Effect.undefined
 
 const checked = (wave: WaveState, call: Call, grants: Grants): Effect.Effect<End | undefined> => {
   const now = wave.now()
   const end = recheck(wave, call, grants, now)
   if (end !== undefined) return Effect.succeed(end)
   const passed = Hosts.pass(wave, call, "recheck")
-  const noted = passed === Effect.void
+  const noted = isDone(passed) && call.decided === undefined
     ? note(wave, call)
     : Effect.flatMap(passed, () => call.decided === undefined ? note(wave, call) : Effect.void)
   if (isDone(noted)) return begin(wave, call, now)

@@ -14,7 +14,7 @@ import * as Agents from "./Agents.ts"
 import { arrive } from "./Arrive.ts"
 import type { Agent, Call } from "./Call.ts"
 import { phases } from "./Call.ts"
-import { dispatch, type Dispatched, guard } from "./Dispatch.ts"
+import { dispatch, type Dispatching, guard } from "./Dispatch.ts"
 import { Driver } from "./Driver.ts"
 import { cancelled, tooLate } from "./End.ts"
 import type { Engine } from "./Engine.ts"
@@ -210,20 +210,20 @@ export class Wave implements Watcher, UnderWay {
     }
     const dispatched = yield* this.dispatch(live)
     // those that end or ask first: what the others do is not to come before that
-    for (let index = 0; index < live.length; index++) {
-      const next = dispatched[index]!
-      if (next._tag !== "Admitted" && next._tag !== "Recalled") driver.go(live[index]!, next)
+    for (const { call, next } of dispatched) {
+      if (next._tag !== "Admitted" && next._tag !== "Recalled") driver.go(call, next)
     }
     // what ran in an earlier life was over before any of these starts
     if (wave.options.resume !== undefined) {
-      for (const call of inTime(live.filter((_, index) => dispatched[index]!._tag === "Recalled"))) {
-        driver.go(call, recalls)
+      for (const { call, next } of inTime(dispatched.filter(({ next }) => next._tag === "Recalled"))) {
+        driver.go(call, next)
       }
     }
-    for (let index = 0; index < live.length; index++) {
-      if (index > 0 && index % chunk === 0) yield* this.restore(Effect.yieldNow)
-      const next = dispatched[index]!
-      if (next._tag === "Admitted") driver.go(live[index]!, next)
+    let started = 0
+    for (const { call, next } of dispatched) {
+      if (started > 0 && started % chunk === 0) yield* this.restore(Effect.yieldNow)
+      started++
+      if (next._tag === "Admitted") driver.go(call, next)
     }
     if (this.runPending === 0) return
     this.watchDeadline()
@@ -235,19 +235,19 @@ export class Wave implements Watcher, UnderWay {
     this.runDone = undefined
   }
 
-  /** Dispatches a run; where a store is slow, those that are cancelled meanwhile wait no longer. */
-  private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Dispatched>> {
+  /** Dispatches a run. If a store is slow, those that are cancelled meanwhile wait no longer. */
+  private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Pick<Dispatching, "call" | "next">>> {
     const { wave } = this
     const dispatching = dispatch(wave, live)
     if (Exit.isExit(dispatching)) return dispatching
     for (const call of live) if (call.decided === undefined) call.phase = phases.queued
-    let dispatched: ReadonlyArray<Dispatched> = []
+    let dispatched: ReadonlyArray<Dispatching> | undefined
     const noted = Effect.map(dispatching, (it) => {
       dispatched = it
     })
     return Effect.map(
       wave.waits.wait(live, noted),
-      () => live.map((call, index) => dispatched[index] ?? { _tag: "Ends", end: call.decided! })
+      () => dispatched ?? live.map((call) => ({ call, next: { _tag: "Ends", end: call.decided! } }))
     )
   }
 
@@ -332,11 +332,9 @@ export class Wave implements Watcher, UnderWay {
 
 const isSettled = (call: Call): boolean => call.isSettled
 
-const recalls: Dispatched = { _tag: "Recalled" }
-
 /** As they ended; those of which nobody knows when come last. */
-const inTime = (calls: ReadonlyArray<Call>): ReadonlyArray<Call> => {
-  const endOf = ({ record, resumed }: Call) => record === undefined ? resumed!.recalled!.endedAt : Infinity
+const inTime = <A extends { readonly call: Call }>(calls: ReadonlyArray<A>): ReadonlyArray<A> => {
+  const endOf = ({ call: { record, resumed } }: A) => record === undefined ? resumed!.recalled!.endedAt : Infinity
   return calls.toSorted((one, other) => endOf(one) === endOf(other) ? 0 : endOf(one) - endOf(other))
 }
 
