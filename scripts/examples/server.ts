@@ -25,13 +25,15 @@ const FindOrder = Tool.make("find_order", {
   success: Schema.String
 }).annotate(Tool.Readonly, true).annotate(Tool.OpenWorld, false)
 
-const Refund = Tool.make("refund", {
-  description: "Pays an order back",
-  parameters: Schema.Struct({ number: Schema.String, cents: Schema.Int }),
-  success: Schema.String
-})
-  // what it is about: a person who says yes for a while says it for this order
-  .annotate(ToolAnnotations.Targets, (params) => [{ text: (params as { readonly number: string }).number }])
+const Refund = ToolAnnotations.for(
+  Tool.make("refund", {
+    description: "Pays an order back",
+    parameters: Schema.Struct({ number: Schema.String, cents: Schema.Int }),
+    success: Schema.String
+  }),
+  // an approval for a while holds for this order
+  { targets: ({ number }) => [{ text: number }] }
+)
 
 export const toolkit = Toolkit.make(FindOrder, Refund)
 

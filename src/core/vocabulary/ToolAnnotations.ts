@@ -18,6 +18,7 @@
  *   .annotate(ToolAnnotations.MaxConcurrent, 4)
  * ```
  */
+import type * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
@@ -281,3 +282,51 @@ export const Redact = Context.Reference<Redacts>("effect-tool-executor/ToolAnnot
 
 /** Paths of secrets, or a function that gives a value without them. */
 export type Redacts = Declared
+
+/** The annotations that take the decoded parameters of their tool. */
+export interface TypedBy<T extends Tool.Any> {
+  /** See `Resources`. */
+  readonly resources?:
+    | ((params: Tool.Parameters<T>) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>)
+    | undefined
+  /** See `Targets`. */
+  readonly targets?: ((params: Tool.Parameters<T>) => TargetsOf | Effect.Effect<TargetsOf>) | undefined
+  /** See `Preview`. */
+  readonly preview?:
+    | ((params: Tool.Parameters<T>) => Effect.Effect<ReadonlyArray<FileChange>, unknown>)
+    | undefined
+  /** See `Reconcile`. */
+  readonly reconcile?:
+    | ((params: Tool.Parameters<T>, earlier: Earlier) => Effect.Effect<Reconciled<Tool.Success<T>>, unknown>)
+    | undefined
+}
+
+const annotate = <T extends Tool.Any>(tool: T, annotations: TypedBy<T>): T => {
+  const keys = { resources: Resources, targets: Targets, preview: Preview, reconcile: Reconcile } as const
+  return Object.entries(annotations).reduce<Tool.Any>(
+    (annotated, [name, value]) => annotated.annotate(keys[name as keyof typeof keys], value),
+    tool
+  ) as T
+}
+
+export {
+  /**
+   * Annotates a tool with functions of its own parameters: a field that the tool does not have does not compile.
+   * Tools with a JSON Schema, whose parameters are `unknown`, are annotated with `Resources`, `Targets`, `Preview`
+   * and `Reconcile` directly.
+   *
+   * **Example** (One deployment per environment at a time)
+   *
+   * ```ts
+   * import { Schema } from "effect"
+   * import { Tool } from "effect/ai"
+   * import { ToolAnnotations } from "effect-tool-executor"
+   *
+   * export const Deploy = ToolAnnotations.for(
+   *   Tool.make("deploy", { parameters: Schema.Struct({ env: Schema.String }) }),
+   *   { resources: ({ env }) => [env], targets: ({ env }) => [{ text: env }] }
+   * )
+   * ```
+   */
+  annotate as for
+}
