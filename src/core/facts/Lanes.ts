@@ -75,9 +75,9 @@ export const stateOf = ({ isSuspended, outcome, spans }: Lane): string => {
   return last === undefined
     ? "Waiting"
     : last.kind === "asking"
-    ? "A person is asked"
+    ? "Waiting for approval"
     : last.kind === "permits"
-    ? "Allowed, waiting for its permits"
+    ? "Waiting for permits"
     : last.kind === "running"
     ? last.attempt > 1 ? `Running, attempt ${last.attempt}` : "Running"
     : "Waiting"

@@ -55,8 +55,8 @@ const inSight = 24
 
 const kinds: Readonly<Record<Span["kind"], string>> = {
   waiting: "waiting",
-  asking: "a person is asked",
-  permits: "allowed, waits for its permits",
+  asking: "waiting for approval",
+  permits: "waiting for permits",
   running: "running"
 }
 
@@ -220,7 +220,7 @@ const Table = ({ lanes, now, onLane }: {
   }`}</summary>
     <div class="timeline-scroll" tabindex="0" role="region" aria-label="Table of calls"><table>
       <thead><tr><th scope="col">Call</th><th scope="col">Tool</th><th scope="col">Agent</th><th scope="col">State</th><th scope="col">Waited</th>
-        <th scope="col">Asked</th><th scope="col">Ran</th></tr></thead>
+        <th scope="col">Approval</th><th scope="col">Ran</th></tr></thead>
       <tbody>${
     lanes.slice(0, most).map((lane) =>
       html`<tr key=${lane.key}>

@@ -61,8 +61,8 @@ describe("lanesOf", () => {
     const states = story.map((_, at) => stateOf(lanesOf(story.slice(0, at + 1))[0]!))
     assert.deepStrictEqual(states, [
       "Waiting",
-      "A person is asked",
-      "Allowed, waiting for its permits",
+      "Waiting for approval",
+      "Waiting for permits",
       "Running",
       "Running",
       "Running, attempt 2",
@@ -80,7 +80,7 @@ describe("lanesOf", () => {
       event(3, 1300, { _tag: "ToolApprovalRequested", requestId: "q", why: "w" })
     ]
     assert.deepStrictEqual(lanesOf(running)[0]?.spans.map(({ kind }) => kind), ["waiting", "running", "asking"])
-    assert.strictEqual(stateOf(lanesOf(running)[0]!), "A person is asked")
+    assert.strictEqual(stateOf(lanesOf(running)[0]!), "Waiting for approval")
     const ended = {
       ...wave,
       sequence: 4,
