@@ -55,8 +55,9 @@ export default defineConfig(({ mode }) => {
       passWithNoTests: false,
       // one per core, also where there are two: much of the time a worker waits
       maxWorkers: Math.max(2, availableParallelism() - 1),
-      testTimeout: 20_000,
-      hookTimeout: 20_000,
+      // a net for what hangs: no test is judged by how fast this machine is
+      testTimeout: 60_000,
+      hookTimeout: 60_000,
       setupFiles: ["test/support/setup.ts"],
       projects: [
         project("unit", { isolate: false }),

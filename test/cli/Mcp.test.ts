@@ -410,7 +410,7 @@ describe("the gateway between a client and servers", () => {
           "May files__write_file run?"
         ])
       })),
-    30_000
+    60_000
   )
 
   it.live(
@@ -432,7 +432,7 @@ describe("the gateway between a client and servers", () => {
         assert.isFalse(isAlive(first!))
         assert.strictEqual((JSON.parse(again.text) as { readonly pid: number }).pid, second)
       })),
-    30_000
+    60_000
   )
 
   it.live(
@@ -470,7 +470,7 @@ describe("the gateway between a client and servers", () => {
         assert.lengthOf(pids, 1)
         assert.isFalse(isAlive(pids[0]!))
       })),
-    30_000
+    60_000
   )
 
   it.live(
@@ -492,7 +492,7 @@ describe("the gateway between a client and servers", () => {
             assert.isFalse(isAlive(pids[0]!), signal)
           }), { concurrency: "unbounded" })
       ),
-    30_000
+    60_000
   )
 })
 
@@ -523,7 +523,7 @@ describe("the gateway over HTTP", () => {
         assert.lengthOf(one.asked, 1)
         assert.strictEqual(written.stdout, "")
       })),
-    30_000
+    60_000
   )
 
   it.live("ends with 2 where the port is taken", () =>
@@ -541,5 +541,5 @@ describe("the gateway over HTTP", () => {
       assert.strictEqual(yield* ended, 2)
       assert.include(written.stderr, "EADDRINUSE")
       assert.notInclude(written.stderr, "Serving")
-    })), 30_000)
+    })), 60_000)
 })
