@@ -1,8 +1,8 @@
 /**
- * Who may do what: gives the user of a token.
+ * Users and their rights: looks up the user of a token.
  *
- * A host that has users of its own provides the service; `Access.layer` has a list of them,
- * with the hashes of their tokens.
+ * A host with its own users provides this service. `Access.layer` takes a list of users with the hashes of their
+ * tokens.
  *
  * @since 0.1.0
  */
@@ -20,7 +20,7 @@ import { Unavailable } from "./ApiProblems.ts"
 import * as Tokens from "./Tokens.ts"
 
 /**
- * The users could not be looked up, such as in a database that does not answer.
+ * Error of a user lookup, such as of a database that does not answer.
  *
  * @category errors
  * @since 0.1.0
@@ -42,13 +42,13 @@ export class AccessError extends Schema.TaggedError<AccessError>("effect-tool-ex
  */
 export class Access extends Context.Service<Access, {
   /**
-   * The user of a token; `None` where it is wrong or its time is over. It is asked with every request and,
-   * while a stream is open, again and again: one who is none any more has no stream any more, either.
+   * Looks up the user of a token; `None` if the token is wrong or has expired. Called for every request and repeatedly
+   * while a stream is open: the stream ends once the user is gone.
    */
   readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>, AccessError>
   /**
-   * Whether the user of a name may still hand calls over. It is asked at the start for each user whose waves have no end:
-   * those of one who may not are cancelled instead of resumed. Where it fails, they are left for the next start.
+   * Tells whether a user may still run calls. Called at startup for each user with unfinished waves: if not, these
+   * waves are cancelled instead of resumed. If it fails, they are left for the next start.
    */
   readonly mayRun: (user: string) => Effect.Effect<boolean, AccessError>
 }>()("effect-tool-executor/server/Access") {}
@@ -60,14 +60,14 @@ export class Access extends Context.Service<Access, {
  * @since 0.1.0
  */
 export interface TokenOptions {
-  /** `Tokens.hash` of it. */
+  /** The result of `Tokens.hash`. */
   readonly hash: string
-  /** Epoch milliseconds from which it is none any more. Default: never. */
+  /** Epoch milliseconds at which the token expires. Default: never. */
   readonly expiresAt?: number | undefined
 }
 
 /**
- * A user. What is not said they may not do.
+ * A user. Every right that is not set is denied.
  *
  * @category options
  * @since 0.1.0
@@ -75,20 +75,22 @@ export interface TokenOptions {
 export interface UserOptions {
   /** 1 to 100 of `A-Z a-z 0-9 . _ @ : | + -`, and the first a letter or digit. */
   readonly name: string
-  /** Their tokens: several while one takes the place of another. */
+  /** The tokens of the user. Use two while you replace one by the other. */
   readonly tokens: ReadonlyArray<TokenOptions>
-  /** May hand calls over, in sessions of their own. Default `false`. */
+  /** May run calls, in their own sessions. Default `false`. */
   readonly run?: boolean | undefined
-  /** Names of those for whom they may answer approval requests, `*` for all; their own only if it is among them. Default: none. */
+  /**
+   * Names of the users whose approval requests they may answer, `*` for all. Their own only if listed. Default: none.
+   */
   readonly approve?: ReadonlyArray<string> | undefined
-  /** Names of those whose waves and journal they may read, `*` for all. Default: none. */
+  /** Names of the users whose waves and journal they may read, `*` for all. Default: none. */
   readonly records?: ReadonlyArray<string> | undefined
   /** May read the metrics. Default `false`. */
   readonly operate?: boolean | undefined
 }
 
 /**
- * Tells whether a text can be the name of a user: it stands before the `/` of principals.
+ * Tells whether a text is a valid user name. It stands before the `/` of principals.
  *
  * @category predicates
  * @since 0.1.0
@@ -97,7 +99,7 @@ export const isUserName = (text: unknown): text is string =>
   typeof text === "string" && /^[A-Za-z0-9][A-Za-z0-9._@:|+-]{0,99}$/.test(text)
 
 /**
- * Creates the service of a list of users; fails with everything that is wrong with them.
+ * Creates the service from a list of users. Fails with all problems of the list.
  *
  * @category constructors
  * @since 0.1.0
@@ -120,7 +122,7 @@ export const make = Effect.fnUntraced(function*(
     )
   )
   return Access.of({
-    // Looked up by its hash: how long that takes tells of the hash of what was sent, and nothing of a token.
+    // A lookup by hash: its duration reveals something about the hash of what was sent, and nothing about a token.
     userOf: (token) =>
       Effect.map(Clock.currentTimeMillis, (now) =>
         Option.filter(
@@ -187,7 +189,7 @@ export const layerFrom = <E, R, E2, R2>(from: {
   )
 
 /**
- * Answers a request with 503 where the users could not be looked up, and logs why.
+ * Answers a request with 503 if the users cannot be looked up, and logs the cause.
  *
  * @category combinators
  * @internal
@@ -225,7 +227,7 @@ const problemsOf = (users: ReadonlyArray<UserOptions>): ReadonlyArray<Problem> =
     if (user.tokens.length === 0) wrong(`${at}.tokens`, "there is none", "at least one token")
     user.tokens.forEach(({ expiresAt, hash }, place) => {
       const where = `${at}.tokens[${place}]`
-      // what stands there may be the token itself: it is not repeated
+      // the value may be the token itself, so it is not repeated
       if (!Tokens.isHash(hash)) wrong(`${where}.hash`, "it is no hash of a token", "sha256: and 64 hexadecimal digits")
       else if (hash === ofNothing) wrong(`${where}.hash`, "it is the hash of an empty text", "the hash of a token")
       else if (hashes.has(hash)) wrong(`${where}.hash`, "it is there twice", "a token of one user, once")

@@ -1,6 +1,6 @@
 /**
- * The HTTP API of the server, as a value: a backend serves it (`Server.layer`), a client is made of
- * it (`HttpApiClient.make(Api)`), and so is its OpenAPI document. There is no server code here.
+ * The HTTP API of the server as a value. `Server.layer` serves it, `HttpApiClient.make(Api)` makes a client, and the
+ * OpenAPI document is made from it. This module contains no server code.
  *
  * @since 0.1.0
  */
@@ -19,7 +19,7 @@ import * as Records from "./ApiRecords.ts"
 
 const { Invalid, NotAllowed, NotFound, TooMany, Unavailable, WaveUnreadable } = Problems
 
-/** What a stream goes on behind; browsers send it as a header when they connect again. */
+/** The position to continue after. Browsers send it as a header when they reconnect. */
 const cursor = {
   headers: { "last-event-id": Schema.optionalKey(Schema.String) },
   query: { after: Schema.optionalKey(Schema.String) }
@@ -29,7 +29,7 @@ const ofSession = { session: Models.Name }
 const ofWave = { ...ofSession, wave: Models.Name }
 
 /**
- * The page's way in: a token for a cookie.
+ * Login of the page: exchanges a token for a cookie.
  *
  * @category groups
  * @since 0.1.0
@@ -48,7 +48,7 @@ export class LoginGroup extends HttpApiGroup.make("login")
 {}
 
 /**
- * Sessions of the user who asks, and their waves.
+ * Sessions of the current user, and their waves.
  *
  * @category groups
  * @since 0.1.0
@@ -93,7 +93,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.post("cancel", "/sessions/:session/waves/:wave/cancel", {
       params: ofWave,
       payload: Schema.Struct({
-        /** The calls of that id; absent: all of the wave. */
+        /** Cancels only the calls with this id. Default: the whole wave. */
         callId: Schema.optionalKey(Schema.String),
         reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(1_000)))
       }),
@@ -129,7 +129,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
 {}
 
 /**
- * Approval requests of those whom the user may approve for, and what they have allowed.
+ * Approval requests that the user may answer, and standing permissions.
  *
  * @category groups
  * @since 0.1.0
@@ -179,7 +179,7 @@ export class ApprovalsGroup extends HttpApiGroup.make("approvals")
 {}
 
 /**
- * What happens and happened, of those whom the user may see.
+ * Live events, waves and the journal, as far as the user may see them.
  *
  * @category groups
  * @since 0.1.0
@@ -198,7 +198,7 @@ export class RecordsGroup extends HttpApiGroup.make("records")
     HttpApiEndpoint.get("waves", "/waves", { success: Models.Waves }),
     HttpApiEndpoint.get("happened", "/waves/:user/:session/:wave", {
       params: { user: Schema.String, session: Schema.String, wave: Schema.String },
-      /** Those behind this place: the `next` of another page. */
+      /** Events after this position: the `next` of another page. */
       query: { after: Schema.optionalKey(Schema.FiniteFromString) },
       success: Models.WaveEvents,
       error: NotFound
@@ -212,17 +212,20 @@ export class RecordsGroup extends HttpApiGroup.make("records")
         batch: Schema.optionalKey(Schema.String),
         tool: Schema.optionalKey(Schema.String),
         call: Schema.optionalKey(Schema.String),
-        /** A text that has to be in the entry, whatever its case. */
+        /** Text that the entry must contain, in any case. */
         search: Schema.optionalKey(Schema.String),
         /** Epoch milliseconds. */
         since: Schema.optionalKey(Schema.FiniteFromString),
-        /** Which come first: default `newest`. The `next` of a page is then the next one's `before`, and else its `after`. */
+        /**
+         * Which entries come first; default `newest`. The `next` of a page is `before` of the next page, or `after`
+         * with the oldest first.
+         */
         order: Schema.optionalKey(Schema.Literals(["newest", "oldest"])),
-        /** Those behind this place. */
+        /** Entries after this position. */
         after: Schema.optionalKey(Schema.FiniteFromString),
-        /** Those before this place. */
+        /** Entries before this position. */
         before: Schema.optionalKey(Schema.FiniteFromString),
-        /** At most 1000, which is also the default. */
+        /** At most 1000, which is the default. */
         limit: Schema.optionalKey(Schema.FiniteFromString)
       },
       success: Records.Entries,
@@ -237,7 +240,7 @@ export class RecordsGroup extends HttpApiGroup.make("records")
 {}
 
 /**
- * How the server is, for whoever watches it.
+ * Health and metrics, for monitoring.
  *
  * @category groups
  * @since 0.1.0

@@ -1,6 +1,5 @@
 /**
- * Who sends a request: a token in `Authorization: Bearer`, or the cookie that the page got
- * for one.
+ * Authentication of requests: a token in `Authorization: Bearer`, or the cookie of the page.
  *
  * @since 0.1.0
  */
@@ -10,28 +9,27 @@ import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
 import { Invalid, TooLarge, TooMany, TooSlow, Unauthorized } from "./ApiProblems.ts"
 
 /**
- * A user, and what they may do. `approve` and `records` name the users for whom; `*` is
- * everybody.
+ * A user and their rights. `approve` and `records` list the names of users; `*` is everybody.
  *
  * @category models
  * @since 0.1.0
  */
 export interface User {
   readonly name: string
-  /** May hand calls over, in sessions of their own. */
+  /** May run calls, in their own sessions. */
   readonly run: boolean
-  /** For whom they may answer approval requests. Their own only if they are named, too. */
+  /** Users whose approval requests they may answer; their own only if listed. */
   readonly approve: ReadonlyArray<string>
-  /** Whose waves and journal they may read. */
+  /** Users whose waves and journal they may read. */
   readonly records: ReadonlyArray<string>
   /** May read the metrics. */
   readonly operate: boolean
-  /** Epoch milliseconds from which the token is none any more. */
+  /** Epoch milliseconds at which the token expires. */
   readonly expiresAt?: number | undefined
 }
 
 /**
- * Who sends the request.
+ * The user who sends the request.
  *
  * @category services
  * @since 0.1.0
@@ -41,7 +39,7 @@ export class CurrentUser
 {}
 
 /**
- * Name of the page's cookie.
+ * Name of the cookie of the page.
  *
  * @category constants
  * @since 0.1.0
@@ -49,7 +47,7 @@ export class CurrentUser
 export const cookieName = "tool_executor_session"
 
 /**
- * Lets requests in that say who sends them.
+ * Admits authenticated requests.
  *
  * @category middleware
  * @since 0.1.0
@@ -66,8 +64,8 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
 ) {}
 
 /**
- * Takes in what is sent, as far as it is of any use: bounded, in time, JSON, and as the endpoint describes it.
- * It stands behind `Authorization`: of those who are not let in, nothing is read.
+ * Reads and validates the body of a request: its size, depth, time, JSON and schema. It runs after `Authorization`, so
+ * that nothing is read from unauthenticated clients.
  *
  * @category middleware
  * @since 0.1.0
@@ -77,7 +75,7 @@ export class Checks extends HttpApiMiddleware.Service<Checks>()("effect-tool-exe
 }) {}
 
 /**
- * Tells whether a user may see or answer what is `owner`'s, by a list of names.
+ * Tells whether a list of names covers an owner.
  *
  * @category predicates
  * @since 0.1.0

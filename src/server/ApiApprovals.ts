@@ -1,5 +1,5 @@
 /**
- * What the API sends and takes of approval requests, and what the live stream says.
+ * Approval requests and live events of the API.
  *
  * @since 0.1.0
  */
@@ -27,12 +27,12 @@ const approval = {
   remember: Schema.Literals(["call", "resources", "tool"]),
   requestedAt: Schema.Finite,
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
-  /** Comes back with the answer: it is one to this, and to nothing else. */
+  /** Sent back with the answer, which then holds for exactly this content. */
   hash: Schema.String
 }
 
 /**
- * Schema of an approval request that waits, in a list.
+ * Schema of a pending approval request in a list.
  *
  * @category schemas
  * @since 0.1.0
@@ -44,24 +44,26 @@ export const ApprovalSummary = Schema.Struct({
 }).annotate({ identifier: "ApprovalSummary" })
 
 /**
- * An approval request that waits, in a list.
+ * A pending approval request in a list.
  *
  * @category models
  * @since 0.1.0
  */
 export type ApprovalSummary = typeof ApprovalSummary.Type
 
-/** What a file holds, before or after; `null`: it is not there. Its text is read apart, in parts. */
+/**
+ * The content of a file before or after the call; `null` if there is no file. Its text is read separately, in parts.
+ */
 const Content = Schema.NullOr(Schema.Struct({
-  /** Characters where it is text, else bytes. */
+  /** Characters of a text, otherwise bytes. */
   length: Schema.Finite,
   isText: Schema.Boolean,
   hash: Schema.String
 }))
 
 /**
- * Schema of what a call would write. `Files`: which files, whose texts are read apart
- * (`part`). `Diff`: of what the tool could only tell by a diff. `None`: why there is no preview.
+ * Schema of what a call would write. `Files` lists files whose texts are read separately (`part`). `Diff` comes from
+ * tools that describe a write only by a diff. `None` says why there is no preview.
  *
  * @category schemas
  * @since 0.1.0
@@ -83,7 +85,7 @@ export const Preview = Schema.Union([
 export type Preview = typeof Preview.Type
 
 /**
- * Schema of an approval request that waits, whole.
+ * Schema of a pending approval request with all its details.
  *
  * @category schemas
  * @since 0.1.0
@@ -92,12 +94,12 @@ export const ApprovalRequest = Schema.Struct({
   ...approval,
   args: Schema.Json,
   preview: Schema.NullOr(Preview),
-  /** JSON Schema of the tool's arguments, where it is known: for a form. */
+  /** JSON Schema of the arguments for a form; null if it is not known. */
   parameters: Schema.NullOr(Schema.Json)
 }).annotate({ identifier: "ApprovalRequest" })
 
 /**
- * An approval request that waits, whole.
+ * A pending approval request with all its details.
  *
  * @category models
  * @since 0.1.0
@@ -105,7 +107,7 @@ export const ApprovalRequest = Schema.Struct({
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
 /**
- * Schema of a part of a text; `next` is where the next one begins, absent: it is the last.
+ * Schema of a part of a text. `next` is where the next part begins; absent in the last.
  *
  * @category schemas
  * @since 0.1.0
@@ -115,13 +117,13 @@ export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKe
 })
 
 /**
- * Schema of an approval request that is over.
+ * Schema of a resolved approval request.
  *
  * **Details**
  *
- * `covered`: an answer to another one held for it, too. `expired`: silence was the answer.
- * `withdrawn`: nobody waits for it any more. `suspended`: the server stopped, and asks again under the same
- * id when it goes on. `closed`: the executor ended.
+ * `covered`: the answer to another request applied to it, too. `expired`: it was not answered in time. `withdrawn`: its
+ * call stopped waiting. `suspended`: the server stopped; the request returns under the same id when the server resumes.
+ * `closed`: the executor ended.
  *
  * @category schemas
  * @since 0.1.0
@@ -134,7 +136,7 @@ export const ResolvedApproval = Schema.Struct({
   requestedAt: Schema.Finite,
   endedAt: Schema.Finite,
   how: Schema.Literals(["approved", "denied", "covered", "expired", "withdrawn", "suspended", "closed"]),
-  /** Which answer it was. */
+  /** Kind of the answer. */
   answer: Schema.optionalKey(Schema.String),
   /** Who answered. */
   by: Schema.optionalKey(Schema.String),
@@ -144,7 +146,7 @@ export const ResolvedApproval = Schema.Struct({
 }).annotate({ identifier: "ResolvedApproval" })
 
 /**
- * An approval request that is over.
+ * A resolved approval request.
  *
  * @category models
  * @since 0.1.0
@@ -152,8 +154,8 @@ export const ResolvedApproval = Schema.Struct({
 export type ResolvedApproval = typeof ResolvedApproval.Type
 
 /**
- * Schema of the approval requests of those whom a user may approve for: those that wait, oldest first,
- * and those that ended lately, newest first. `cursor` is where `live` goes on from.
+ * Schema of the approval requests that a user may answer: pending ones, oldest first, and recently resolved ones,
+ * newest first. `live` continues at `cursor`.
  *
  * @category schemas
  * @since 0.1.0
@@ -165,7 +167,7 @@ export const Approvals = Schema.Struct({
 }).annotate({ identifier: "Approvals" })
 
 /**
- * Schema of an answer to what was shown: `hash` is the approval request's.
+ * Schema of an answer; `hash` is that of the approval request.
  *
  * @category schemas
  * @since 0.1.0
@@ -175,19 +177,18 @@ export const ApprovalAnswer = Schema.Struct({ hash: Schema.String, answer: Answe
 })
 
 /**
- * Schema of answers to several approval requests: all of them are given, or none.
+ * Schema of a bulk approval: all answers are given, or none.
  *
  * @category schemas
  * @since 0.1.0
  */
 export const BulkAnswers = Schema.Struct({
-  // as many as wait: what bounds them is the size of a body
+  // there may be as many as are pending: the size of the body is limited
   answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...ApprovalAnswer.fields }))
 }).annotate({ identifier: "BulkAnswers" })
 
 /**
- * Schema of what the live stream says: what happens to approval requests and waves of those whom a user
- * may see.
+ * Schema of a live event: what happens to the approval requests and waves that a user may see.
  *
  * @category schemas
  * @since 0.1.0
@@ -197,14 +198,14 @@ export const LiveItem = Schema.Union([
   Schema.TaggedStruct("ApprovalResolved", { approval: ResolvedApproval }),
   Schema.TaggedStruct("WaveBegan", { wave: WaveInfo }),
   Schema.TaggedStruct("WaveEvent", { ...Owner, wave: Schema.String, event: WireEvent }),
-  /** An event that is too large for a stream to everybody: the wave has it. */
+  /** An event that is too large for the live stream. Read it from the wave. */
   Schema.TaggedStruct("WaveEventLeftOut", { ...Owner, wave: Schema.String }),
   Schema.TaggedStruct("WaveEnded", { wave: WaveInfo }),
   StreamNote
 ]).annotate({ identifier: "LiveItem" })
 
 /**
- * What the live stream says.
+ * A live event.
  *
  * @category models
  * @since 0.1.0
@@ -212,7 +213,7 @@ export const LiveItem = Schema.Union([
 export type LiveItem = typeof LiveItem.Type
 
 /**
- * Names of what the live stream says on the wire, for the `event:` line.
+ * Names of live events, for the `event:` line.
  *
  * @category constants
  * @since 0.1.0
@@ -228,7 +229,7 @@ export const liveNames = {
 } as const satisfies Record<LiveItem["_tag"], string>
 
 /**
- * Schema of a server-sent event of the live stream.
+ * Schema of a server-sent live event.
  *
  * @category schemas
  * @since 0.1.0
@@ -236,7 +237,7 @@ export const liveNames = {
 export const LiveSse = sse(LiveItem)
 
 /**
- * A server-sent event of the live stream.
+ * A server-sent live event.
  *
  * @category models
  * @since 0.1.0

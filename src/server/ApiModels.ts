@@ -1,6 +1,5 @@
 /**
- * What the API sends and takes of sessions and waves: plain JSON,
- * times in epoch milliseconds. Of calls it is `ToolEvent.Wire` and nothing else.
+ * Sessions and waves of the API: plain JSON, times in epoch milliseconds. Events of calls are `ToolEvent.Wire`.
  *
  * @since 0.1.0
  */
@@ -8,12 +7,11 @@ import * as Schema from "effect/Schema"
 import * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 
-/** A name that a client chooses: of a session, a turn, a wave. */
+/** A name of a session, turn or wave, chosen by a client. */
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/
 
 /**
- * Schema of a name that clients choose for sessions, turns and waves: 1 to 100 of
- * `A-Z a-z 0-9 . _ : -`, and the first a letter or digit.
+ * Schema of the names that clients choose for sessions, turns and waves.
  *
  * @category schemas
  * @since 0.1.0
@@ -23,7 +21,7 @@ export const Name = Schema.String.check(Schema.isPattern(pattern)).annotate({
 })
 
 /**
- * Schema of whose something is.
+ * Schema of an owner.
  *
  * @category schemas
  * @since 0.1.0
@@ -31,7 +29,7 @@ export const Name = Schema.String.check(Schema.isPattern(pattern)).annotate({
 export const Owner = { user: Schema.String, session: Schema.String }
 
 /**
- * Schema of an event of a wave, as clients see it.
+ * Schema of an event of a wave.
  *
  * @category schemas
  * @since 0.1.0
@@ -39,8 +37,7 @@ export const Owner = { user: Schema.String, session: Schema.String }
 export const WireEvent = ToolEvent.Wire.annotate({ identifier: "ToolEvent" })
 
 /**
- * Schema of who is logged in, and what they may do. `approve` and `records` name users, `*` is
- * all of them.
+ * Schema of the current user and their rights. `approve` and `records` name users, `*` is everybody.
  *
  * @category schemas
  * @since 0.1.0
@@ -56,7 +53,7 @@ export const Me = Schema.Struct({
 }).annotate({ identifier: "Me" })
 
 /**
- * Who is logged in.
+ * The current user.
  *
  * @category models
  * @since 0.1.0
@@ -64,7 +61,7 @@ export const Me = Schema.Struct({
 export type Me = typeof Me.Type
 
 /**
- * Schema of a session of a user: it has an executor of its own.
+ * Schema of a session of a user, which has its own executor.
  *
  * @category schemas
  * @since 0.1.0
@@ -74,7 +71,7 @@ export const Session = Schema.Struct({ session: Schema.String, waves: Schema.Fin
 })
 
 /**
- * Schema of a tool as a model is told of it.
+ * Schema of a tool as a model sees it.
  *
  * @category schemas
  * @since 0.1.0
@@ -87,30 +84,30 @@ export const Tool = Schema.Struct({
 }).annotate({ identifier: "Tool" })
 
 /**
- * Schema of a message that is handed over: its calls are one wave.
+ * Schema of a message to submit. Its calls are one wave.
  *
  * @category schemas
  * @since 0.1.0
  */
 export const Submission = Schema.Struct({
-  /** The provider's message, as it came. */
+  /** The provider's message, unchanged. */
   message: Schema.Json,
-  /** What it is; default: by its shape. */
+  /** Format of the message. Default: recognised by its shape. */
   format: Schema.optionalKey(WireFormat.Format),
   /**
-   * The user request that it belongs to: call limits and the order of rules hold for all waves of
-   * one turn. Default: a turn of its own.
+   * The user request that the message belongs to. Call limits and the order of rules apply to all waves of a turn.
+   * Default: a separate turn.
    */
   turn: Schema.optionalKey(Name),
   /**
-   * A name for the wave, so that handing it over twice runs it once: whoever comes again
-   * with the same name and message gets what becomes of the first. Default: a random one.
+   * Name of the wave, so that submitting it twice runs it once: the second request with the same name and message gets
+   * the wave of the first. Default: a random name.
    */
   wave: Schema.optionalKey(Name)
 }).annotate({ identifier: "Submission" })
 
 /**
- * A message that is handed over.
+ * A message to submit.
  *
  * @category models
  * @since 0.1.0
@@ -118,8 +115,8 @@ export const Submission = Schema.Struct({
 export type Submission = typeof Submission.Type
 
 /**
- * Schema of where a wave stands. `suspended`: the server stopped before all of it had
- * happened, and goes on with it when it starts again.
+ * Schema of the state of a wave. `suspended`: the server stopped before the wave ended, and resumes it at its next
+ * start.
  *
  * @category schemas
  * @since 0.1.0
@@ -135,7 +132,7 @@ export const WaveInfo = Schema.Struct({
 }).annotate({ identifier: "WaveInfo" })
 
 /**
- * Where a wave stands.
+ * The state of a wave.
  *
  * @category models
  * @since 0.1.0
@@ -143,8 +140,8 @@ export const WaveInfo = Schema.Struct({
 export type WaveInfo = typeof WaveInfo.Type
 
 /**
- * Schema of a wave and, once it has ended, its results: `messages` are what the
- * provider is sent, in the format of the message that was handed over.
+ * Schema of a wave with its results, once it has ended. `messages` are sent to the provider, in the format of the
+ * submitted message.
  *
  * @category schemas
  * @since 0.1.0
@@ -158,7 +155,7 @@ export const Wave = Schema.Struct({
 }).annotate({ identifier: "Wave" })
 
 /**
- * A wave, with its results.
+ * A wave with its results.
  *
  * @category models
  * @since 0.1.0
@@ -166,13 +163,12 @@ export const Wave = Schema.Struct({
 export type Wave = typeof Wave.Type
 
 /**
- * Schema of what a stream says of itself, beside events.
+ * Schema of a note that a stream sends between events.
  *
  * **Details**
  *
- * `Gap`: so many events of tools were not kept. `Reset`: the place the client named is not
- * known any more; what it has is void, and everything on record follows anew. `Heartbeat`: the
- * connection is alive. `Stopping`: the server is about to stop.
+ * `Gap`: this many tool events were not kept. `Reset`: the requested position is unknown; discard everything, all
+ * recorded events follow. `Heartbeat`: the connection is alive. `Stopping`: the server is about to stop.
  *
  * @category schemas
  * @since 0.1.0
@@ -185,7 +181,7 @@ export const StreamNote = Schema.Union([
 ]).annotate({ identifier: "StreamNote" })
 
 /**
- * What a stream says of itself.
+ * A note that a stream sends between events.
  *
  * @category models
  * @since 0.1.0
@@ -193,7 +189,7 @@ export const StreamNote = Schema.Union([
 export type StreamNote = typeof StreamNote.Type
 
 /**
- * Names of the notes on the wire, for the `event:` line.
+ * Names of the notes, for the `event:` line.
  *
  * @category constants
  * @since 0.1.0
@@ -206,7 +202,7 @@ export const noteNames = {
 } as const satisfies Record<StreamNote["_tag"], string>
 
 /**
- * Schema of a server-sent event with data of a schema; `id` is what `Last-Event-ID` names.
+ * Schema of a server-sent event with data of a schema. Clients send its `id` as `Last-Event-ID`.
  *
  * @category schemas
  * @since 0.1.0
@@ -219,7 +215,7 @@ export const sse = <S extends Schema.Top>(data: S) =>
   })
 
 /**
- * Schema of what the stream of a wave says.
+ * Schema of an item in the stream of a wave.
  *
  * @category schemas
  * @since 0.1.0
@@ -227,7 +223,7 @@ export const sse = <S extends Schema.Top>(data: S) =>
 export const WaveItem = Schema.Union([WireEvent, StreamNote]).annotate({ identifier: "WaveItem" })
 
 /**
- * What the stream of a wave says.
+ * An item in the stream of a wave.
  *
  * @category models
  * @since 0.1.0
@@ -251,8 +247,8 @@ export const WaveSse = sse(WaveItem)
 export type WaveSse = typeof WaveSse.Type
 
 /**
- * Schema of the waves that a user may see: what runs, and what ended lately, the newest of them, without what happened
- * in them. `cursor` is where `live` goes on from.
+ * Schema of the waves that a user may see: running and recently ended ones, without their events. `live` continues at
+ * `cursor`.
  *
  * @category schemas
  * @since 0.1.0
@@ -263,7 +259,7 @@ export const Waves = Schema.Struct({
 }).annotate({ identifier: "Waves" })
 
 /**
- * Schema of what happened in a wave, in pages: `next` is the place to go on from.
+ * Schema of a page of the events of a wave. The next page begins at `next`.
  *
  * @category schemas
  * @since 0.1.0

@@ -1,9 +1,8 @@
 /**
- * What the API answers where it does not do what it was asked: problems of RFC 9457
- * (`application/problem+json`), told apart by their `type`.
+ * Problems that the API answers with (RFC 9457, `application/problem+json`), told apart by `type`.
  *
- * A request without a valid token is answered with nothing at all (401), and what is
- * somebody else's is as unknown as what is nobody's (404).
+ * A request without a valid token gets an empty 401. A resource of another user is not found (404), like one that does
+ * not exist.
  *
  * @since 0.1.0
  */
@@ -13,7 +12,7 @@ import * as Schema from "effect/Schema"
 const urn = <const Name extends string>(name: Name) => `urn:tool-executor:problem:${name}` as const
 
 /**
- * The request has no valid token, and learns nothing.
+ * The request has no valid token. The response has no body.
  *
  * @category errors
  * @since 0.1.0
@@ -21,7 +20,7 @@ const urn = <const Name extends string>(name: Name) => `urn:tool-executor:proble
 export const Unauthorized = HttpApiError.UnauthorizedNoContent
 
 /**
- * Who asks may not do that at all, such as to approve.
+ * The user does not have the right, such as to approve.
  *
  * @category errors
  * @since 0.1.0
@@ -33,7 +32,7 @@ export class NotAllowed extends HttpApiError.Problem<NotAllowed>()("NotAllowed",
 }) {}
 
 /**
- * There is no such thing, or none of this user's.
+ * The resource does not exist, or belongs to another user.
  *
  * @category errors
  * @since 0.1.0
@@ -45,7 +44,7 @@ export class NotFound extends HttpApiError.Problem<NotFound>()("NotFound", {
 }) {}
 
 /**
- * The request is wrong: `errors` say where.
+ * The request is invalid; `errors` say where.
  *
  * @category errors
  * @since 0.1.0
@@ -56,7 +55,7 @@ export class Invalid extends HttpApiError.Problem<Invalid>()("Invalid", {
   title: "The request is not valid."
 }, {
   errors: Schema.Array(Schema.Struct({
-    /** Where, such as `message.tool_calls[0].id`; empty: the whole. */
+    /** Path, such as `message.tool_calls[0].id`; empty for the whole. */
     path: Schema.String,
     problem: Schema.String,
     expected: Schema.optionalKey(Schema.String)
@@ -64,7 +63,7 @@ export class Invalid extends HttpApiError.Problem<Invalid>()("Invalid", {
 }) {}
 
 /**
- * The id is that of another wave, or its calls are under way elsewhere.
+ * The name belongs to a wave with another message, or its calls run elsewhere.
  *
  * @category errors
  * @since 0.1.0
@@ -76,8 +75,8 @@ export class WaveConflict extends HttpApiError.Problem<WaveConflict>()("WaveConf
 }) {}
 
 /**
- * What is stored of the wave cannot be read: it is damaged, or another release of the server has stored it. Its calls
- * may have run, so they are not run again under this name.
+ * The stored record of the wave is damaged or has another version. Its calls may have run, so they are not run again
+ * under this name.
  *
  * @category errors
  * @since 0.1.0
@@ -89,7 +88,7 @@ export class WaveUnreadable extends HttpApiError.Problem<WaveUnreadable>()("Wave
 }) {}
 
 /**
- * The approval request is over: somebody was first, its time ran out, or nobody waits any more.
+ * The approval request is resolved: it was answered, has expired or was withdrawn.
  *
  * @category errors
  * @since 0.1.0
@@ -100,7 +99,7 @@ export class AlreadyEnded extends HttpApiError.Problem<AlreadyEnded>()("AlreadyE
   title: "The approval is over."
 }, {
   id: Schema.String,
-  /** How it ended, where that is still known. */
+  /** How it ended, if that is still known. */
   how: Schema.optionalKey(Schema.String),
   /** Who answered. */
   by: Schema.optionalKey(Schema.String),
@@ -109,8 +108,7 @@ export class AlreadyEnded extends HttpApiError.Problem<AlreadyEnded>()("AlreadyE
 }) {}
 
 /**
- * The answer was to something else than what is asked, or is not one: nothing was
- * answered, none of several, either. `errors` say which and why.
+ * An answer did not match its request or was invalid. None of the answers was given; `errors` say why.
  *
  * @category errors
  * @since 0.1.0
@@ -130,7 +128,7 @@ export class NotAnswered extends HttpApiError.Problem<NotAnswered>()("NotAnswere
 }) {}
 
 /**
- * What cannot be undone, or not without `force`; nothing was written.
+ * The checkpoint cannot be undone, or only with `force`. Nothing was written.
  *
  * @category errors
  * @since 0.1.0
@@ -145,7 +143,7 @@ export class NotUndone extends HttpApiError.Problem<NotUndone>()("NotUndone", {
 }) {}
 
 /**
- * Something is at its bound: sessions, streams, requests in a while.
+ * A limit is reached, such as of sessions, streams or requests.
  *
  * @category errors
  * @since 0.1.0
@@ -157,7 +155,7 @@ export class TooMany extends HttpApiError.Problem<TooMany>()("TooMany", {
 }) {}
 
 /**
- * The server is about to stop, or a store cannot be asked: try again.
+ * The server is about to stop, or a store does not answer. Try again.
  *
  * @category errors
  * @since 0.1.0
@@ -169,7 +167,7 @@ export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailabl
 }) {}
 
 /**
- * The request's body, or what is nested in it, is larger than what is taken.
+ * The body is too large or too deeply nested.
  *
  * @category errors
  * @since 0.1.0
@@ -181,7 +179,7 @@ export class TooLarge extends HttpApiError.Problem<TooLarge>()("TooLarge", {
 }) {}
 
 /**
- * The request's body did not come in time.
+ * The body did not arrive in time.
  *
  * @category errors
  * @since 0.1.0
@@ -193,7 +191,7 @@ export class TooSlow extends HttpApiError.Problem<TooSlow>()("TooSlow", {
 }) {}
 
 /**
- * The body is not said to be JSON: pages of other sites can send everything else.
+ * The content type is not JSON. Pages of other sites can send every other type.
  *
  * @category errors
  * @since 0.1.0
@@ -205,7 +203,7 @@ export class NotJson extends HttpApiError.Problem<NotJson>()("NotJson", {
 }) {}
 
 /**
- * The path is there, but not for this method; `Allow` says for which.
+ * The path exists, but not for this method; `Allow` lists the methods.
  *
  * @category errors
  * @since 0.1.0
@@ -217,7 +215,7 @@ export class WrongMethod extends HttpApiError.Problem<WrongMethod>()("WrongMetho
 }) {}
 
 /**
- * The request was sent to a name that is not this server's.
+ * The request names another host.
  *
  * @category errors
  * @since 0.1.0
@@ -229,7 +227,7 @@ export class WrongHost extends HttpApiError.Problem<WrongHost>()("WrongHost", {
 }) {}
 
 /**
- * A page of another site sent the request.
+ * The request comes from a page of another site.
  *
  * @category errors
  * @since 0.1.0
@@ -241,7 +239,7 @@ export class WrongOrigin extends HttpApiError.Problem<WrongOrigin>()("WrongOrigi
 }) {}
 
 /**
- * A mistake of the server, of which its log has the rest.
+ * The server failed; its log has the cause.
  *
  * @category errors
  * @since 0.1.0

@@ -1,6 +1,5 @@
 /**
- * What the API sends of records: grants, the journal, checkpoints, rules, and how the
- * server is.
+ * Records of the API: grants, the journal, checkpoints, rules and the status of the server.
  *
  * @since 0.1.0
  */
@@ -18,7 +17,7 @@ export const Grant = Schema.Struct({
   ...Owner,
   tool: Schema.String,
   agentPath: Schema.Array(Schema.String),
-  /** Absent: every call of the tool. */
+  /** Absent: the grant applies to every call of the tool. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
   answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
   grantedAt: Schema.Finite,
@@ -26,8 +25,7 @@ export const Grant = Schema.Struct({
 }).annotate({ identifier: "Grant" })
 
 /**
- * Schema of an entry of the journal, as clients see it, with outcomes as in
- * `ToolEvent.Wire`.
+ * Schema of a journal entry, with outcomes as in `ToolEvent.Wire`.
  *
  * @category schemas
  * @since 0.1.0
@@ -37,8 +35,7 @@ export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Sche
 })
 
 /**
- * Schema of a page of the journal; `next` is the place to go on from: `before` it with the
- * newest first, `after` it with the oldest first.
+ * Schema of a page of the journal. The next page is `before` its `next`, or `after` it with the oldest first.
  *
  * @category schemas
  * @since 0.1.0
@@ -47,7 +44,7 @@ export const Entries = Schema.Struct({ entries: Schema.Array(Entry), next: Schem
   .annotate({ identifier: "Entries" })
 
 /**
- * Schema of a checkpoint: what a call wrote, and can be undone.
+ * Schema of a checkpoint: a write that can be undone.
  *
  * @category schemas
  * @since 0.1.0
@@ -62,7 +59,7 @@ export const Checkpoint = Schema.Struct({
 }).annotate({ identifier: "Checkpoint" })
 
 /**
- * Schema of what undoing a checkpoint does, or would do.
+ * Schema of the effect of undoing a checkpoint.
  *
  * @category schemas
  * @since 0.1.0
@@ -79,7 +76,7 @@ export const UndoPlan = Schema.Struct({
 }).annotate({ identifier: "UndoPlan" })
 
 /**
- * Schema of the rules: as sentences, and as a graph of what comes before what.
+ * Schema of the rules, as sentences and as a graph of their order.
  *
  * @category schemas
  * @since 0.1.0
@@ -97,13 +94,13 @@ export const Rules = Schema.Struct({
     to: Schema.String,
     kind: Schema.Literals(["needs", "next", "forbids"]),
     label: Schema.String,
-    /** It has no direction: only one of both. */
+    /** The edge has no direction: only one of its two tools may be used. */
     isMutual: Schema.Boolean
   }))
 }).annotate({ identifier: "Rules" })
 
 /**
- * Schema of that the server takes work, for whoever sends it there.
+ * Schema of the answer of a server that accepts work.
  *
  * @category schemas
  * @since 0.1.0
@@ -111,7 +108,7 @@ export const Rules = Schema.Struct({
 export const Ready = Schema.Struct({ status: Schema.Literal("ready") }).annotate({ identifier: "Ready" })
 
 /**
- * Schema of why it takes none.
+ * Schema of the answer of a server that does not.
  *
  * @category schemas
  * @since 0.1.0
@@ -121,7 +118,7 @@ export const NotReady = Schema.Struct({ status: Schema.Literals(["stopping", "fa
 })
 
 /**
- * Schema of how the server is, for users; `counts` are for those who may operate it.
+ * Schema of the status of the server. `counts` are for operators only.
  *
  * @category schemas
  * @since 0.1.0
@@ -142,7 +139,7 @@ export const Status = Schema.Struct({
 }).annotate({ identifier: "Status" })
 
 /**
- * How the server is.
+ * The status of the server.
  *
  * @category models
  * @since 0.1.0

@@ -1,22 +1,21 @@
-/** The open approval requests, and those that ended lately: how, by whom, and what can be done next. */
+/** Pending and recently resolved approval requests. */
 import type * as Approvals from "../core/gates/Approvals.ts"
 import type { ResolvedApproval } from "./ApiApprovals.ts"
 import type * as Principals from "./Principals.ts"
 import type { RedactedRequest } from "./RedactedRequest.ts"
 
-/** An approval request that is over, and whose it was. */
+/** A resolved approval request and its owner. */
 export interface Ended {
   readonly owner: Principals.Owner
   readonly approval: ResolvedApproval
 }
 
-/** How many of those that are over are kept, and how many milliseconds. */
+/** How many resolved requests are kept, and for how many milliseconds. */
 export interface Bounds {
   readonly number: number
   readonly millis: number
 }
 
-/** The record. */
 export class ApprovalRecord {
   private readonly bounds: Bounds
   private readonly now: () => number
@@ -29,17 +28,17 @@ export class ApprovalRecord {
     this.now = now
   }
 
-  /** Those that wait, oldest first. */
+  /** Pending requests, oldest first. */
   get open(): ReadonlyMap<string, RedactedRequest> {
     return this.waiting
   }
 
-  /** Those that are over, oldest first. What is over stays here until the next one is asked, or `forget`. */
+  /** Resolved requests, oldest first, until the next `begin` or `forget`. */
   get ended(): ReadonlyMap<string, Ended> {
     return this.over
   }
 
-  /** One that was asked before and suspended is open again. */
+  /** Adds a request, or reopens one that was suspended. */
   begin(shown: RedactedRequest): void {
     const { id } = shown.request
     this.forget()
@@ -58,7 +57,7 @@ export class ApprovalRecord {
     return ended
   }
 
-  /** Lets those go that are too old, or too many. */
+  /** Evicts resolved requests that are too old or too many. */
   forget(): void {
     const oldest = this.now() - this.bounds.millis
     for (const [id, { approval }] of this.over) {
@@ -70,7 +69,7 @@ export class ApprovalRecord {
 
 // Utilities
 
-/** A reason is a sentence or two; the journal has all of it. */
+/** The journal has the whole reason. */
 const reasonChars = 1_000
 
 type End = Pick<ResolvedApproval, "how" | "answer" | "by" | "reason" | "next">

@@ -1,9 +1,8 @@
 /**
- * Who sends a request, by its token or its cookie. A request that has both is let in only if both are right
- * and of one user; one that is not let in learns nothing.
+ * Authenticates requests by token or cookie. A request with both is admitted only if both are valid and belong to one
+ * user. A refused request learns nothing.
  *
- * A stream is a request that goes on: it ends when its user is none any more or may do something else, and when
- * its reader takes nothing.
+ * A stream ends when its user is removed or gets other rights, and when its reader stalls.
  *
  * @since 0.1.0
  */
@@ -30,20 +29,20 @@ import { Logins } from "./Logins.ts"
 import * as SlowReaders from "./SlowReaders.ts"
 
 /**
- * How streams are kept an eye on.
+ * Options of the checks of streams.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** After how long a stream is cut whose reader takes nothing. Default 30 seconds. */
+  /** Time after which a stalled reader is cut off. Default 30 seconds. */
   readonly stalledAfter?: Duration.Input | undefined
-  /** How often it is asked whether the user of a stream still is one. Default each 30 seconds. */
+  /** How often the user of a stream is checked again. Default 30 seconds. */
   readonly askAgain?: Duration.Input | undefined
 }
 
 /**
- * What holds unless it is said otherwise.
+ * Default options.
  *
  * @category options
  * @since 0.1.0
@@ -51,7 +50,7 @@ export interface Options {
 export const defaults = { stalledAfter: "30 seconds", askAgain: "30 seconds" } as const
 
 /**
- * Layer that lets requests of users in, as far as the limits let them.
+ * Layer that authenticates requests, within the limits.
  *
  * @category layers
  * @since 0.1.0
@@ -69,22 +68,22 @@ export const layer = (
       const limits = yield* Limits
       const userOf = make(yield* Effect.context<Access | Logins>())
       return Authorization.of({
-        // Asked first, and decides by all that the request has.
+        // this scheme is tried first, and decides by all credentials of the request
         bearer: (httpEffect) =>
           Effect.gen(function*() {
             const request = yield* HttpServerRequest.HttpServerRequest
             const found = yield* Effect.result(orUnavailable(userOf(request)))
-            // as a response: after a failure the other way of saying who one is would be tried
+            // a response: after a failure, the other scheme would be tried
             if (Result.isFailure(found)) return yield* Effect.orDie(HttpServerRespondable.toResponse(found.failure))
             const user = Option.getOrUndefined(found.success)
             if (user === undefined) return yield* new HttpApiError.Unauthorized({})
-            // as a response: after a failure the other way of saying who one is would be tried
+            // a response: after a failure, the other scheme would be tried
             const full = yield* refusal(limits.enter(user.name))
             if (full !== undefined) return full
             const response = yield* Effect.provideService(httpEffect, CurrentUser, user)
             const { body } = response
             const withBody = handedOn(response, times.stalledAfter)
-            // one whose reader takes nothing would be held for as long as that likes
+            // a reader that takes nothing would hold the response open
             if (body._tag === "Uint8Array" && body.contentLength > largeBytes) {
               return withBody(body, Stream.make(body.body))
             }
@@ -98,7 +97,7 @@ export const layer = (
               )
             )
           }),
-        // Asked after the first has refused: what it would say of the cookie is in that already.
+        // called after the first scheme has refused, which has checked the cookie, too
         cookie: () => Effect.fail(new HttpApiError.Unauthorized({}))
       })
     })
@@ -106,10 +105,10 @@ export const layer = (
 
 // Utilities
 
-/** What a connection takes at once, about. */
+/** Roughly what a connection buffers. */
 const largeBytes = 64 * 1024
 
-/** A response whose body is handed on in pieces, and cut where its reader takes nothing. */
+/** A response that is sent in pieces and cut off if its reader stalls. */
 const handedOn =
   (response: HttpServerResponse.HttpServerResponse, stalledAfter: number) =>
   ({ contentLength, contentType }: HttpBody.Stream | HttpBody.Uint8Array, stream: Stream.Stream<Uint8Array, unknown>) =>
@@ -118,7 +117,7 @@ const handedOn =
       HttpBody.stream(SlowReaders.cut(stalledAfter)(stream), contentType, contentLength)
     )
 
-/** Gives the user of a request, by everything in it that says who that is. */
+/** Finds the user of a request by all its credentials. */
 const make = (services: Context.Context<Access | Logins>) => {
   const access = Context.get(services, Access)
   const logins = Context.get(services, Logins)
@@ -141,23 +140,23 @@ const make = (services: Context.Context<Access | Logins>) => {
   })
 }
 
-/** Ends when the user is another one, none any more, or may do something else than at first. */
+/** Ends when the user is removed, changes, or gets other rights. */
 const untilOther = (user: User, again: Effect.Effect<Option.Option<User>, AccessError>, millis: number) =>
   Effect.gen(function*() {
     for (;;) {
       const left = (user.expiresAt ?? Infinity) - (yield* Clock.currentTimeMillis)
       yield* Effect.sleep(Math.max(0, Math.min(millis, left)))
-      // where nobody can tell, it is opened again by whoever is let in then
+      // the client reconnects, and is admitted or refused then
       if (!Equal.equals(yield* Effect.orElseSucceed(again, () => none), Option.some(user))) return
     }
   })
 
-/** A comment of server-sent events: a server sends its headers with the first bytes, and a client waits for them. */
+/** A comment of server-sent events: servers send headers with the first bytes, and clients wait for them. */
 const opening = new TextEncoder().encode(":\n\n")
 
 const none: Option.Option<User> = Option.none()
 
-/** The token of `Bearer`, in any case (RFC 9110, 11.1); of another scheme there is none. */
+/** The token of the `Bearer` scheme, in any case (RFC 9110, 11.1). */
 const tokenOf = (authorization: string): Redacted.Redacted<string> | undefined => {
   const [, token] = /^bearer +([\w.~+/-]+=*)$/i.exec(authorization) ?? []
   return token === undefined ? undefined : Redacted.make(token)

@@ -1,18 +1,16 @@
 /**
- * Capacity for so much at once, of one user and of all together. Whoever finds none waits in line behind those who came
- * before, and holds nothing meanwhile.
+ * Limits an amount in use, per user and in total. Requests that do not fit wait in order and hold nothing meanwhile.
  */
 import * as Effect from "effect/Effect"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 
-/** How much at once, of one user and of all together. */
+/** The amounts per user and in total. */
 export interface Bounds {
   readonly perUser: number
   readonly ofAll: number
 }
 
-/** The room. */
 export class Capacity {
   private readonly bounds: Bounds
   private readonly all: Semaphore.Semaphore
@@ -24,8 +22,8 @@ export class Capacity {
   }
 
   /**
-   * Takes so much for the rest of the scope; gives a way to keep only some of it. What is larger than all that a
-   * user may have is alone in it.
+   * Takes an amount for the rest of the scope; the result gives back all but a part of it. An amount above a user's
+   * limit counts as the whole limit.
    */
   take(user: string, wanted: number): Effect.Effect<(kept: number) => Effect.Effect<void>, never, Scope.Scope> {
     return Effect.uninterruptibleMask((restore) =>

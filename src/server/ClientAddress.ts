@@ -1,6 +1,6 @@
 /**
- * Where a request comes from, and by which name it reached the server: from the connection, or, where the
- * host says that proxies stand before it, from what the nearest of them wrote.
+ * The address of a client, and the name by which it reached the server: from the connection or, behind trusted proxies,
+ * from their headers.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,33 +12,32 @@ import { shown } from "../internal/OptionReader.ts"
 
 /** Where a request comes from. */
 export interface Caller {
-  /** Address, as limits count it: of IPv6 the network (the first 64 bits), since one host has all of it. */
+  /** The address that limits count. For IPv6 it is the network (the first 64 bits), since one host has all of it. */
   readonly address: string
-  /** Name and port that the request was sent to; empty: it says none. */
+  /** Host and port of the request; empty if it names none. */
   readonly host: string
-  /** Whether the way to the server, or to the proxy before it, is encrypted. */
+  /** Whether the connection to the server, or to the proxy before it, is encrypted. */
   readonly isSecure: boolean
-  /** Origin of pages that this server sends its caller: the only one whose requests change something. */
+  /** The origin of the server's page: only its requests may change something. */
   readonly origin: string
 }
 
-/** Where requests come from. */
 export class ClientAddress extends Context.Service<ClientAddress, {
   readonly of: (request: HttpServerRequest.HttpServerRequest) => Caller
 }>()("effect-tool-executor/server/ClientAddress") {}
 
-/** How the server is reached. */
+/** How clients reach the server. */
 export interface Options {
-  /** Where people reach the server, such as `https://tools.example.com`. Default: at the address it listens on. */
+  /** The public address, such as `https://tools.example.com`. Default: the address that the server listens on. */
   readonly publicUrl?: string | undefined
   /**
-   * How many proxies stand before the server, `true` for one: `X-Forwarded-For`, `-Proto` and `-Host` are
-   * believed as the outermost of them wrote them. Only where nobody reaches the server past them. Default `false`.
+   * Number of proxies before the server, `true` for one. `X-Forwarded-For`, `-Proto` and `-Host` are trusted as the
+   * outermost proxy wrote them. Set it only if clients cannot bypass the proxies. Default `false`.
    */
   readonly trustProxy?: boolean | number | undefined
 }
 
-/** Creates the service; fails where an option is none. */
+/** Creates the service. Fails if an option is invalid. */
 export const make = (options?: Options): Effect.Effect<ClientAddress["Service"], ConfigurationError> =>
   Effect.suspend(() => {
     const proxies = Number(options?.trustProxy ?? false)
@@ -61,11 +60,11 @@ export const make = (options?: Options): Effect.Effect<ClientAddress["Service"],
     return Effect.succeed(ClientAddress.of({ of: (request) => callerOf(request, proxies, publicUrl) }))
   })
 
-/** Layer that knows where requests come from. */
+/** Layer of the service. */
 export const layer = (options?: Options): Layer.Layer<ClientAddress, ConfigurationError> =>
   Layer.effect(ClientAddress, make(options))
 
-/** The origin of an address of a whole server; `null`: it is none. */
+/** The origin of a URL without a path; `null` if it has one. */
 export const originOf = (text: string): URL | null => {
   if (!URL.canParse(text)) return null
   const url = new URL(text)
@@ -83,7 +82,7 @@ const callerOf = (
   const forwarded = (name: string) => {
     if (proxies === 0) return undefined
     const values = request.headers[name]?.split(",").map((it) => it.trim()) ?? []
-    // each proxy writes behind what it was sent: what is further left anybody may have written
+    // each proxy appends to the header: the client may have written everything further left
     return values.at(-Math.min(proxies, values.length))
   }
   const host = (forwarded("x-forwarded-host") ?? request.headers["host"] ?? "").toLowerCase()
@@ -100,7 +99,7 @@ const callerOf = (
 }
 
 const networkOf = (given: string): string => {
-  // some proxies write the port, too, which is another one with each connection
+  // some proxies add the port, which changes with each connection
   const [, bracketed, plain] = /^\[([^\]]*)\](?::\d+)?$|^([^:]*):\d+$/.exec(given) ?? []
   const address = bracketed ?? plain ?? given
   const [, mapped] = /^::ffff:(\d+\.\d+\.\d+\.\d+)$/i.exec(address) ?? []

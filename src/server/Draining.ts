@@ -1,6 +1,6 @@
 /**
- * Stopping in good order: what waits for a person is suspended, what runs comes to its end,
- * and every stream to its own, before the HTTP server goes.
+ * Graceful shutdown: suspends calls that wait for approval, lets running calls finish and ends all streams before the
+ * HTTP server closes.
  *
  * @since 0.1.0
  */
@@ -15,31 +15,31 @@ import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
 /**
- * Stopping.
+ * Graceful shutdown.
  *
  * @category services
  * @since 0.1.0
  */
 export class Draining extends Context.Service<Draining, {
-  /** Whether it has begun: nothing is taken any more. */
+  /** Whether shutdown has begun: no work is accepted any longer. */
   readonly isBegun: Effect.Effect<boolean>
-  /** Stops, once; done when all waves and streams have come to their ends, for whoever asks for it later, too. */
+  /** Shuts down once. Completes when all waves and streams have ended, for later callers, too. */
   readonly drain: Effect.Effect<void>
 }>()("effect-tool-executor/server/Draining") {}
 
 /**
- * Options of stopping.
+ * Options of the shutdown.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** How long calls that run have to come to their ends. Default 20 seconds. */
+  /** Time that running calls have to finish. Default 20 seconds. */
   readonly within?: Duration.Input | undefined
 }
 
 /**
- * The defaults.
+ * Default options.
  *
  * @category constants
  * @since 0.1.0
@@ -47,7 +47,7 @@ export interface Options {
 export const defaults = { within: "20 seconds" } as const satisfies Options
 
 /**
- * Layer of stopping. Its end does not stop anything: `Server.serve` does.
+ * Layer of the shutdown. Closing its scope does not shut down; `Server.serve` does.
  *
  * @category layers
  * @since 0.1.0
@@ -69,7 +69,7 @@ export const layer = (
       const stop = Effect.all([waves.drain(within), approvals.suspend("the server stops")], {
         concurrency: "unbounded",
         discard: true
-        // last: what becomes of waves and approval requests is still told
+        // streams end last: they still report the ends of waves and approval requests
       }).pipe(Effect.ensuring(live.stop))
       return Draining.of({
         isBegun: Effect.sync(() => isBegun),

@@ -1,23 +1,21 @@
 /**
- * Turns of users at the work that only this thread can do: reading what was sent, answering, writing streams. Whoever sends a
- * thousand requests at once has a thousand turns one after the other, and everybody else has theirs in between.
+ * Shares the main thread fairly between users: parsing requests, encoding responses, writing streams. A user with a
+ * thousand requests gets a thousand turns, and other users get theirs in between.
  *
- * Between turns the thread is free for whatever else there is: connections, timers, calls that run. So no more than
- * one turn, or a few short ones, stands between a request and its answer, whatever others do.
+ * Between turns the thread is free for connections, timers and running calls.
  */
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 
-/** For so long turns are given one right after the other, in milliseconds: most are much shorter. */
+/** Milliseconds for which turns are given without a pause: most are much shorter. */
 const slice = 4
 
-/** The turns. */
 export class FairTurns {
   private readonly clock: Clock.Clock
   private readonly run: (effect: Effect.Effect<void>) => void
-  /** Who comes first stands first; whoever had a turn goes behind all others. */
+  /** Users in the order of their next turn. */
   private readonly waiting = new Map<string, Set<() => void>>()
-  /** Somebody had a turn since the thread was free last. */
+  /** Whether a turn was given since the thread was last free. */
   private isTaken = false
 
   constructor(clock: Clock.Clock, run: (effect: Effect.Effect<void>) => void) {
@@ -25,7 +23,7 @@ export class FairTurns {
     this.run = run
   }
 
-  /** Waits until it is the user's turn, which lasts until the fiber waits for something. */
+  /** Waits for a turn of the user. It lasts until the fiber waits for something. */
   turn(user: string): Effect.Effect<void> {
     return Effect.callback<void>((resume) => {
       const go = () => resume(Effect.void)
@@ -46,7 +44,7 @@ export class FairTurns {
 
   private readonly giving: Effect.Effect<void> = Effect.gen({ self: this }, function*() {
     while (true) {
-      // once what is ready has run and what has come over the network is there
+      // after ready fibers have run and network input has been read
       yield* Effect.yieldNow
       const until = this.now() + slice
       do {

@@ -1,8 +1,7 @@
 /**
- * Whether the server can do its work: what it keeps things in answers, and it is not about to stop.
+ * Health of the server: its stores answer, and it is not shutting down.
  *
- * It is looked at when somebody asks, and at most every two seconds: whoever asks often costs nothing. What
- * is wrong with a store is for the log; users are told that it does not answer.
+ * Checked on request, at most every two seconds. Details of a store's problem go to the log.
  *
  * @since 0.1.0
  */
@@ -21,7 +20,7 @@ import * as Draining from "./Draining.ts"
 import { WaveStore } from "./WaveStore.ts"
 
 /**
- * How the server is now.
+ * The current health.
  *
  * @category services
  * @since 0.1.0
@@ -31,7 +30,7 @@ export class Health extends Context.Service<Health, {
 }>()("effect-tool-executor/server/Health") {}
 
 /**
- * Layer of how the server is, by the stores that are there.
+ * Layer that checks the stores in the context.
  *
  * @category layers
  * @since 0.1.0
@@ -67,7 +66,7 @@ const patience = "2 seconds"
 
 const behindAll = { after: Number.MAX_SAFE_INTEGER }
 
-/** Whether the journal has a term that can be written in, where others can end it. */
+/** Whether the term of the journal can be written, where other processes can end it. */
 const hasTerm = ({ term }: Journal.Journal["Service"]): Effect.Effect<void, string> =>
   term === undefined
     ? Effect.void

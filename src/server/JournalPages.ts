@@ -1,10 +1,8 @@
 /**
- * Pages of the journal, as far as a user may read it.
+ * Pages of the journal that a user may read.
  *
- * A page is bounded in entries, in characters and in how many entries are looked at for it: one
- * with few entries, or none, may still have a `next` to go on from. What others may not
- * read is left out by the journal itself, which is read from the end that is asked for: the newest
- * one, if nothing is said.
+ * A page is limited in entries, in characters and in entries examined, so an empty page may still have a `next`. The
+ * journal itself leaves out entries of other users.
  */
 import * as Effect from "effect/Effect"
 import type * as Journal from "../core/store/Journal.ts"
@@ -15,7 +13,7 @@ import * as EntryWire from "./EntryWire.ts"
 import * as Principals from "./Principals.ts"
 import { readsRecordsOf } from "./Rights.ts"
 
-/** Which entries are wanted; what is absent excludes nothing. */
+/** Filters. Absent fields exclude nothing. */
 export interface Wanted {
   readonly user?: string
   readonly session?: string
@@ -30,19 +28,17 @@ export interface Wanted {
   readonly limit?: number
 }
 
-/** Entries of a page at most. */
 const mostEntries = 1_000
 
-/** Parts of the journal that are read for a page at most: what is searched for may be rare. */
+/** Reads of the journal per page at most: matches may be rare. */
 const mostParts = 8
 
-/** Entries that are made ready at once, before others have their turn. */
+/** Entries that are encoded before other requests get a turn. */
 const atOnce = 50
 
-/** Characters of a page after which it ends. */
+/** Characters after which a page ends. */
 const mostChars = 1_000_000
 
-/** Reads a page. */
 export const read = Effect.fnUntraced(function*(
   journal: Journal.Journal["Service"],
   user: User,
@@ -67,7 +63,7 @@ export const read = Effect.fnUntraced(function*(
       const owner = Principals.fromPrincipal(entry.principal)
       if (wanted.session !== undefined && wanted.session !== owner.session) continue
       const shown = EntryWire.of(entry)
-      // of what is shown, so that nothing else can be found out
+      // search only what is shown, so that hidden fields cannot be probed
       const json = JSON.stringify(shown)
       chars += json.length
       if (text === undefined || json.toLowerCase().includes(text)) {
@@ -82,7 +78,7 @@ export const read = Effect.fnUntraced(function*(
 
 // Utilities
 
-/** What the journal leaves out by itself. */
+/** The part of the filter that the journal applies. */
 const queryOf = (user: User, wanted: Wanted): Journal.Query & { readonly order: "newest" | "oldest" } => {
   const { after, batch, before, call, order = "newest", search, session, since, tool } = wanted
   const owners = ownersOf(user, wanted)
@@ -92,7 +88,7 @@ const queryOf = (user: User, wanted: Wanted): Journal.Query & { readonly order: 
   return { principal, owners, batch, tool, callId: call, since, after, before, order, text: search }
 }
 
-/** Whose entries a user may read of those that are wanted; `undefined`: everybody's. */
+/** Owners of the entries that a user may read; `undefined`: all. */
 const ownersOf = (user: User, { user: wanted }: Wanted): ReadonlyArray<string> | undefined => {
   if (wanted !== undefined) return readsRecordsOf(user, wanted) ? [wanted] : []
   if (covers(user.records, "*")) return undefined

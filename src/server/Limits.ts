@@ -1,6 +1,6 @@
 /**
- * How much there may be at once, and how often: requests of an address and of a user, requests that are open, streams,
- * what is being sent, and what is being answered at length; and whose turn it is at the work on them.
+ * Limits of the server: rates of requests per address and user, open requests and streams, bytes in transit, long
+ * answers, and fair turns on the main thread.
  *
  * @since 0.1.0
  */
@@ -20,41 +20,37 @@ import { FairTurns } from "./FairTurns.ts"
 import { type Rate, TokenBuckets } from "./TokenBuckets.ts"
 
 /**
- * The limits. What is taken is given back when the request's scope closes: once its response, or its
- * stream, has ended.
+ * The limits. Each one is released when the scope of the request closes: after its response or stream has ended.
  *
  * @category services
  * @since 0.1.0
  */
 export class Limits extends Context.Service<Limits, {
   /**
-   * A request of an address. One that turns out to be a user's counts as theirs alone: whoever sends much from behind a
-   * proxy takes nothing from others there.
+   * Admits a request of an address. Once its user is known, it counts for the user only, so that users behind one proxy
+   * do not share a limit.
    */
   readonly arrive: (address: string) => Taking
-  /** A request of an address that is listened to although nobody knows whose it is: one to log in. */
+  /** Admits an unauthenticated request, such as a login. */
   readonly knock: (address: string) => Taking
-  /** A request of a user. */
+  /** Admits a request of a user. */
   readonly enter: (user: string) => Taking
-  /** A stream of a user. */
+  /** Admits a stream of a user. */
   readonly stream: (user: string) => Taking
-  /**
-   * So many bytes that a user sends, from before they are read until the request is answered; waits for room, and gives a
-   * way to keep only as many as there were.
-   */
+  /** Reserves the bytes of a body until the request is answered. Waits for room; the result gives back the surplus. */
   readonly body: (
     user: string,
     bytes: number
   ) => Effect.Effect<(kept: number) => Effect.Effect<void>, never, Scope.Scope>
-  /** An answer to a user that may be long, from before it is made until it is with its reader; waits for room. */
+  /** Reserves room for a long answer until the client has it. Waits for room. */
   readonly answer: (user: string) => Effect.Effect<void, never, Scope.Scope>
-  /** The turn of a user at work that holds the thread: before what was sent is read, and before each piece of a stream. */
+  /** Waits for a turn of the user on the main thread: before a body is parsed and before each piece of a stream. */
   readonly turn: (user: string) => Effect.Effect<void>
   readonly counts: Effect.Effect<{ readonly requests: number; readonly streams: number; readonly refused: number }>
 }>()("effect-tool-executor/server/Limits") {}
 
 /**
- * Takes one, or refuses with the seconds after which to try again.
+ * Admits, or fails with the seconds to wait.
  *
  * @category models
  * @since 0.1.0
@@ -62,30 +58,33 @@ export class Limits extends Context.Service<Limits, {
 export type Taking = Effect.Effect<void, TooMany, Scope.Scope | HttpServerRequest.HttpServerRequest>
 
 /**
- * The limits.
+ * Options of the limits.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** Requests of one address: so many at once, and so many a second in the long run. */
+  /** Requests of one address: burst and rate per second. */
   readonly perAddress?: Partial<Rate> | undefined
-  /** Requests of one user. */
+  /** Requests of one user: burst and rate per second. */
   readonly perUser?: Partial<Rate> | undefined
-  /** Requests that are open, streams among them. */
+  /** Open requests, including streams. */
   readonly open?: Partial<Bounds> | undefined
-  /** Requests to log in that are open: they are a part of those, so that strangers do not take the places of users. */
+  /**
+   * Open login requests. They count as open requests, too, and have a lower limit, so that strangers do not block
+   * users.
+   */
   readonly strangers?: Partial<Strangers> | undefined
-  /** Streams that are open. */
+  /** Open streams. */
   readonly streams?: Partial<Bounds> | undefined
-  /** Bytes of what is being sent, or was and is not answered: what is more waits, within the time that a body has. */
+  /** Bytes of bodies that are being read or not yet answered. More bodies wait, within their time limit. */
   readonly bodies?: Partial<Bounds> | undefined
-  /** Answers that may be long and are not with their readers: more wait in line. */
+  /** Long answers that are not delivered yet. More of them wait in order. */
   readonly answers?: Partial<Bounds> | undefined
 }
 
 /**
- * How many at once, of one address and of all together.
+ * Concurrent requests per address and in total.
  *
  * @category options
  * @since 0.1.0
@@ -96,7 +95,7 @@ export interface Strangers {
 }
 
 /**
- * What holds unless it is said otherwise.
+ * Default options.
  *
  * @category options
  * @since 0.1.0
@@ -112,7 +111,7 @@ export const defaults = {
 } as const
 
 /**
- * Creates limits; fails with every one that is none.
+ * Creates the limits. Fails with all invalid options.
  *
  * @category constructors
  * @since 0.1.0
@@ -181,7 +180,7 @@ export const make = Effect.fnUntraced(function*(
   }
   const addresses = new TokenBuckets(rates.perAddress)
   const [address, user] = [often(addresses), often(new TokenBuckets(rates.perUser))]
-  /** Addresses of requests of which nobody knows yet whose they are. */
+  /** Addresses of requests whose user is not known yet. */
   const arrived = new WeakMap<object, string>()
   const all = atOnce(rates.open.ofAll, "Too many requests are open. Try again later.")
   const ofUser = atOnce(rates.open.perUser, "Too many of your requests are open. Let some end first.")
@@ -216,7 +215,7 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Takes one; gives the response to send where there is none to take.
+ * Admits a request, or gives the response that refuses it.
  *
  * @category combinators
  * @internal
@@ -228,7 +227,7 @@ export const refusal = (taking: Taking) =>
   })
 
 /**
- * Layer of limits.
+ * Layer of the limits.
  *
  * @category layers
  * @since 0.1.0

@@ -1,4 +1,4 @@
-/** Routes on a server that begins to listen once they can answer, and not before. */
+/** Listens only once the routes can answer. */
 import * as Effect from "effect/Effect"
 import * as HttpMiddleware from "effect/http/HttpMiddleware"
 import * as HttpRouter from "effect/http/HttpRouter"
@@ -10,7 +10,7 @@ export interface Options {
   readonly disableListenLog?: boolean | undefined
 }
 
-/** What the whole of it requires: all that the routes do, but for the router and what each request has. */
+/** Requirements of the routes, without the router and what each request provides. */
 export type Requires<R> = Exclude<
   | HttpRouter.Request.Without<R>
   | Exclude<
@@ -21,8 +21,8 @@ export type Requires<R> = Exclude<
 >
 
 /**
- * Builds the routes with all they need, and then the server. It listens as it is built: between that and the first
- * handler nothing is waited for and nobody else gets a turn, so that no request comes to a server without one.
+ * Builds the routes with their requirements, and then the server. No other fiber runs between listening and installing
+ * the handler, so every request finds it.
  */
 export const serveRoutes = <A, E, R, S, SE, SR>(
   routes: Layer.Layer<A, E, R>,
@@ -35,7 +35,7 @@ export const serveRoutes = <A, E, R, S, SE, SR>(
       : HttpServer.serve(handler, HttpMiddleware.logger)
     const serving = Layer.provideMerge(handling, server)
     return disableListenLog === true ? serving : HttpServer.withLogAddress(serving)
-    // what requests have themselves is taken out of types that are not known here
+    // removes the request's own services from types that are not known here
   })) as unknown as Layer.Layer<
     S | HttpServer.HttpServer,
     HttpRouter.Request.Without<E> | SE,
