@@ -1,11 +1,9 @@
 /**
- * What happens on the whole server, for pages: a bounded log that readers follow from a place
- * in it. Nobody waits for a reader; what a reader was too slow for, or was away for too long,
- * is gone, and it is told to begin anew (`Reset`).
+ * Live events of the whole server, for pages: a bounded log that readers follow from a position. A reader that falls
+ * behind what is kept starts over (`Reset`); no reader slows down the server.
  *
- * A place is `<life>-<number>`. Another life of the server has other places, so that one of
- * before is never taken for one of now. What a reader may not see has a number like
- * everything else, and is passed over without a word.
+ * A position is `<id>-<number>`. Every start of the server has another id, so old positions are recognised. Events that
+ * a reader may not see are skipped, but they have numbers, too.
  *
  * @since 0.1.0
  */
@@ -28,20 +26,19 @@ import { type LiveItem, liveNames, type LiveSse } from "./ApiApprovals.ts"
  * @since 0.1.0
  */
 export class LiveLog extends Context.Service<LiveLog, {
-  /** Writes an item of a user without waiting. `chars` is the length of its JSON, where the caller knows it. */
+  /** Adds an item of a user without waiting. `chars` is the length of its JSON, if known. */
   readonly tell: (user: string, item: LiveItem, chars?: number) => void
-  /** The place behind what is there now. */
+  /** The position after the latest item. */
   readonly cursor: Effect.Effect<string>
   /**
-   * What is behind a place, and then what comes, as far as `sees` lets it: with ids, and a heartbeat at
-   * once and each 15 seconds. A place that is not known gives a `Reset`, and what comes from now on; so does falling behind
-   * what is kept. Without a place it is what comes from now on.
+   * Streams the items after a position that pass `sees`, then new ones, with ids and a heartbeat immediately and every
+   * 15 seconds. For an unknown position, or after falling behind, a `Reset` precedes new items. Default position: now.
    */
   readonly stream: (
     after: string | undefined,
     sees: (user: string, item: LiveItem) => boolean
   ) => Stream.Stream<LiveSse>
-  /** Ends all streams, also those that come later: each has what is there, a `Stopping`, and its end. */
+  /** Ends all streams, including later ones, after the existing items and a `Stopping`. */
   readonly stop: Effect.Effect<void>
 }>()("effect-tool-executor/server/LiveLog") {}
 
@@ -59,7 +56,7 @@ export interface Options {
 }
 
 /**
- * What the log keeps where nothing is said.
+ * Default options.
  *
  * @category constants
  * @since 0.1.0
@@ -102,13 +99,13 @@ export const layer = (options: Options = {}): Layer.Layer<LiveLog, Configuration
 
 // Utilities
 
-/** What a reader is given at once at most: as long as that has not left, it takes no more. */
+/** Items per read at most. The next read happens once these are sent. */
 const atOnce = 64
 
-/** The same in characters; one item at least. */
+/** Characters per read, but at least one item. */
 const charsAtOnce = 64_000
 
-/** A place from which nothing can be read: the reader has to begin anew. */
+/** The position is unknown: the reader starts over. */
 const unknown = -1
 
 class Log {
@@ -117,11 +114,11 @@ class Log {
   private readonly maxChars: number
   private readonly run: (effect: Effect.Effect<void>) => Fiber.Fiber<void>
   private items: Array<{ readonly user: string; readonly item: LiveItem; readonly chars: number }> = []
-  /** Those before it are gone, and taken out of the array now and then. */
+  /** Items before this index are evicted; the array is cut now and then. */
   private gone = 0
   private chars = 0
   private readonly waiting = new Set<(effect: Effect.Effect<void>) => void>()
-  /** One for all readers, as long as there are any. */
+  /** One timer for all readers. */
   private timer: Fiber.Fiber<void> | undefined
   /** Number of the first item that is kept. */
   start = 1
@@ -135,7 +132,7 @@ class Log {
     this.run = run
   }
 
-  /** Number of the item that comes next. */
+  /** Number of the next item. */
   get end(): number {
     return this.start + this.items.length - this.gone
   }
@@ -152,7 +149,7 @@ class Log {
       this.items = this.items.slice(this.gone)
       this.gone = 0
     }
-    // in turns of their own: who answers what is being told would come before it can be answered
+    // in separate turns: an answer to the event must find the request pending
     this.wake(Effect.yieldNow)
   }
 
@@ -164,7 +161,7 @@ class Log {
     return `${this.life}-${number}`
   }
 
-  /** Number of the first item behind a place. */
+  /** Number of the first item after a position. */
   placeOf(after: string | undefined): number {
     if (after === undefined) return this.end
     const number = Number(/^[0-9a-f]+-(\d{1,15})$/.exec(after)?.[1])
@@ -177,7 +174,7 @@ class Log {
     this.wake()
   }
 
-  /** Waits until something is new. */
+  /** Waits for the next item. */
   readonly news = Effect.callback<void>((resume) => {
     this.waiting.add(resume)
     this.timer ??= this.run(Effect.andThen(Effect.sleep("15 seconds"), Effect.sync(() => this.beat())))
@@ -197,7 +194,7 @@ class Log {
   }
 }
 
-/** One who reads: a place in the log, and nothing that grows. */
+/** A reader: a position in the log. */
 class Reader {
   private readonly log: Log
   private readonly sees: (user: string, item: LiveItem) => boolean
@@ -211,7 +208,7 @@ class Reader {
     this.sees = sees
     this.now = now
     this.next = from
-    // it has one at once: a server may send the head of its answer no sooner than the first of its body
+    // the first heartbeat comes immediately: servers may send headers only with the first bytes
     this.beats = log.beats - 1
   }
 
@@ -219,7 +216,7 @@ class Reader {
     if (this.hasEnded) return Cause.done()
     const [first, ...rest] = this.read()
     if (first !== undefined) return Effect.succeed([first, ...rest] as const)
-    // what it may not see is no reason to hold up others
+    // lets others run although all items were hidden from this reader
     return Effect.andThen(this.next < this.log.end ? Effect.yieldNow : this.log.news, this.pull)
   })
 
@@ -239,7 +236,7 @@ class Reader {
     }
     if (this.beats < log.beats) {
       this.beats = log.beats
-      // with an id, so that a reader for whom there is nothing stays where the log is
+      // with an id, so that a reader without items keeps up with the log
       found.push(this.note({ _tag: "Heartbeat", at: this.now() }))
     }
     if (log.isOver && this.next === log.end) {

@@ -1,4 +1,4 @@
-/** The handlers of the page's way in. */
+/** Handlers of logins. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
@@ -10,7 +10,6 @@ import type { Checks } from "./ApiAccess.ts"
 import { Logins } from "./Logins.ts"
 import { me } from "./SessionsHandlers.ts"
 
-/** Layer of the handlers. */
 export const layer: Layer.Layer<HttpApiGroup.Service<"tool-executor", "login">, never, Checks | Logins> = HttpApiBuilder
   .group(
     Api,

@@ -1,7 +1,6 @@
 /**
- * The page's way in: a token is exchanged for a cookie that scripts cannot read and other sites
- * cannot use. The cookie is random, kept in memory, and worth what its token is worth: one that expired or was taken
- * away ends it.
+ * Logins of the page: exchange a token for a cookie that scripts cannot read and other sites cannot use. The cookie is
+ * random and kept in memory. It ends with its token.
  *
  * @since 0.1.0
  */
@@ -31,43 +30,37 @@ import * as Tokens from "./Tokens.ts"
  * @since 0.1.0
  */
 export class Logins extends Context.Service<Logins, {
-  /** Gives the user of a token, and the request's response the cookie. */
+  /** Logs in with a token, and sets the cookie of the response. */
   readonly login: (
     token: Redacted.Redacted<string>
   ) => Effect.Effect<User, AccessError | HttpApiError.Unauthorized | TooMany, HttpServerRequest.HttpServerRequest>
-  /** Ends the login of the request's cookie, if it has one. */
+  /** Ends the login of the request's cookie. */
   readonly logout: Effect.Effect<void, never, HttpServerRequest.HttpServerRequest>
-  /** The user of the request's cookie; `undefined`: it has none at all. */
+  /** The user of the request's cookie; `undefined` if there is no cookie. */
   readonly userOf: (
     request: HttpServerRequest.HttpServerRequest
   ) => Effect.Effect<Option.Option<User> | undefined, AccessError>
-  /** How many there are, and how many were refused since the start. */
+  /** Number of logins, and of refused attempts since the start. */
   readonly counts: Effect.Effect<{ readonly open: number; readonly refused: number }>
 }>()("effect-tool-executor/server/Logins") {}
 
 /**
- * How long logins last, and how many there are.
+ * Lifetime and limits of logins.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** How long one lasts, unless its token ends before. Default 12 hours. */
+  /** Lifetime of a login, unless its token expires earlier. Default 12 hours. */
   readonly lifetime?: Duration.Input | undefined
-  /** How many of one user there are at once; the next ends the oldest. Default 20. */
+  /** Logins per user; one more ends the oldest. Default 20. */
   readonly perUser?: number | undefined
-  /** How many attempts of one address may fail in a minute. Default 10. */
+  /** Failed attempts per address and minute. Default 10. */
   readonly failuresPerAddress?: number | undefined
-  /** How many attempts of all may fail in a minute. Default 1000. */
+  /** Failed attempts of all addresses per minute. Default 1000. */
   readonly failuresOfAll?: number | undefined
 }
 
-/**
- * Creates the logins.
- *
- * @category constructors
- * @since 0.1.0
- */
 export const make = Effect.fnUntraced(function*(
   options?: Options
 ): Effect.fn.Return<Logins["Service"], ConfigurationError, Access | ClientAddress> {
@@ -102,10 +95,10 @@ export const make = Effect.fnUntraced(function*(
     const now = yield* Clock.currentTimeMillis
     const caller = callers.of(request)
     const found = Option.getOrUndefined(yield* access.userOf(token))
-    // only what fails counts: a right token is never refused, whoever else tries from its address
+    // only failures count: a valid token is never refused because of other attempts from its address
     if (found === undefined) {
       counted.refused++
-      // an address that is over its own limit takes nothing of what all have
+      // an address over its limit does not use up the limit of all
       const wait = addresses.take(caller.address, now) || all.take("", now)
       if (wait === 0) return yield* new HttpApiError.Unauthorized({})
       yield* HttpEffect.appendPreResponseHandler((_, response) =>
@@ -139,7 +132,7 @@ export const make = Effect.fnUntraced(function*(
     userOf: Effect.fnUntraced(function*(request) {
       const cookies = cookiesOf(request, nameFor(callers.of(request)))
       if (cookies.length === 0) return undefined
-      // of two, one is from somebody else, who may want the user to act as them
+      // with two cookies, one may be planted by somebody who wants the user to act as them
       if (cookies.length > 1) return Option.none()
       const key = keyOf(cookies[0]!)
       const login = logins.get(key)
@@ -167,19 +160,19 @@ export const layer = (options?: Options): Layer.Layer<Logins, ConfigurationError
 
 interface Login {
   readonly user: string
-  /** Asked for with each request: what it is worth may change. */
+  /** Checked on every request: the token's rights may change. */
   readonly token: Redacted.Redacted<string>
   readonly expiresAt: number
 }
 
-/** Of all users together. */
+/** All users together. */
 const most = 10_000
 
 const keyOf = (cookie: string): string => Tokens.hash(Redacted.make(cookie))
 
 /**
- * Where the way is encrypted, browsers take a cookie of this name from nobody but this host itself, over an
- * encrypted way (RFC 6265bis, 4.1.3.2); without encryption they would refuse it.
+ * With encryption, browsers accept a cookie of this name only from this host over an encrypted connection (RFC 6265bis,
+ * 4.1.3.2); without encryption they refuse it.
  */
 const nameFor = (caller: Caller): string => caller.isSecure ? `__Host-${cookieName}` : cookieName
 

@@ -1,16 +1,16 @@
-/** What is told of a wave in the place of an executor that can tell nothing of it. */
+/** Events of a wave that no executor can report on. */
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import type { ToolCall } from "../core/vocabulary/ToolCall.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { SubmittedWave } from "./WaveStore.ts"
 
-/** A wave without anybody who runs it. */
+/** A wave that is not running. */
 export interface Lost {
   readonly submitted: SubmittedWave
   readonly calls: ReadonlyArray<ToolCall>
 }
 
-/** The end of a wave that could not go on in this life. */
+/** The end of a wave that cannot continue until the next start. */
 export const suspended = (wave: Lost, at: number): ToolEvent.ToolEvent => ({
   ...originOf(wave),
   _tag: "WaveSuspended",
@@ -20,7 +20,7 @@ export const suspended = (wave: Lost, at: number): ToolEvent.ToolEvent => ({
   executionResults: []
 })
 
-/** Outcomes of a wave of which nothing is on record: its calls may have happened or not. */
+/** Outcomes of a wave without a record: its calls may have run. */
 export const outcomes = ({ calls, submitted: { beganAt } }: Lost): ReadonlyArray<ToolOutcome.ToolOutcome> =>
   calls.map(({ id, name }, index) => ({
     _tag: "Unknown",
@@ -33,7 +33,7 @@ export const outcomes = ({ calls, submitted: { beganAt } }: Lost): ReadonlyArray
     commits: 0
   }))
 
-/** The events of a wave with outcomes that nobody saw coming. */
+/** Events for these outcomes. */
 export const events = (
   wave: Lost,
   executionResults: ReadonlyArray<ToolOutcome.ToolOutcome>,

@@ -1,9 +1,7 @@
 /**
- * What a provider is sent for a wave, as clients may see it: of what broke inside of a tool there is
- * nothing, in whichever format.
+ * Messages for a provider, as clients may see them: without details of errors inside tools.
  *
- * `WireFormat.write` is for the host itself: it hands on what outcomes say, and in the native format
- * that is everything.
+ * `WireFormat.write` is for the host itself, and in the native format has everything.
  */
 import type * as Schema from "effect/Schema"
 import * as OutcomeWire from "../core/facts/OutcomeWire.ts"
@@ -12,15 +10,12 @@ import * as PlainJson from "../wire/PlainJson.ts"
 import * as Projection from "../wire/Projection.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 
-/**
- * Gives the messages of outcomes. Natively they are outcomes as `ToolEvent.Wire` has them, with the
- * `text` that the model is told.
- */
+/** Writes the messages of outcomes. Native ones are outcomes as in `ToolEvent.Wire`, with the `text` for the model. */
 export const of = (format: WireFormat.Format, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Schema.Json => {
   const messages: unknown = format === "native"
     ? outcomes.map((outcome) => ({ ...shown(outcome), text: ToolOutcome.text(outcome) }))
     : WireFormat.write(format, outcomes.map(withoutInternals))
-  // what `JSON.stringify` takes is not yet JSON: fields may be there without a value
+  // removes fields whose value is undefined
   return JSON.parse(JSON.stringify(messages)) as Schema.Json
 }
 

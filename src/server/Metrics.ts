@@ -1,6 +1,6 @@
 /**
- * What a monitoring system reads of the server, as Prometheus text: what the executors count, and what the
- * server has open now. Nothing here is by user or session; requests are by route, which the API has only so many of.
+ * Metrics of the executors and the server, as Prometheus text. They have no labels of users or sessions; requests are
+ * counted by the routes of the API.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,7 +17,6 @@ export class Metrics extends Context.Service<Metrics, {
   readonly text: Effect.Effect<string>
 }>()("effect-tool-executor/server/Metrics") {}
 
-/** Layer of the metrics. */
 export const layer: Layer.Layer<
   Metrics,
   never,

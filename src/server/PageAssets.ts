@@ -1,6 +1,6 @@
 /**
- * The page, as it was built: read once, kept in memory, and compressed for those who take it. Only what is in its
- * folder has an address, and it has one: no path is ever put together of what a client sends.
+ * The built page: read once, kept in memory, and compressed for clients that accept it. Only files in its folder have
+ * an address; no path is made from what a client sends.
  */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Effect from "effect/Effect"
@@ -12,13 +12,13 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
 
-/** Where the page is. */
+/** Options of the page. */
 export interface Options {
-  /** Folder that the build wrote. Default: that of this package, or of the checkout. */
+  /** Folder of the build. Default: the one in this package or checkout. */
   readonly folder?: string | undefined
 }
 
-/** Layer that serves the page at `/`. Without one the address says how it is built. */
+/** Layer that serves the page at `/`. If it is not built, the address says how to build it. */
 export const layer = (
   options?: Options
 ): Layer.Layer<never, never, HttpRouter.HttpRouter | FileSystem.FileSystem | Path.Path> =>
@@ -47,7 +47,7 @@ export const layer = (
 
 interface Asset {
   readonly bytes: Uint8Array
-  /** `undefined`: it is not worth it. */
+  /** `undefined` if compression gains too little. */
   readonly gzip: Uint8Array | undefined
   readonly type: string
   readonly etag: string
@@ -67,7 +67,7 @@ const types: ReadonlyMap<string, string> = new Map([
   [".txt", "text/plain; charset=utf-8"]
 ])
 
-/** The files by address. What cannot be read is not there. */
+/** The readable files by address. */
 const read = Effect.fnUntraced(function*(folder: string) {
   const fs = yield* FileSystem.FileSystem
   const path = yield* Path.Path
@@ -84,7 +84,7 @@ const read = Effect.fnUntraced(function*(folder: string) {
         gzip: zipped.length < bytes.length ? zipped : undefined,
         type,
         etag: `"${Hex.encode(sha256(bytes)).slice(0, 32)}"`,
-        // the names below have a hash of what is in them
+        // file names contain a hash of the content
         cacheControl: address.startsWith("/assets/") ? "public, max-age=31536000, immutable" : "no-cache"
       }
       return [[address, asset] as const]

@@ -1,10 +1,9 @@
 /**
- * The approval requests of all sessions, for people: those that wait, and those that ended lately,
- * how and by whom.
+ * Pending and recently resolved approval requests of all sessions.
  *
- * It stands around `Approvals`: executors ask through what it gives them, and what they ask is
- * on record here. Only what is on this record can be answered, once, by somebody who may: a hash is
- * no authority, it says what was seen.
+ * It wraps `Approvals`: executors request approval through it, and each request is recorded here. Only recorded
+ * requests can be answered, once, by a user who may. The hash does not authorise anything: it identifies what the user
+ * saw.
  *
  * @since 0.1.0
  */
@@ -29,7 +28,7 @@ import type { Owner } from "./Principals.ts"
 import * as RedactedRequest from "./RedactedRequest.ts"
 
 /**
- * An answer to an approval request, as a person gives it.
+ * An answer of a user to an approval request.
  *
  * @category models
  * @since 0.1.0
@@ -41,56 +40,56 @@ export interface Given {
 }
 
 /**
- * The approval requests. What `user` may not see is not there for them.
+ * The approval requests. Requests that `user` may not answer do not exist for them.
  *
  * @category services
  * @since 0.1.0
  */
 export class PendingApprovals extends Context.Service<PendingApprovals, {
-  /** Those that wait, oldest first, and those that ended lately, newest first. */
+  /** Pending requests, oldest first, and recently resolved ones, newest first. */
   readonly list: (user: User) => Effect.Effect<{
     readonly open: ReadonlyArray<ApprovalSummary>
     readonly ended: ReadonlyArray<ResolvedApproval>
   }>
-  /** One of them, whole, whether it waits or is over. */
+  /** A pending request with all its details, or a resolved one. */
   readonly get: (user: User, id: string) => Effect.Effect<Option.Option<ApprovalRequest | ResolvedApproval>>
-  /** A part of what a file holds before or after the call, from a character on. */
+  /** A part of a file before or after the call, beginning at a character. */
   readonly part: (
     user: User,
     at: { readonly id: string; readonly index: number; readonly side: "before" | "after"; readonly from: number }
   ) => Effect.Effect<Option.Option<typeof Part.Type>>
-  /** Answers one. */
+  /** Answers a request. */
   readonly answer: (user: User, given: Given) => Effect.Effect<ResolvedApproval, NotFound | AlreadyEnded | NotAnswered>
-  /** Answers several: all of them, or none where one is stale or wrong. */
+  /** Answers several requests: all of them, or none if one answer is stale or invalid. */
   readonly answerAll: (
     user: User,
     given: ReadonlyArray<Given>
   ) => Effect.Effect<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered>
-  /** How many wait. */
+  /** Number of pending requests. */
   readonly count: Effect.Effect<number>
-  /** Ends the wait for all answers: what is asked now or later is suspended, and asked again when it is resumed. */
+  /** Suspends pending and later requests. They return when their calls are resumed. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }>()("effect-tool-executor/server/PendingApprovals") {}
 
 /**
- * Options of the approval requests.
+ * Options of approval requests.
  *
  * @category options
  * @since 0.1.0
  */
 export interface Options {
-  /** How long an approval request waits for an answer, or `"unlimited"`. Default 24 hours. */
+  /** Time until a request expires, or `"unlimited"`. Default 24 hours. */
   readonly timeout?: Duration.Input | "unlimited" | undefined
-  /** Approval requests that are over and still shown. Default 1,000. */
+  /** Resolved requests that are listed. Default 1,000. */
   readonly maxEnded?: number | undefined
-  /** How long those are shown. Default 24 hours. */
+  /** How long resolved requests are listed. Default 24 hours. */
   readonly keepEnded?: Duration.Input | undefined
-  /** JSON Schema of a tool's arguments, for a form. Default: from the `ToolHandlers`, if they are there. */
+  /** JSON Schema of a tool's arguments, for a form. Default: from the `ToolHandlers` in the context. */
   readonly schemaOf?: ((tool: string) => Schema.Json | undefined) | undefined
 }
 
 /**
- * Options where nothing is said.
+ * Default options.
  *
  * @category constants
  * @since 0.1.0
@@ -98,7 +97,7 @@ export interface Options {
 export const defaults = { timeout: "24 hours", maxEnded: 1_000, keepEnded: "24 hours" } as const
 
 /**
- * Layer of the approval requests, and of the `Approvals` through which executors ask them.
+ * Layer of the approval requests, and of the `Approvals` that executors use.
  *
  * @category layers
  * @since 0.1.0
@@ -131,7 +130,7 @@ export const layer = (
       }
     }, { timeout: options.timeout ?? defaults.timeout })
 
-    /** Answers all or none, in one step: nothing comes between a look at the record and the answer. */
+    /** Answers all or none, in one synchronous step. */
     const settle = (
       user: User,
       given: ReadonlyArray<Given>
@@ -175,7 +174,7 @@ export const layer = (
       PendingApprovals.of({
         list: (user) =>
           Effect.map(Effect.sync(() => record.forget()), () => ({
-            // those that are asked again after a start come in any order
+            // after a restart, requests return in any order
             open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary)
               .sort((a, b) => a.requestedAt - b.requestedAt),
             ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.approval).reverse()
@@ -210,7 +209,7 @@ export const layer = (
 
 // Utilities
 
-/** What one may not see is as unknown as what is not there. */
+/** A request that the user may not answer looks like one that does not exist. */
 const isSeen = (user: User, it: { readonly owner: Owner } | undefined): boolean =>
   it !== undefined && covers(user.approve, it.owner.user)
 
@@ -238,7 +237,7 @@ const notPutBack = (id: string): Problem => ({
     "A part of its arguments is not shown, and stands elsewhere in the edited ones. Leave it where it was, or write a new one."
 })
 
-/** Why an answer is to something that is not asked, or not any more. */
+/** Why an answer does not match a pending request. */
 const staleness = (record: ApprovalRecord, { hash, id }: Given): Problem | undefined => {
   const open = record.open.get(id)
   if (open === undefined) {

@@ -1,4 +1,4 @@
-/** What is on record of all sessions: the journal, standing permissions, the rules. */
+/** Records of all sessions: the journal, standing permissions and rules. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -20,22 +20,22 @@ import * as JournalPages from "./JournalPages.ts"
 import * as Principals from "./Principals.ts"
 import * as RedactedEvents from "./RedactedEvents.ts"
 
-/** What is on record. What `user` may not see is not there for them. */
+/** The records. Those that `user` may not see do not exist for them. */
 export class Records extends Context.Service<Records, {
-  /** A page of the journal; nothing where there is no journal. */
+  /** A page of the journal; empty without a journal. */
   readonly entries: (
     user: User,
     wanted: JournalPages.Wanted
   ) => Effect.Effect<typeof Api.Entries.Type, Invalid | Unavailable>
-  /** The standing permissions of the user, and of those whom they answer for, oldest first. */
+  /** Standing permissions of the user and of the users they approve for, oldest first. */
   readonly grants: (user: User) => Effect.Effect<ReadonlyArray<typeof Api.Grant.Type>, Unavailable>
-  /** Takes one of them back; calls that it let through and that have not started are refused. */
+  /** Revokes a permission; calls that it admitted and that have not started are refused. */
   readonly revoke: (user: User, id: string) => Effect.Effect<void, NotFound | Unavailable>
-  /** The rules as they are now. */
+  /** The current rules. */
   readonly rules: Effect.Effect<typeof Api.Rules.Type>
 }>()("effect-tool-executor/server/Records") {}
 
-/** Layer of what is on record of the executors; the journal is the one that they write, if they do. */
+/** Layer of the records of the executors. */
 export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rules> = Layer.effect(
   Records,
   Effect.gen(function*() {
@@ -58,7 +58,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
       revoke: Effect.fnUntraced(function*(user, id) {
         const grant = (yield* grantsOf(user)).find((it) => it.id === id)
         if (grant === undefined) return yield* new NotFound({})
-        // by its own executor: it knows the calls that wait behind the permission
+        // by the session's executor, which knows the calls that wait behind the permission
         const revoke = Effect.scoped(
           Effect.flatMap(executors.get(grant.principal), (executor) => executor.revoke({ id }))
         )
@@ -80,7 +80,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
 
 // Utilities
 
-/** Whose permissions a user sees and takes back: those of their own, and of those whom they answer for. */
+/** Owners whose permissions a user may see and revoke. */
 const looksAfter = (user: User, owner: string): boolean =>
   (user.run && owner === user.name) || covers(user.approve, owner)
 
@@ -100,7 +100,7 @@ type Internal = ConfigurationError | JournalError | StateStoreError
 const isInternal = (error: unknown): error is Internal =>
   error instanceof ConfigurationError || error instanceof JournalError || error instanceof StateStoreError
 
-/** What is wrong with a store is for the log. */
+/** Details of a store's problem go to the log. */
 const orUnavailableWith =
   (outages: Outages) => <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
     Effect.catch(effect, (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>

@@ -1,21 +1,23 @@
 /**
- * What people are not shown of a request that they are asked about: what its tool declares to be
- * a secret. They see that something is there, and the call has it all the same.
+ * Redacts the arguments of an approval request: fields that the tool declares secret show only that they exist. The
+ * call keeps them.
  */
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import { mark, type Redactor } from "../internal/secrets/index.ts"
 
-/** What is hidden of a request. */
+/** Redacted arguments. */
 export interface RedactedArguments {
-  /** The arguments without it. */
+  /** The arguments without secrets. */
   readonly args: unknown
-  /** A text without it. */
+  /** Removes the secrets from a text. */
   readonly text: (text: string) => string
-  /** Edited arguments with it, wherever it was not edited; `undefined`: it stands where nobody can tell what it was. */
+  /**
+   * Restores the secrets in edited arguments, wherever they were not edited; `undefined` if a placeholder was moved.
+   */
   readonly meant: (params: unknown) => { readonly params: unknown } | undefined
 }
 
-/** Gives what is hidden of arguments; `undefined`: nothing is. */
+/** Redacts arguments; `undefined` if they contain no secret. */
 export const of = (args: unknown, declared: Redactor | undefined): RedactedArguments | undefined => {
   if (declared === undefined) return undefined
   const { secrets, value } = declared.arguments(args)
@@ -32,7 +34,7 @@ export const of = (args: unknown, declared: Redactor | undefined): RedactedArgum
 
 // Utilities
 
-/** Not within lists: one that was edited does not say which of its items was which. */
+/** Secrets within lists cannot be restored: an edited list does not say which item was which. */
 const putBack = (edited: unknown, shown: unknown, whole: unknown): unknown => {
   if (canonicalJson(edited) === canonicalJson(shown)) return whole
   if (!isRecord(edited) || !isRecord(shown) || !isRecord(whole)) return edited

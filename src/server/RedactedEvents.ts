@@ -1,20 +1,18 @@
 /**
- * The events of a wave as they are shown on the page: without secrets, declared by
- * their tools or recognised by name or shape, as the journal has them. The wave's own
- * stream has what its caller needs for the model.
+ * Redacts the events of a wave for the page: secrets that tools declare, or that are recognised by name or shape. The
+ * stream of the wave itself is not redacted, since its caller needs the results for the model.
  */
 import { Secrets } from "../core/engine/report/Secrets.ts"
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as Redact from "../internal/secrets/index.ts"
 
 /**
- * Redacts the events of one wave. It has to see them in order: what was a secret in
- * the arguments of a call is redacted in everything that follows from it.
+ * Redacts the events of one wave, in order: a secret in the arguments of a call is redacted in everything that follows.
  */
 export class RedactedEvents {
   private readonly calls = new Map<string, Secrets>()
 
-  /** An event without secrets; itself where it has none. */
+  /** The event without secrets; the same object if it has none. */
   of(event: ToolEvent.Wire): ToolEvent.Wire {
     switch (event._tag) {
       case "ToolsEnd": {
@@ -46,12 +44,12 @@ export class RedactedEvents {
   }
 }
 
-/** Gives a text without the secrets that it tells. */
+/** Redacts recognised secrets in a text. */
 export const text = (text: string): string => Redact.usual.scrub(text, [])
 
 // Utilities
 
-/** Fields that tell what an event or an outcome is, and not what was said. */
+/** Fields that identify events and outcomes. */
 const identity: ReadonlySet<string> = new Set([
   "_tag",
   "agentPath",
@@ -68,10 +66,10 @@ const identity: ReadonlySet<string> = new Set([
   "which"
 ])
 
-/** Fields that a model or a tool made: their names tell what is secret in them. */
+/** Fields made by models and tools: their keys can mark secrets. */
 const made: ReadonlySet<string> = new Set(["data", "error", "options", "params", "value"])
 
-/** A value of an event with its texts redacted; the value itself where nothing is. */
+/** Redacts the texts of a value; the same object if there are none. */
 const shownOf = <A>(value: A, secrets: Secrets): A => {
   const visit = (it: unknown): unknown => {
     if (typeof it === "string") return secrets.text(it)
@@ -79,7 +77,7 @@ const shownOf = <A>(value: A, secrets: Secrets): A => {
     if (typeof it !== "object" || it === null) return it
     const fields = it as { readonly [key: string]: unknown }
     const found = new Map<string, unknown>()
-    // what was made is looked at first: other texts repeat it
+    // these come first: other texts repeat their secrets
     for (const key of made) {
       if (!Object.hasOwn(fields, key)) continue
       found.set(key, key === "params" ? secrets.arguments(fields[key]) : secrets.output(fields[key]))
@@ -94,6 +92,6 @@ const shownOf = <A>(value: A, secrets: Secrets): A => {
   return visit(value) as A
 }
 
-/** The values after, or those before where they are the same. */
+/** The values before, if all are the same. */
 const unlessSame = (before: ReadonlyArray<unknown>, after: ReadonlyArray<unknown>): ReadonlyArray<unknown> =>
   before.every((it, index) => Object.is(it, after[index])) ? before : after

@@ -1,7 +1,6 @@
 /**
- * What people are shown of a request, and the hash that an answer brings back: of all of it, so that
- * an answer is one to these arguments, this write, these targets, this reason, and to nothing that
- * came later under the same id. Of what a tool declares to be a secret they see that it is there.
+ * An approval request as users see it, and its hash. The hash covers all that is shown, so that an answer applies only
+ * to these arguments, targets, reason and write. Secrets that a tool declares are redacted.
  */
 import type * as Schema from "effect/Schema"
 import * as Approvals from "../core/gates/Approvals.ts"
@@ -13,29 +12,29 @@ import * as Principals from "./Principals.ts"
 import * as RedactedArguments from "./RedactedArguments.ts"
 import * as Tokens from "./Tokens.ts"
 
-/** Where in a file a part begins. */
+/** Position of a part of a file. */
 export interface Place {
   readonly index: number
   readonly side: "before" | "after"
   readonly from: number
 }
 
-/** A request, as it is shown. */
+/** A redacted request. */
 export interface RedactedRequest {
   readonly request: Approvals.ApprovalRequest
   readonly owner: Principals.Owner
   readonly summary: ApprovalSummary
-  /** All but the texts of files. */
+  /** Everything but the texts of files. */
   readonly whole: (parameters: Schema.Json | undefined) => ApprovalRequest
-  /** A part of such a text; `undefined` if there is none. */
+  /** A part of the text of a file; `undefined` if it does not exist. */
   readonly part: (at: Place) => typeof Part.Type | undefined
-  /** An answer with what was not shown in its arguments; `undefined`: it stands where nobody can tell what it was. */
+  /** Restores secrets in edited arguments; `undefined` if a placeholder was moved. */
   readonly meant: (answer: Approvals.Answer) => Approvals.Answer | undefined
 }
 
 /**
- * Gives a request as it is shown; `undefined` where its arguments cannot be shown as what
- * they are: they are no JSON, or nested too deeply. `declared` knows what its tool declares to be secret.
+ * Redacts a request; `undefined` if its arguments are not JSON or are nested too deeply. `declared` redacts what the
+ * tool declares secret.
  */
 export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): RedactedRequest | undefined => {
   const whole = textOf(request)
@@ -60,7 +59,7 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): R
     isRunning: request.isRunning,
     remember: request.remember
   }
-  // a hash of a secret tells whether a guess is right, unless there is in it what nobody guesses
+  // a hash of a secret would confirm guesses, so a random salt is added
   const salt = hidden === undefined ? "" : Tokens.secret("")
   const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview, salt]))
   const approval = { id, ...about, requestedAt, expiresAt, hash }
@@ -95,10 +94,10 @@ const summaryChars = 300
 
 const partChars = 200_000
 
-/** Beyond this neither encoders nor people keep up. */
+/** Deeper values are too much for encoders and people. */
 const maxDepth = 1_000
 
-/** The arguments as JSON, if that is all there is to them. */
+/** The arguments as JSON; `undefined` if JSON changes them. */
 const textOf = ({ args, tool }: Approvals.ApprovalRequest): string | undefined => {
   if (isDeeper(args, maxDepth)) return undefined
   try {
@@ -113,14 +112,14 @@ const isDeeper = (value: unknown, levels: number): boolean =>
   typeof value === "object" && value !== null &&
   (levels === 0 || Object.values(value).some((it) => isDeeper(it, levels - 1)))
 
-/** The beginning of a text, that does not end within a surrogate pair. */
+/** The beginning of a text, without half a surrogate pair at its end. */
 const begin = (text: string, chars: number): string => {
   if (text.length <= chars) return text
   const last = text.charCodeAt(chars - 1)
   return text.slice(0, last >= 0xd800 && last <= 0xdbff ? chars - 1 : chars)
 }
 
-/** What a file holds; without a text where it is none. */
+/** The content of a file; `text` is absent if it is binary. */
 interface Content {
   readonly text: string | undefined
   readonly length: number

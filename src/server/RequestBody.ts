@@ -1,6 +1,6 @@
 /**
- * What is sent to an endpoint, before anybody acts on it: bounded in size, depth and time, JSON, and as the
- * endpoint describes it. What is not is a problem that says where.
+ * Reads and validates the bodies of requests: their size, depth, time, JSON and schema. Problems say what is wrong and
+ * where.
  *
  * @since 0.1.0
  */
@@ -22,7 +22,7 @@ import { ClientAddress } from "./ClientAddress.ts"
 import { Limits, refusal } from "./Limits.ts"
 
 /**
- * What is taken.
+ * Limits of bodies.
  *
  * @category options
  * @since 0.1.0
@@ -30,12 +30,12 @@ import { Limits, refusal } from "./Limits.ts"
 export interface Options {
   /** Bytes of a body. Default 4 MB. */
   readonly maxBodyBytes?: number | undefined
-  /** How long a body may take to come. Default 30 seconds. */
+  /** Time for a body to arrive. Default 30 seconds. */
   readonly bodyTimeout?: Duration.Input | undefined
 }
 
 /**
- * What holds unless it is said otherwise.
+ * Default limits.
  *
  * @category options
  * @since 0.1.0
@@ -43,7 +43,7 @@ export interface Options {
 export const defaults = { maxBodyBytes: 4_000_000, bodyTimeout: "30 seconds" } as const
 
 /**
- * Layer that takes in what is sent.
+ * Layer that reads and validates bodies.
  *
  * @category layers
  * @since 0.1.0
@@ -61,14 +61,14 @@ export const layer = (
       const callers = yield* ClientAddress
       const limits = yield* Limits
       return Checks.of((httpEffect, { endpoint }) => {
-        // whoever logs in is not known yet
+        // a login has no user yet
         const isOpen = isOpenToAll(endpoint)
         const most = isOpen ? Math.min(bytes, openBytes) : bytes
         const limit = ByteSize.bytes(most)
         const hasBody = endpoint.payload.size > 0
         const taken = isOpen
           ? hasBody ? takeBody(most, millis) : Effect.void
-          // it stands behind `Authorization`, which the types of endpoints without it do not say
+          // runs after `Authorization`, which the types of endpoints without it do not show
           : Effect.flatMap(Effect.serviceOption(CurrentUser), (user) => {
             const name = Option.match(user, { onNone: () => "", onSome: (it) => it.name })
             return hasBody ? takeBody(most, millis, { limits, name }) : limits.turn(name)
@@ -100,7 +100,7 @@ const isOpenToAll = (endpoint: HttpApiEndpoint.Top): boolean => !endpoint.middle
 
 const whole = (problem: string) => new Invalid({ errors: [{ path: "", problem }] })
 
-/** Reads the body once: the request keeps it for the endpoint. */
+/** Reads the body once; the request keeps it for the endpoint. */
 const takeBody = (
   most: number,
   millis: number,
@@ -127,13 +127,13 @@ const takeBody = (
           ? tooLarge(most)
           : whole("the body broke off")
     )
-    // whoever stops reading closes the connection: that is for after the answer
+    // aborting the read closes the connection, so it waits until the answer is sent
     const reading = yield* Effect.forkScoped(coming, { startImmediately: true })
     const bytes = yield* Effect.timeoutOrElse(Fiber.join(reading), {
       duration: millis,
       orElse: () => Effect.fail(new TooSlow({}))
     })
-    // one that did not say how large it is may have taken too much
+    // a body of unknown size may have reserved too much
     if (keep !== undefined) yield* keep(bytes.byteLength)
     if (user !== undefined) yield* user.limits.turn(user.name)
     const text = textOf(bytes)
@@ -153,7 +153,7 @@ const textOf = (bytes: ArrayBuffer): string | undefined => {
   }
 }
 
-/** How deep the values of a JSON text are nested. */
+/** Depth of nesting of a JSON text. */
 const depthOf = (text: string): number => {
   let [depth, deepest, isText] = [0, 0, false]
   for (let at = 0; at < text.length; at++) {

@@ -1,6 +1,6 @@
 /**
- * How many requests there were, by route, method and status: never by what they name, so that nobody makes the
- * list longer than the API is.
+ * Counts requests by route, method and status. Paths are counted as routes of the API, so the number of counters is
+ * bounded.
  */
 import * as Context from "effect/Context"
 import * as Layer from "effect/Layer"
@@ -8,19 +8,17 @@ import * as Layer from "effect/Layer"
 /** Requests of one route, method and status. */
 export interface Count {
   readonly method: string
-  /** As the API writes it; `other`: the API has none like it. */
+  /** As declared in the API; `other` for all other paths. */
   readonly route: string
   readonly status: number
   readonly requests: number
 }
 
-/** The counts. */
 export class RequestCounts extends Context.Service<RequestCounts, {
   readonly count: (method: string, route: string | undefined, status: number) => void
   readonly counts: () => ReadonlyArray<Count>
 }>()("effect-tool-executor/server/RequestCounts") {}
 
-/** Layer that counts, from zero. */
 export const layer: Layer.Layer<RequestCounts> = Layer.sync(RequestCounts, () => {
   const counts = new Map<string, Count>()
   return RequestCounts.of({

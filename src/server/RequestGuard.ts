@@ -1,9 +1,6 @@
 /**
- * What every request passes before anybody looks at it, and every response before it leaves: which names the server
- * is reached by, which pages may send it something, what it says where it has nothing else to say.
- *
- * It stands before all routes of a router, and whatever goes wrong behind it leaves as a problem that tells nothing
- * of the inside.
+ * Guards all routes: checks the host and origin of requests, counts them, adds security headers and turns failures into
+ * problems without internals.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -28,19 +25,19 @@ import * as RequestBody from "./RequestBody.ts"
 import { layer as requestCountsLayer, RequestCounts } from "./RequestCounts.ts"
 import * as Routes from "./Routes.ts"
 
-/** How the server is reached, by whom, and how often. */
+/** Options for how clients reach the server, authentication and limits. */
 export interface Options extends ClientAddress.Options, RequestBody.Options, Authentication.Options {
   /**
-   * Names besides that of `publicUrl` and those of this machine itself (`localhost`, `127.0.0.1`, `[::1]`, at any port): `HOST`,
-   * at any port, or `HOST:PORT`. A name that is none of them is refused, or a page of another site could reach
-   * the server by a name of its own that it lets point here.
+   * Allowed hosts besides that of `publicUrl` and the local ones (`localhost`, `127.0.0.1`, `[::1]`, at any port):
+   * `HOST` at any port, or `HOST:PORT`. Other hosts are refused. Otherwise, a page of another site could reach the
+   * server through a DNS name that points to it.
    */
   readonly hosts?: ReadonlyArray<string> | undefined
   readonly logins?: Logins.Options | undefined
   readonly limits?: Limits.Options | undefined
 }
 
-/** Layer of the door and of what stands in it: all that the API's endpoints need of it, and what is counted there. */
+/** Layer of the guard with everything that the endpoints of the API require from it. */
 export const layer = (
   options?: Options
 ): Layer.Layer<
@@ -53,7 +50,7 @@ export const layer = (
     Layer.provideMerge(Layer.mergeAll(ClientAddress.layer(options), Limits.layer(options?.limits), requestCountsLayer))
   )
 
-/** Layer of the door alone, before all routes of the router. */
+/** Layer of the guard alone. */
 export const layerRouter = (
   options?: Pick<Options, "publicUrl" | "hosts">
 ): Layer.Layer<
@@ -90,10 +87,7 @@ export const layerRouter = (
     })
   )
 
-/**
- * What browsers are told with every response: nothing of other sites is loaded, run or framed, and nothing is
- * given to them.
- */
+/** Headers of every response: browsers load, run and frame nothing of other sites. */
 export const headers = {
   "content-security-policy":
     "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self' data:; " +
@@ -125,14 +119,14 @@ const hostsOf = (
     return Effect.succeed((host: string) => known.has(host) || known.has(host.replace(/:\d{1,5}$/, "")))
   })
 
-/** Asked by machines that know an address and no name; they say how the server is, and nothing else. */
+/** Health checks use an address and no host name; they reveal nothing but health. */
 const isProbe = (path: string): boolean => path === "/health" || path === "/ready"
 
 const pathOf = (url: string): string => /^[^?#]*/.exec(url)![0]
 
 type Problem = HttpServerRespondable.Respondable
 
-/** Why a request is not let in, whatever it is for. */
+/** Why a request is refused, whatever its route. */
 const problemOf = (
   request: HttpServerRequest.HttpServerRequest,
   path: string,
@@ -147,7 +141,7 @@ const problemOf = (
   const isChange = method !== "GET" && method !== "HEAD" && method !== "OPTIONS"
   const isOther = isOtherSite(headers["origin"], headers["sec-fetch-site"], caller.origin)
   if (isOther && (isChange || !isPage(path))) return new Problems.WrongOrigin({})
-  // browsers say the origin with every change; who says none has no cookie of one, either
+  // browsers send an origin with every change; clients without an origin have no cookie either
   const hasCookie = headers["cookie"]?.includes(cookieName) === true
   if (isChange && hasCookie && headers["origin"] === undefined) return new Problems.WrongOrigin({})
   const hasBody = Number(headers["content-length"] ?? 0) !== 0 || headers["transfer-encoding"] !== undefined
@@ -157,21 +151,21 @@ const problemOf = (
 }
 
 /**
- * A page that is opened from elsewhere is only shown; it asks for everything else itself. A path in disguise is none: the
- * router takes `%61` for `a`, and what is behind a `;` for a query.
+ * A page opened from another site is only displayed; it requests everything else itself. Encoded paths do not count:
+ * the router decodes `%61` to `a` and takes what follows `;` for a query.
  */
 const isPage = (path: string): boolean => !/[%;]|^\/+(?:api|metrics)(?:\/|$)/i.test(path)
 
 const isOtherSite = (origin: string | undefined, site: string | undefined, own: string): boolean =>
   (origin !== undefined && origin !== own) || (site !== undefined && site !== "same-origin" && site !== "none")
 
-/** What leaves where something did not go as it should. */
+/** The response to a failure. */
 const responseOf = (
   cause: Cause.Cause<unknown>,
   request: HttpServerRequest.HttpServerRequest,
   path: string
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, Types.unhandled> => {
-  // the client has gone, or the server stops: that is not for us to say
+  // the client has gone, or the server stops
   if (Cause.hasInterruptsOnly(cause)) return Effect.failCause(cause as Cause.Cause<never>)
   const thrown = Cause.squash(cause)
   if (HttpServerResponse.isHttpServerResponse(thrown)) return Effect.succeed(thrown)
@@ -208,6 +202,6 @@ const dressed = (response: HttpServerResponse.HttpServerResponse): HttpServerRes
   HttpServerResponse.setHeaders(response, {
     ...headers,
     "cache-control": response.headers["cache-control"] ?? "no-store",
-    // RFC 9110, 15.5.2: a 401 says how to come in
+    // RFC 9110, 15.5.2: a 401 names the scheme
     ...(response.status === 401 ? { "www-authenticate": "Bearer" } : {})
   })

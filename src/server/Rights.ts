@@ -1,7 +1,4 @@
-/**
- * What users may do, asked by the handlers. Who may not do a thing at all is told so
- * (403); what is somebody else's is not there for them (404).
- */
+/** Checks of the rights of users, for handlers. A missing right is a 403; a resource of another user is a 404. */
 import * as Effect from "effect/Effect"
 import { covers, CurrentUser, type User } from "./ApiAccess.ts"
 import type { LiveItem } from "./ApiApprovals.ts"
@@ -10,39 +7,39 @@ import type { Owner } from "./Principals.ts"
 
 const may = (is: (user: User) => boolean) => Effect.filterOrFail(CurrentUser, is, () => new NotAllowed({}))
 
-/** The user who asks, if they may hand calls over. */
+/** The current user, if they may run calls. */
 export const runner: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) => user.run)
 
-/** The user who asks, if they may answer for anybody. */
+/** The current user, if they may approve for anybody. */
 export const approver: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) => user.approve.length > 0)
 
-/** The user who asks, if they may look after standing permissions: their own, or those of whom they answer for. */
+/** The current user, if they may manage standing permissions: their own, or those of users they approve for. */
 export const grantKeeper: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) =>
   user.run || user.approve.length > 0
 )
 
-/** The user who asks, if they may read anybody's journal. */
+/** The current user, if they may read a journal. */
 export const reader: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) => user.run || user.records.length > 0)
 
-/** The user who asks, if they may operate the server. */
+/** The current user, if they may operate the server. */
 export const operator: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) => user.operate)
 
-/** A session of the user who asks, if they may hand calls over. */
+/** A session of the current user, if they may run calls. */
 export const ownSession = (session: string): Effect.Effect<Owner, NotAllowed, CurrentUser> =>
   Effect.map(runner, ({ name }) => ({ user: name, session }))
 
-/** Tells whether a user may read what is on record of another one; who may run calls may read of their own. */
+/** Tells whether a user may read records of another user. Users who may run calls may read their own. */
 export const readsRecordsOf = (user: User, owner: string): boolean =>
   covers(user.records, owner) || (user.run && owner === user.name)
 
 /**
- * Tells whether a user may see the waves of another one: of their own, of those whose
- * records they read, and of those whom they answer for.
+ * Tells whether a user may see waves of another user: their own, and those of users whose records they read or for whom
+ * they approve.
  */
 export const seesWavesOf = (user: User, owner: string): boolean =>
   owner === user.name || covers(user.records, owner) || covers(user.approve, owner)
 
-/** Tells whether a user may see an item of the live stream. */
+/** Tells whether a user may see a live event. */
 export const sees = (user: User) => (owner: string, item: LiveItem): boolean => {
   switch (item._tag) {
     case "ApprovalRequested":

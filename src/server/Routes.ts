@@ -1,17 +1,13 @@
-/**
- * The endpoints of the API by path: for what is asked of a path that is there for another method, and
- * for counting requests by route, whatever ids they name.
- */
+/** Routes of the API by path, to find the methods of a path and to count requests by route. */
 import { Api } from "./Api.ts"
 
-/** A path of the API. */
 export interface Route {
-  /** As the API writes it: `/api/sessions/:session`. */
+  /** As declared in the API: `/api/sessions/:session`. */
   readonly path: string
   readonly methods: ReadonlyArray<string>
 }
 
-/** Gives the route of a path; `undefined`: the API has none like it. */
+/** The route of a path; `undefined` if the API has none. */
 export const find = (path: string): Route | undefined => routes.find(({ pattern }) => pattern.test(path))
 
 // Utilities
@@ -24,7 +20,7 @@ for (const group of Object.values(Api.groups)) {
   }
 }
 
-/** Fixed words before parameters, as the router has it. */
+/** Fixed segments come before parameters, as in the router. */
 const routes = Array.from(byPath, ([path, methods]) => ({
   path,
   methods: methods.includes("GET") ? [...methods, "HEAD"] : methods,

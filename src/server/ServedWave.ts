@@ -1,4 +1,4 @@
-/** One wave as the server has it: where it stands, what happened in it, and what clients may ask of it. */
+/** A wave on the server: its state, its log, and what clients may do with it. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type * as Schema from "effect/Schema"
@@ -13,28 +13,27 @@ import type { WaveLog } from "./WaveLog.ts"
 import type { Ended, SubmittedWave } from "./WaveStore.ts"
 import { isLifecycle, type LifecycleEvent } from "./WaveText.ts"
 
-/** One wave as the server has it. */
 export class ServedWave {
   readonly submitted: SubmittedWave
   readonly calls: ReadonlyArray<ToolCall>
-  /** Done once it is kept and is about to run, or cannot be taken. */
+  /** Completes once the wave is stored and about to run, or fails if it cannot be. */
   readonly begun = Deferred.makeUnsafe<void, Unavailable>()
-  /** Done once it has ended or is suspended. */
+  /** Completes once the wave has ended or is suspended. */
   readonly over = Deferred.makeUnsafe<void>()
-  /** Characters of what was handed over, as JSON. */
+  /** Characters of the submitted message, as JSON. */
   readonly messageChars: number
   readonly log: WaveLog
   private readonly live: LiveLog["Service"]
-  /** Done once its calls have been announced. */
+  /** Completes once its calls have been announced. */
   private readonly announced = Deferred.makeUnsafe<void>()
   private status: WaveInfo["status"] = "running"
   private endedAt: number | undefined
   private messages: Schema.Json | undefined
   private size = 0
-  /** Until they are stored. */
+  /** Lifecycle events that are not stored yet. */
   private lifecycle: Array<LifecycleEvent> = []
   private process: ToolProcess | undefined
-  /** Why all of it was cancelled. */
+  /** Reason of a cancellation of the whole wave. */
   private cancelled: string | undefined
 
   constructor(
@@ -62,17 +61,17 @@ export class ServedWave {
     return this.status === "suspended"
   }
 
-  /** Characters of what it holds, as JSON; 0 until it has ended. */
+  /** Characters of message, results and log, as JSON; 0 until it has ended. */
   get chars(): number {
     return this.size
   }
 
-  /** Epoch milliseconds at which it was over. */
+  /** Epoch milliseconds at which it ended or was suspended. */
   get overSince(): number | undefined {
     return this.isRunning ? undefined : this.endedAt
   }
 
-  /** Its calls are an executor's. */
+  /** Whether an executor runs its calls. */
   get isUnderWay(): boolean {
     return this.process !== undefined
   }
@@ -101,7 +100,7 @@ export class ServedWave {
     }
   }
 
-  /** It runs from now on, whether or not for the first time. */
+  /** Marks it as running, for the first time or again. */
   begin(): void {
     Deferred.doneUnsafe(this.begun, Effect.void)
     this.live.tell(this.submitted.user, { _tag: "WaveBegan", wave: this.info })
@@ -129,12 +128,12 @@ export class ServedWave {
     }
   }
 
-  /** Gives the lifecycle events so far, once: they are stored now. */
+  /** The lifecycle events so far, which are removed: they are stored now. */
   takeLifecycle(): ReadonlyArray<LifecycleEvent> {
     return this.lifecycle.splice(0)
   }
 
-  /** Its calls are those of a process, as long as an effect runs. */
+  /** Attaches a process for the duration of an effect. */
   readonly under = (process: ToolProcess) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
     Effect.suspend(() => {
       this.process = process
@@ -144,7 +143,7 @@ export class ServedWave {
       this.process = undefined
     })))
 
-  /** All of its calls have their outcomes. */
+  /** Ends it: all calls have outcomes. */
   settle(at: number, messages: Schema.Json): void {
     this.status = "ended"
     this.endedAt = at
@@ -152,7 +151,7 @@ export class ServedWave {
     this.size = this.messageChars + JSON.stringify(messages).length + this.log.chars
   }
 
-  /** Nothing more happens in this life: what has no end is suspended, and what has not begun is nobody's. */
+  /** Closes its log. Without an end it is suspended; if it has not begun, waiting clients get a failure. */
   close(at: number): void {
     const isNobodys = Deferred.doneUnsafe(
       this.begun,
@@ -170,7 +169,7 @@ export class ServedWave {
     Deferred.doneUnsafe(this.over, Effect.void)
   }
 
-  /** It had ended before, in this life or an earlier one. */
+  /** Restores a wave that has ended. */
   recall({ at, events, messages }: Ended): void {
     for (const event of events) this.log.append(ToolEvent.toWire(event))
     this.log.close()
@@ -180,7 +179,7 @@ export class ServedWave {
     Deferred.doneUnsafe(this.over, Effect.void)
   }
 
-  /** Cancels all of it, also what is to come. */
+  /** Cancels the wave, now and when it is attached later. */
   cancel(reason: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.cancelled ??= reason
@@ -188,7 +187,7 @@ export class ServedWave {
     })
   }
 
-  /** Cancels the calls of an id, once there are any. */
+  /** Cancels the calls of an id, once they are announced. */
   cancelCall(id: string, reason: string): Effect.Effect<void> {
     return Effect.andThen(
       Deferred.await(this.announced),
@@ -199,5 +198,5 @@ export class ServedWave {
 
 // Utilities
 
-/** Characters of an event that everybody is sent who may see it; a larger one is read by who wants it. */
+/** Larger events are not sent to the live stream; clients read them from the wave. */
 const mostLiveChars = 32_000

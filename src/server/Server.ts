@@ -68,7 +68,7 @@ import * as Waves from "./Waves.ts"
 import type { WaveStoreError } from "./WaveStore.ts"
 
 /**
- * Options of the executors and what stands around them.
+ * Options of the executors and approval requests.
  *
  * @category options
  * @since 0.1.0
@@ -81,7 +81,7 @@ export interface ExecutorsOptions extends ToolExecutors.Options {
 }
 
 /**
- * What works under the routes.
+ * Services that the routes require.
  *
  * @category models
  * @since 0.1.0
@@ -97,14 +97,13 @@ export type Executors =
   | Waves.Waves
 
 /**
- * Layer of the executors of all sessions, with the people whom they ask: all that works under the
- * routes, in one, so that the approval requests that are answered are those that are asked, and the
- * journal that is read is the one that is written.
+ * Layer of the executors of all sessions, with approval requests and records. They belong together: the answered
+ * approval requests are those of these executors, and the journal that is read is the one they write.
  *
  * **Details**
  *
- * It takes what `ToolExecutors.layer` takes, the `Access` that says whose waves of an earlier life may go on, and where
- * they are provided a `Journal`, a `WaveStore` and a `Webhook`.
+ * It requires `Access` and what `ToolExecutors.layer` requires. It uses a `Journal`, a `WaveStore` and a `Webhook` if
+ * they are provided.
  *
  * @category layers
  * @since 0.1.0
@@ -120,7 +119,7 @@ export const layerExecutors = (
     Layer.provideMerge(LiveLog.layer(options.live))
   )
 
-/** What is wrong with gates and tools is told now, and not to the first who uses them. */
+/** Builds gates and tools immediately, so that their problems are reported at startup. */
 const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))
 
 /**
@@ -130,7 +129,7 @@ const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))
  * @since 0.1.0
  */
 export interface Options extends RequestGuard.Options {
-  /** The page at `/`; `false`: there is none. Default: the one of the package. */
+  /** The page at `/`, or `false` to serve no page. Default: the page of this package. */
   readonly page?: PageAssets.Options | false | undefined
 }
 
@@ -155,20 +154,19 @@ export const layer = (options: Options = {}) =>
   )
 
 /**
- * Serves routes, as `HttpRouter.serve` does, from when they can answer until everything has come to its end.
+ * Serves routes like `HttpRouter.serve`, and shuts down gracefully.
  *
  * **Details**
  *
- * The server is built last, so that nothing listens before the routes and all they need are there: a request is
- * answered, or refused by the system because nobody listens yet. When it is to end, everything comes to its end in good
- * order first: with a server that still answers.
+ * The server is built last and listens only once its routes can answer. When the layer is closed, waves and streams end
+ * first, while the server still answers.
  *
  * @category layers
  * @since 0.1.0
  */
 export const serve = <A, E, R, S, SE, SR>(
   routes: Layer.Layer<A, E, R>,
-  /** Listens as it is built, such as `NodeHttpServer.layer`. What it gives beside is not the routes' to use. */
+  /** A server that listens as soon as it is built, such as `NodeHttpServer.layer`. Routes cannot use its services. */
   server: Layer.Layer<S | HttpServer.HttpServer, SE, SR>,
   options?: { readonly disableLogger?: boolean | undefined; readonly disableListenLog?: boolean | undefined }
 ): Layer.Layer<
@@ -176,7 +174,7 @@ export const serve = <A, E, R, S, SE, SR>(
   HttpRouter.Request.Without<E> | SE,
   Draining.Draining | Requires<R> | SR
 > =>
-  // what is built last ends first
+  // built last, closed first
   Layer.effectDiscard(Effect.flatMap(Draining.Draining, ({ drain }) => Effect.addFinalizer(() => drain))).pipe(
     Layer.provideMerge(serveRoutes(routes, server, options))
   )

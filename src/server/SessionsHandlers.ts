@@ -1,4 +1,4 @@
-/** The handlers of sessions and waves: they ask whether the user may, and translate. */
+/** Handlers of sessions and waves. */
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -39,7 +39,7 @@ export const layer: Layer.Layer<
           onSome: Effect.succeed
         })
       )
-    /** Results are made ready one after the other. */
+    /** Results are encoded one after the other. */
     const answering = ({ user }: Owner) => Effect.andThen(limits.answer(user), limits.turn(user))
     const orNotFound = <E, R>(ended: Effect.Effect<boolean, E, R>) =>
       Effect.flatMap(ended, (is) => is ? Effect.void : Effect.fail(new NotFound({})))
@@ -57,7 +57,7 @@ export const layer: Layer.Layer<
       submit: Effect.fnUntraced(function*({ headers, params, payload }) {
         const owner = yield* Rights.ownSession(params.session)
         const wave = yield* waves.submit(owner, payload)
-        // the wave is the server's: when the client goes, only the waiting ends
+        // the wave continues without the client
         if (Sse.prefersEvents(headers.accept)) {
           return yield* Sse.respond(wave.events(undefined), limits.turn(owner.user))
         }
@@ -100,7 +100,7 @@ export const layer: Layer.Layer<
   })
 )
 
-/** Gives who somebody is and what they may do. */
+/** The user and their rights. */
 export const me = ({ approve, expiresAt, name, operate, records, run }: User): Models.Me => ({
   name,
   run,

@@ -1,9 +1,8 @@
 /**
- * Streams to readers that nobody knows: one that takes nothing is cut, never waited for with a
- * growing buffer.
+ * Cuts off readers that stall, instead of buffering for them.
  *
- * The server writes a piece and asks for the next once the connection has taken it (`drain` in Node). What is
- * measured is that time. A stream that has nothing to say is not slow: it is asked for more, and waits itself.
+ * The server writes a piece and asks for the next one once the connection has taken it (`drain` in Node). That time is
+ * measured. An idle stream is not slow: it has been asked for the next piece.
  */
 import * as Clock from "effect/Clock"
 import * as Duration from "effect/Duration"
@@ -13,8 +12,8 @@ import { ClientAbort } from "effect/http/HttpServerError"
 import * as Stream from "effect/Stream"
 
 /**
- * Cuts a body whose reader takes nothing for a while, as if the reader had closed the connection. It is handed on in
- * pieces of at most 16 kB, so that one that is slow but reads is told from one that does not.
+ * Cuts off a body whose reader stalls, as if the reader had closed the connection. Pieces have at most 16 kB, so that a
+ * slow reader makes progress.
  */
 export const cut = (within: Duration.Input) => {
   const limit = Duration.toMillis(within)
@@ -35,7 +34,7 @@ export const cut = (within: Duration.Input) => {
               if (passed >= limit) break
               yield* Effect.sleep(limit - passed)
             }
-            // the server is waiting for the connection in this fiber: there is no other way to tell it
+            // the server waits for the connection in this fiber: interrupting it is the only way
             reader.fiber?.interruptUnsafe(undefined, ClientAbort.annotation)
           }),
           scope
@@ -56,13 +55,13 @@ export const cut = (within: Duration.Input) => {
 
 interface Reader {
   fiber: Fiber.Fiber<unknown, unknown> | undefined
-  /** When it was handed a piece; `undefined`: it waits for one. */
+  /** When the last piece was handed to the server; `undefined` while it waits for one. */
   since: number | undefined
 }
 
 const pieceBytes = 16 * 1024
 
-/** The same bytes in as few pieces as there may be. */
+/** Joins chunks to as few pieces as possible. */
 const inPieces = (chunks: ReadonlyArray<Uint8Array>): ReadonlyArray<Uint8Array> => {
   const bytes = chunks.length === 1 ? chunks[0]! : joined(chunks)
   if (bytes.length <= pieceBytes) return [bytes]

@@ -1,6 +1,5 @@
 /**
- * Server-sent events as responses: where a client goes on, which form it prefers, and what
- * it learns when something breaks, which is nothing.
+ * Responses of server-sent events: the position to continue from, content negotiation, and failures without internals.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -10,10 +9,7 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Stream from "effect/Stream"
 import { noteNames } from "./ApiModels.ts"
 
-/**
- * The place that a client goes on behind: what its browser sends when it connects again wins
- * over what the page said at first.
- */
+/** The position to continue after. The header of a reconnecting browser wins over the query of the page. */
 export const placeOf = (
   { headers, query }: {
     readonly headers: { readonly "last-event-id"?: string }
@@ -21,31 +17,28 @@ export const placeOf = (
   }
 ): string | undefined => {
   const id = headers["last-event-id"]
-  // a browser that was told no id yet sends none; some clients send an empty one
+  // browsers that have not received an id send no header; some clients send an empty one
   return id === undefined || id === "" ? query.after : id
 }
 
 /**
- * Tells whether a client would rather have events than JSON, by its `Accept` header
- * (RFC 9110, 12.5.1): the more exact range says how much each is wanted.
+ * Tells whether a client prefers events to JSON, by its `Accept` header (RFC 9110, 12.5.1): the more specific range
+ * decides.
  */
 export const prefersEvents = (accept: string | undefined): boolean =>
   accept !== undefined && weightOf(accept, "text", "event-stream") > weightOf(accept, "application", "json")
 
-/** A heartbeat, as every stream has it. */
+/** A heartbeat. */
 export interface Beat {
   readonly event: string
   readonly data: { readonly _tag: "Heartbeat"; readonly at: number }
 }
 
 /**
- * Prepares a stream for a response: no proxy keeps it or waits for more of it, and a
- * defect ends it, since what it says is for the log.
+ * Prepares a stream for a response: no proxy buffers it, and a defect ends it and goes to the log.
  *
- * Before each piece that is made ready it waits for its turn.
- *
- * A heartbeat comes first: Node sends the head of a response with the first of its body, and
- * a client would not know before that it is connected.
+ * It waits for a turn before each piece. A heartbeat comes first: Node sends headers with the first bytes, and clients
+ * wait for them.
  */
 export const respond = <A>(
   stream: Stream.Stream<A>,
@@ -55,7 +48,7 @@ export const respond = <A>(
     HttpEffect.appendPreResponseHandler((_, response) =>
       Effect.succeed(HttpServerResponse.setHeaders(response, {
         "cache-control": "no-store",
-        // nginx holds a response back until it has some of it, unless it is told not to
+        // nginx buffers responses unless this header is set
         "x-accel-buffering": "no"
       }))
     ),
@@ -75,7 +68,7 @@ const beat = Effect.map(Clock.currentTimeMillis, (at): Beat => ({
   data: { _tag: "Heartbeat", at }
 }))
 
-/** How much a type is wanted, from 0 to 1. */
+/** The weight of a media type, from 0 to 1. */
 const weightOf = (accept: string, type: string, subtype: string): number => {
   let exactness = -1
   let weight = 0

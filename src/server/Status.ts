@@ -1,4 +1,4 @@
-/** How the server is, as users are told. */
+/** The status of the server, for users. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -9,13 +9,11 @@ import * as Limits from "./Limits.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
-/** How the server is. */
 export class Status extends Context.Service<Status, {
-  /** Counts are for those who may operate it. */
+  /** Counts are for operators only. */
   readonly of: (user: User) => Effect.Effect<Api.Status>
 }>()("effect-tool-executor/server/Status") {}
 
-/** Layer of how the server is. */
 export const layer: Layer.Layer<
   Status,
   never,

@@ -1,4 +1,4 @@
-/** The handlers of how the server is, for whoever watches it. */
+/** Handlers of health and metrics. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
@@ -9,7 +9,6 @@ import * as Health from "./Health.ts"
 import * as Metrics from "./Metrics.ts"
 import * as Rights from "./Rights.ts"
 
-/** Layer of the handlers. */
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "system">,
   never,

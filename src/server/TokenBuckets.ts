@@ -1,9 +1,9 @@
 /**
- * How often something may happen, by key: each key has a bucket that fills evenly, and an event takes one out of
- * it. As many keys are kept as there is room for; one that is forgotten begins with a full bucket.
+ * Limits rates by key: each key has a bucket that refills evenly, and each event takes a token. The number of keys is
+ * bounded; an evicted key starts with a full bucket.
  */
 
-/** So much at once, and so much per second in the long run. */
+/** Burst, and rate per second. */
 export interface Rate {
   readonly burst: number
   readonly perSecond: number
@@ -24,7 +24,7 @@ export class TokenBuckets {
     this.room = room
   }
 
-  /** Takes one. Gives 0, or, if there is none, the milliseconds until there is. */
+  /** Takes a token. Returns 0, or the milliseconds until the next one. */
   take(key: string, now: number): number {
     const { burst, perSecond } = this.rate
     const found = this.buckets.get(key)
@@ -32,7 +32,7 @@ export class TokenBuckets {
     const passed = found === undefined ? 0 : Math.max(0, now - found.at)
     const level = found === undefined ? burst : Math.min(burst, found.level + passed * perSecond / 1_000)
     const isThere = level >= 1
-    // what was asked for last stands last
+    // keeps the keys in order of use
     this.buckets.delete(key)
     this.buckets.set(key, { level: isThere ? level - 1 : level, at: now })
     for (const oldest of this.buckets.keys()) {
@@ -42,7 +42,7 @@ export class TokenBuckets {
     return isThere ? 0 : Math.ceil((1 - level) * 1_000 / perSecond)
   }
 
-  /** Puts one back: it did not happen after all. */
+  /** Returns a token: the event did not happen. */
   giveBack(key: string): void {
     const found = this.buckets.get(key)
     if (found !== undefined) found.level = Math.min(this.rate.burst, found.level + 1)

@@ -1,9 +1,8 @@
 /**
- * Tokens of users: made here, known to the server by their hashes alone.
+ * Tokens of users. The server stores only their hashes.
  *
- * A token is `tex_`, 256 random bits and a checksum, in letters and digits: a search for leaked secrets finds
- * it, and so does the redaction of texts. Since it is random, its plain SHA-256 tells nothing about it; the hash
- * of a word that a person made up would.
+ * A token is `tex_`, 256 random bits and a checksum, in letters and digits, so that secret scanners and redaction
+ * recognise it. Since it is random, a plain SHA-256 is safe to store.
  *
  * @since 0.1.0
  */
@@ -14,7 +13,7 @@ import * as Hex from "effect/encoding/Hex"
 import * as Redacted from "effect/Redacted"
 
 /**
- * Makes a token. It is shown once, to whom it is for; the server is told its `hash`.
+ * Creates a token. Show it once to its user, and configure its `hash` on the server.
  *
  * @category constructors
  * @since 0.1.0
@@ -22,7 +21,7 @@ import * as Redacted from "effect/Redacted"
 export const make: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() => Redacted.make(secret("tex_")))
 
 /**
- * Gives what the server knows a token by: `sha256:` and 64 hexadecimal digits.
+ * The hash of a token: `sha256:` and 64 hexadecimal digits.
  *
  * @category conversions
  * @since 0.1.0
@@ -30,7 +29,7 @@ export const make: Effect.Effect<Redacted.Redacted<string>> = Effect.sync(() => 
 export const hash = (token: Redacted.Redacted<string>): string => `sha256:${digest(Redacted.value(token))}`
 
 /**
- * Tells whether a text is the hash of a token, as `hash` gives it.
+ * Tells whether a text has the form of a token hash.
  *
  * @category predicates
  * @since 0.1.0
@@ -38,7 +37,7 @@ export const hash = (token: Redacted.Redacted<string>): string => `sha256:${dige
 export const isHash = (text: unknown): text is string => typeof text === "string" && /^sha256:[0-9a-f]{64}$/.test(text)
 
 /**
- * Tells whether a text is a token of `make`, and typed without a mistake.
+ * Tells whether a text is a token with a valid checksum.
  *
  * @category predicates
  * @since 0.1.0
@@ -49,7 +48,7 @@ export const isToken = (text: string): boolean => {
 }
 
 /**
- * Makes a secret of 256 random bits behind a prefix.
+ * Creates a secret of 256 random bits with a prefix.
  *
  * @category constructors
  * @internal
@@ -65,7 +64,7 @@ const digest = (text: string): string => Hex.encode(sha256(new TextEncoder().enc
 
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
 
-/** 43 digits have room for 256 bits. */
+/** 43 digits hold 256 bits. */
 const base62 = (bytes: Uint8Array, length: number): string => {
   let left = BigInt(`0x${Hex.encode(bytes)}`)
   let text = ""

@@ -1,14 +1,11 @@
 /**
- * The turns of sessions: a turn is one user request, and its waves one batch of the session's
- * executor, which is held open between them for a while.
+ * Turns of sessions. A turn is one user request; its waves are one batch of the session's executor, which stays open
+ * between them.
  *
- * What rules remember of a turn goes on from wave to wave, also behind a restart: it is
- * kept as each wave ends. What it is counted by is the `StateStore`'s, under the batch's id: a
- * server that stops forgets neither. A turn that a client did not name is of one wave and ends
- * with it.
+ * What rules remember is stored at the end of each wave, so that it survives restarts. Counts are kept by the
+ * `StateStore` under the id of the batch. A turn without a name has one wave and ends with it.
  *
- * So many are open at once and no more: those in which nothing happened for longest are put away, as if the server had
- * stopped, and opened again when a wave of theirs comes.
+ * The number of open turns is limited: idle ones are parked, and reopened by their next wave.
  */
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -26,11 +23,14 @@ import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
 /** An open turn. */
 export interface Turn {
   readonly batch: Batch
-  /** What its waves have left so far; the next one goes on from it. */
+  /** The state after its last wave; the next wave starts from it. */
   readonly state: Effect.Effect<TurnState | undefined>
-  /** A wave is on record as begun: until its end is, too, the turn is not forgotten for being idle. */
+  /** Records that a wave has begun. Until its end is recorded, the turn is not evicted for being idle. */
   readonly began: (wave: string) => void
-  /** A wave has ended that began with one state and left another. `persisted` is done before the next one may end. */
+  /**
+   * Records that a wave has ended, which began with one state and left another. `persisted` completes before the next
+   * wave may end.
+   */
   readonly ended: (
     wave: { readonly name: string; readonly before: TurnState | undefined; readonly after: TurnState },
     persisted: Effect.Effect<void, WaveStoreError>
@@ -39,36 +39,33 @@ export interface Turn {
 
 /** The turns of all sessions. */
 export interface Turns {
-  /** Enters a turn for the rest of the scope; it is begun if it is not open. */
+  /** Enters a turn for the rest of the scope, and opens it if necessary. */
   readonly enter: (owner: Owner, turn: string) => Effect.Effect<
     Turn,
     ConfigurationError | WaveStoreError,
     Scope.Scope
   >
-  /** Ends a turn: what runs of it is cancelled, what it remembers forgotten. `false`: there is none. */
+  /** Ends a turn: cancels its calls and deletes its state. `false` if it does not exist. */
   readonly end: (owner: Owner, turn: string) => Effect.Effect<boolean, WaveStoreError>
-  /** Ends those of a session. */
+  /** Ends all turns of a session. */
   readonly endAll: (owner: Owner) => Effect.Effect<void, WaveStoreError>
-  /** Ends those that are put away and that nothing happened in since a time. */
+  /** Ends parked turns that have been idle since a time. */
   readonly forget: (before: number) => Effect.Effect<void, WaveStoreError>
 }
 
-/** How many turns there are at once. */
+/** Limits of turns. */
 export interface Bounds {
-  /** Open ones. */
+  /** Open turns. */
   readonly maxTurns: number
   readonly maxTurnsPerUser: number
-  /** Those that are put away: of more, the oldest are ended. */
+  /** Parked turns; one more ends the oldest. */
   readonly maxTurnsAway: number
 }
 
-/** The name of the turn of a wave that a client has not named one for: none that a client can choose. */
+/** The name of the turn of a wave without a named turn. Clients cannot choose such names. */
 export const ownTurn = (wave: string): string => `~${wave}`
 
-/**
- * Creates the turns, for the rest of the scope. With its end they are left as they are: the
- * next start goes on with them.
- */
+/** Creates the turns for the rest of the scope. Closing it leaves them as they are, for the next start. */
 export const make = Effect.fnUntraced(function*(options: {
   readonly executors: ToolExecutors["Service"]
   readonly store: WaveStore["Service"]
@@ -77,7 +74,7 @@ export const make = Effect.fnUntraced(function*(options: {
 }): Effect.fn.Return<Turns, never, Scope.Scope> {
   const { bounds, executors, store } = options
   let isClosing = false
-  /** Named turns that are open, and since when others are put away, by their keys: that in which something happened last stands last. */
+  /** Open named turns, and parked ones with the time of parking, both in order of use. */
   const named = new Map<string, Opened>()
   const away = new Map<string, number>()
   const open = Effect.fnUntraced(function*(key: string) {
@@ -99,7 +96,7 @@ export const make = Effect.fnUntraced(function*(options: {
     )
     const ended: Turn["ended"] = ({ after, before, name }, persisted) =>
       Effect.suspend(() => {
-        // a wave that was resumed although its end was in the state already
+        // false for a resumed wave whose end the state already contains
         if (opened.wave !== name) opened.state = joined(opened.state, before, after)
         opened.wave = name
         const { state } = opened
@@ -119,13 +116,13 @@ export const make = Effect.fnUntraced(function*(options: {
     lookup: open,
     idleTimeToLive: (key) => isOwn((JSON.parse(key) as Key).turn) ? 0 : options.idleTimeToLive
   })
-  // before they are closed
+  // runs before the turns are closed
   yield* Effect.addFinalizer(() =>
     Effect.sync(() => {
       isClosing = true
     })
   )
-  /** Puts away what nothing happens in, until there is room for one more of a user. */
+  /** Parks idle turns until a user can open one more. */
   const makeRoom = Effect.fnUntraced(function*(user: string) {
     let mine = 0
     for (const it of named.values()) if (it.user === user) mine++
@@ -149,7 +146,7 @@ export const make = Effect.fnUntraced(function*(options: {
       const key = keyOf(owner, turn)
       away.delete(key)
       if (!(yield* RcMap.has(turns, key))) {
-        // it may be of an earlier start, and no wave of it came since
+        // it may be left from an earlier start
         if ((yield* store.turn(owner, turn)) === undefined) return false
         yield* (yield* executors.get(toPrincipal(owner))).completeBatch(turn)
         yield* store.keepTurn(owner, turn, undefined)
@@ -157,7 +154,7 @@ export const make = Effect.fnUntraced(function*(options: {
       }
       const { complete, opened } = yield* RcMap.get(turns, key)
       opened.isOver = true
-      // whoever comes now begins it anew
+      // later waves open a new one
       yield* RcMap.invalidate(turns, key)
       yield* complete
       if (!isOwn(turn)) yield* store.keepTurn(owner, turn, undefined)
@@ -171,7 +168,7 @@ export const make = Effect.fnUntraced(function*(options: {
       const key = keyOf(owner, turn)
       const here = named.get(key)
       if (here !== undefined) {
-        // something happens in it: it stands last
+        // keeps the turns in order of use
         named.delete(key)
         named.set(key, here)
       } else if (!isOwn(turn)) {
@@ -198,14 +195,13 @@ export const make = Effect.fnUntraced(function*(options: {
 })
 
 /**
- * What a turn remembers once a wave has ended that began with `before` and left `after`,
- * while others of the turn have left `now`.
+ * The state of a turn after a wave that began with `before` and left `after`, while other waves of the turn have left
+ * `now`.
  *
  * **Details**
  *
- * Where no other wave has ended in the meantime it is what the wave has left. Of waves side
- * by side it is what all of them have seen: what succeeded in one has succeeded, what one has
- * blocked is blocked, and their calls are counted together.
+ * If no other wave has ended meanwhile, it is `after`. For concurrent waves it combines both: tools that succeeded or
+ * are blocked in either, and the sum of their calls.
  */
 export const joined = (
   now: TurnState | undefined,
@@ -238,19 +234,19 @@ interface Key {
   readonly turn: string
 }
 
-/** What changes of an open turn. */
+/** Mutable state of an open turn. */
 class Opened {
   readonly user: string
   readonly batch: Batch
   readonly endings = Semaphore.makeUnsafe(1)
   state: TurnState | undefined
   wave: string | undefined
-  /** Waves that have no end on record: the next start goes on with them. */
+  /** Waves without a recorded end, which the next start resumes. */
   readonly open = new Set<string>()
-  /** Waves that run in it. */
+  /** Number of running waves. */
   entered = 0
   isOver = false
-  /** It goes on when it is opened again. */
+  /** It was parked and can be reopened. */
   isAway = false
 
   constructor(user: string, batch: Batch, state: TurnState | undefined, wave: string | undefined) {

@@ -1,6 +1,5 @@
 /**
- * Undoing, as the server offers it: checkpoints of a session's calls, and what undoing them does.
- * Without it there are none.
+ * Undoes writes of a session from its checkpoints. Without this service there are no checkpoints.
  *
  * @since 0.1.0
  */
@@ -17,7 +16,7 @@ import type * as Api from "./ApiRecords.ts"
 import * as Principals from "./Principals.ts"
 
 /**
- * Undoing in one root. What is not of a session is not there for it.
+ * Undo in one root. Checkpoints of other sessions do not exist.
  *
  * @category services
  * @since 0.1.0
@@ -27,12 +26,12 @@ export class Undoing extends Context.Service<Undoing, {
   readonly list: (
     owner: Principals.Owner
   ) => Effect.Effect<ReadonlyArray<typeof Api.Checkpoint.Type>, Unavailable>
-  /** What undoing one would do. */
+  /** The effect of undoing a checkpoint. */
   readonly plan: (
     owner: Principals.Owner,
     id: string
   ) => Effect.Effect<typeof Api.UndoPlan.Type, NotFound | Unavailable>
-  /** Undoes one: all of its files, or none. `force` overwrites what changed since then. */
+  /** Undoes all files of a checkpoint, or none. `force` overwrites later changes. */
   readonly restore: (
     owner: Principals.Owner,
     id: string,
@@ -41,7 +40,7 @@ export class Undoing extends Context.Service<Undoing, {
 }>()("effect-tool-executor/server/Undoing") {}
 
 /**
- * Layer that undoes in the root that the workspace tools of the executors have.
+ * Layer that undoes writes in the root of the workspace tools.
  *
  * @category layers
  * @since 0.1.0
@@ -57,7 +56,7 @@ export const layer = (
       const list = (owner: Principals.Owner) => checkpoints.list(Principals.toPrincipal(owner))
       const get = Effect.fnUntraced(function*(owner: Principals.Owner, id: string) {
         const found = (yield* list(owner)).find((it) => it.id === id)
-        // of a call that did not say what it changes nothing is kept
+        // calls that do not declare their changes have no checkpoint
         return found === undefined || found.files.length === 0 ? yield* new NotFound({}) : found
       })
       const provided = Effect.provideService(Checkpoints.Checkpoints, checkpoints)
@@ -84,7 +83,7 @@ export const layer = (
   )
 
 /**
- * Undoing where there is nothing to undo.
+ * A service without checkpoints.
  *
  * @category constructors
  * @since 0.1.0
@@ -97,7 +96,7 @@ export const none: Undoing["Service"] = {
 
 // Utilities
 
-/** What is wrong with the store is for the log. */
+/** Details of a store's problem go to the log. */
 const unreachable = (error: Checkpoints.CheckpointError) =>
   Effect.as(Effect.logWarning("The checkpoints cannot be reached", error), new Unavailable({}))
 
@@ -110,14 +109,14 @@ function problemOf(
 ): Effect.Effect<NotFound | NotUndone | Unavailable> {
   if (error instanceof NotFound) return Effect.succeed(error)
   if (error instanceof Checkpoints.CheckpointError) {
-    // one that was dropped meanwhile is none
+    // it was evicted meanwhile
     return error.reason === "Store" ? unreachable(error) : Effect.succeed(new NotFound({}))
   }
   if (error instanceof Undo.UndoRefused) {
     return Effect.succeed(new NotUndone({ isForceable: error.isForceable, errors: error.problems }))
   }
   const { message, path } = error
-  // half-way, if at all: what was there is in a checkpoint of its own
+  // possibly undone in part: a new checkpoint has the previous content
   return Effect.succeed(new NotUndone({ isForceable: false, errors: [{ path, problem: message }] }))
 }
 

@@ -1,11 +1,9 @@
 /**
- * What happened in one wave, for readers that follow it from a place: every event of the
- * life of its calls, and the latest of what tools emit.
+ * The events of a wave, for readers that follow it from a position: all lifecycle events, and the latest events that
+ * tools emit.
  *
- * Each event has a place, and none has the same. What is of the life of calls is never
- * dropped, so the places that are missing between two events are those of dropped
- * ones of tools: that is how gaps are counted. A reader is a place and nothing else, so one
- * that is slow, or gone, costs nothing and holds up nobody.
+ * Every event has a position. Lifecycle events are never dropped, so missing positions are dropped tool events; that is
+ * how gaps are counted. A reader is only a position, so a slow reader costs nothing.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -17,7 +15,7 @@ import { noteNames, type WaveSse } from "./ApiModels.ts"
 import { RedactedEvents } from "./RedactedEvents.ts"
 import { isLifecycle } from "./WaveText.ts"
 
-/** What is kept of what tools emit, at most. */
+/** How many tool events are kept. */
 export interface Bounds {
   readonly events: number
   /** Characters of their JSON. */
@@ -26,7 +24,7 @@ export interface Bounds {
 
 /** The log of one wave. */
 export class WaveLog {
-  /** No other log has this text: a place in one is none in another. */
+  /** Unique per log. Positions from one log are invalid in another. */
   readonly id: string
   private readonly bounds: Bounds
   private readonly life: Array<Entry> = []
@@ -36,7 +34,7 @@ export class WaveLog {
   private last = 0
   private isClosed = false
   private readonly redacted = new RedactedEvents()
-  /** Events that nobody has read on the page, oldest first: a large one takes long to redact. */
+  /** Events that were not read on the page yet, oldest first: redacting a large one takes long. */
   private readonly unread: Array<Entry> = []
   private news = Deferred.makeUnsafe<void>()
 
@@ -45,25 +43,25 @@ export class WaveLog {
     this.bounds = bounds
   }
 
-  /** Characters of everything that is kept, as JSON. */
+  /** Characters of all kept events, as JSON. */
   get chars(): number {
     return this.lifeChars + this.emittedChars
   }
 
-  /** What is kept behind a place without secrets, as much as a page has. */
+  /** A page of redacted events after a position. */
   happened(after: number): { readonly events: ReadonlyArray<ToolEvent.Wire>; readonly next?: number } {
     const found = this.entries(after, pageEvents, pageChars)
     const last = found.at(-1)?.place ?? this.last
     return { events: found.map((it) => this.shared(it)), ...last < this.last ? { next: last } : {} }
   }
 
-  /** The last event of the wave, once it is there. */
+  /** The last event of the wave; absent until it has ended. */
   get end(): ToolEvent.Wire | undefined {
     const event = this.life.at(-1)?.event
     return event !== undefined && ToolEvent.isEnd(event) && event.agentPath.length === 0 ? event : undefined
   }
 
-  /** Gives what gives the event without secrets. `chars` are those of its JSON. */
+  /** Adds an event; the result gives it redacted. `chars` is the length of its JSON. */
   append(event: ToolEvent.Wire, chars = JSON.stringify(event).length): () => ToolEvent.Wire {
     const entry: Entry = { place: ++this.last, event, shared: undefined, chars }
     this.unread.push(entry)
@@ -75,13 +73,13 @@ export class WaveLog {
     return () => this.shared(entry)
   }
 
-  /** Nothing more comes: readers end. */
+  /** Ends all readers after the last event. */
   close(): void {
     this.isClosed = true
     this.wake()
   }
 
-  /** What is behind a place, and then what comes, until the end. */
+  /** Streams the events after a position, and then new ones until the end. */
   stream(after: string | undefined): Stream.Stream<WaveSse> {
     return Stream.unwrap(Effect.sync(() => {
       const place = after === undefined ? 0 : this.placeOf(after)
@@ -114,7 +112,7 @@ export class WaveLog {
     this.news = Deferred.makeUnsafe()
   }
 
-  /** The next of what is behind a place; where there is nothing yet, it waits. */
+  /** The next items after a position; waits if there are none yet. */
   private page(at: number): Page {
     return Effect.suspend((): Page => {
       const items = this.behind(at)
@@ -146,7 +144,7 @@ export class WaveLog {
     return items
   }
 
-  /** Some behind a place, in their order: one at least, if there is any. */
+  /** Some entries after a position, in order: at least one, if there is any. */
   private entries(after: number, most: number, mostChars: number): ReadonlyArray<Entry> {
     const found: Array<Entry> = []
     let [life, emitted, chars] = [firstBehind(this.life, after), firstBehind(this.emitted, after), 0]
@@ -171,7 +169,7 @@ export class WaveLog {
     return `${this.id}-${place}`
   }
 
-  /** `undefined`: it is none of this log. */
+  /** `undefined` if the id belongs to another log. */
   private placeOf(id: string): number | undefined {
     const at = id.lastIndexOf("-")
     const digits = id.slice(at + 1)
@@ -186,7 +184,7 @@ export class WaveLog {
 interface Entry {
   readonly place: number
   readonly event: ToolEvent.Wire
-  /** The same without secrets, for the page; once somebody has read it. */
+  /** The redacted event, once it has been read. */
   shared: ToolEvent.Wire | undefined
   readonly chars: number
 }
@@ -198,17 +196,17 @@ interface Item {
 
 type Page = Effect.Effect<readonly [ReadonlyArray<WaveSse>, Option.Option<number>]>
 
-/** So much is read at once for a stream: as long as that has not left, no more is. */
+/** Size of one read of a stream; the next read happens once it is sent. */
 const [streamEvents, streamChars] = [100, 64_000]
 
-/** So much is in a page. */
+/** Size of a page. */
 const [pageEvents, pageChars] = [1_000, 1_000_000]
 
 const heartbeat = "15 seconds"
 
 const beat = (at: number): WaveSse => ({ event: noteNames.Heartbeat, data: { _tag: "Heartbeat", at } })
 
-/** Index of the first entry behind a place. */
+/** Index of the first entry after a position. */
 const firstBehind = (entries: ReadonlyArray<Entry>, place: number): number => {
   let [from, to] = [0, entries.length]
   while (from < to) {

@@ -1,43 +1,41 @@
-/** Bounds of the waves of a server, and what holds where nothing is said. */
+/** Limits of the waves of a server, and their defaults. */
 import type * as Duration from "effect/Duration"
 import { readOptions } from "../core/vocabulary/ConfigurationError.ts"
 
-/** Bounds of what the server takes and keeps. */
 export interface Options {
-  /** Sessions that have an executor at once; more are refused. */
+  /** Sessions with an executor; more are refused. */
   readonly maxSessions?: number | undefined
   readonly maxSessionsPerUser?: number | undefined
-  /** Waves that run at once, those that wait for people included; more are refused. */
+  /** Running waves, including those that wait for approval; more are refused. */
   readonly maxWaves?: number | undefined
   readonly maxWavesPerUser?: number | undefined
-  /** Calls of one message; one with more is refused. */
+  /** Calls of one message; a message with more is refused. */
   readonly maxCalls?: number | undefined
-  /** Events of tools that are kept of one wave, the latest ones. */
+  /** Tool events kept per wave, the latest ones. */
   readonly keptEvents?: number | undefined
-  /** Characters of them. */
+  /** Characters of these events. */
   readonly keptChars?: number | undefined
   /**
-   * Calls of the waves of one user that run at once, and characters of the messages that they came in, as JSON; more
-   * are refused, but for a wave that is the only one.
+   * Running calls of a user, and characters of their messages as JSON. More are refused, except for a user's only wave.
    */
   readonly maxOpenCallsPerUser?: number | undefined
   readonly maxOpenCharsPerUser?: number | undefined
-  /** Characters of all messages whose waves run; more are refused. */
+  /** Characters of the messages of all running waves; more are refused. */
   readonly maxOpenChars?: number | undefined
-  /** Turns that are open at once; those in which nothing happened for longest are put away until they are needed. */
+  /** Open turns; idle ones are parked until they are needed. */
   readonly maxTurns?: number | undefined
   readonly maxTurnsPerUser?: number | undefined
-  /** Turns that are put away; of more, the oldest are ended. */
+  /** Parked turns; one more ends the oldest. */
   readonly maxTurnsAway?: number | undefined
-  /** How long a turn is held open in which nothing runs: after that its counts are forgotten. */
+  /** Idle time after which a turn is closed and its counts are deleted. */
   readonly turnIdle?: Duration.Input | undefined
-  /** How long a wave that ended is listed, and in memory with the latest that its tools emitted. */
+  /** How long an ended wave is listed and kept in memory. */
   readonly listed?: Duration.Input | undefined
-  /** How many of those are, the latest ones. */
+  /** Ended waves in memory, the latest ones. */
   readonly maxListed?: number | undefined
-  /** Characters of the messages, results and events of all of those, as JSON. */
+  /** Characters of the messages, results and events of these waves, as JSON. */
   readonly listedChars?: number | undefined
-  /** How long a wave that ended is found again, with its results, in the `WaveStore`. */
+  /** How long the `WaveStore` keeps the results of an ended wave. */
   readonly retention?: Duration.Input | undefined
 }
 
@@ -63,7 +61,7 @@ export const defaults = {
   retention: "24 hours"
 } as const satisfies Options
 
-/** Reads them; fails with every one that is none. */
+/** Reads the options. Fails with all invalid ones. */
 export const read = (options: Options) =>
   readOptions("Waves", (read) => {
     const given = { ...defaults, ...options }

@@ -1,8 +1,7 @@
 /**
- * Runs a wave to its end, or until the server stops, whether or not anybody reads.
+ * Runs a wave until it ends or the server stops, with or without readers.
  *
- * Its name is that of its process: calls that are on record are found again under it, so a
- * wave that was begun by a server that is gone goes on where that stood.
+ * The name of the wave is the name of its process, so a later server finds its recorded calls and resumes them.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -19,18 +18,15 @@ import type { ServedWave } from "./ServedWave.ts"
 import type { Turn, Turns } from "./Turns.ts"
 import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
 
-/** What waves run in. */
+/** What all waves share. */
 export interface Around {
   readonly turns: Turns
   readonly store: WaveStore["Service"]
-  /** What calls have done is on record, so that they can be resumed. */
+  /** Whether calls are recorded and can be resumed. */
   readonly hasJournal: boolean
 }
 
-/**
- * Runs a wave that was just handed over. Where it cannot be kept or run at all, whoever hands
- * it over is told so, and nothing has begun.
- */
+/** Runs a submitted wave. If it cannot be stored or started, the submission fails and nothing has run. */
 export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
   toItsEnd(
     wave,
@@ -45,10 +41,7 @@ export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
     }).pipe(Effect.scoped)
   )
 
-/**
- * Goes on with a wave that has no end. As long as whoever worked on it may be alive, or the
- * journal cannot be asked, it is tried again and again.
- */
+/** Resumes a wave without an end. Retries while another process may still hold it, or the journal does not answer. */
 export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
   toItsEnd(
     wave,
@@ -67,7 +60,7 @@ export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
 
 // Utilities
 
-/** However it ends, readers come to an end, and what has none is suspended. */
+/** Ends all readers in any case, and suspends a wave without an end. */
 const toItsEnd = (
   wave: ServedWave,
   run: Effect.Effect<void, ConfigurationError | ResumeError | WaveStoreError>
@@ -102,7 +95,7 @@ const inProcess = Effect.fnUntraced(function*<E>(
   return { result, after: yield* process.state }
 }, Effect.scoped)
 
-/** What it has come to is kept before anybody hears that it is over. */
+/** Stores the result before anybody sees that the wave has ended. */
 const end = (
   { store }: Around,
   wave: ServedWave,
@@ -119,7 +112,7 @@ const end = (
     yield* logged(wave, turn.ended({ name: wave.submitted.wave, before, after }, persisted))
   }))
 
-/** Without a journal nobody knows what has happened. */
+/** Without a journal, the outcomes are unknown. */
 const lost = Effect.fnUntraced(function*({ store }: Around, wave: ServedWave) {
   const outcomes = LostWave.outcomes(wave)
   const now = yield* Clock.currentTimeMillis
@@ -134,7 +127,7 @@ const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
     return { at, messages, events: wave.takeLifecycle() }
   })
 
-/** What could not be kept has its end in the journal: the next start finds it there. */
+/** If storing fails, the next start finds the end in the journal. */
 const logged = ({ submitted }: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
   Effect.catch(effect, (error) => Effect.logWarning("the end of a wave could not be kept", error)).pipe(
     Principals.annotated(submitted, submitted.wave)

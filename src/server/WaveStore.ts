@@ -1,13 +1,9 @@
 /**
- * What was handed over to the server and what became of it, in a key-value store
- * (`effect/persistence`), so that the next start goes on with waves that have no end, and
- * whoever hands one over again gets what it has come to.
+ * Submitted waves and their results in a key-value store (`effect/persistence`), so that the next start resumes
+ * unfinished waves and clients find results again. The `Journal` has the records of calls.
  *
- * What a call has done is not in here: that is the `Journal`'s.
- *
- * All keys are listed once, at the start: they say which waves have no end, without reading
- * them. Ends are numbered one after the other, so that those of long ago are found from the
- * first one on, however many there are.
+ * Keys are listed once, at startup: they show which waves have no end. Ends are numbered, so that old ones are found
+ * without listing.
  *
  * @since 0.1.0
  */
@@ -38,7 +34,7 @@ export class WaveStoreError extends Schema.TaggedError<WaveStoreError>("effect-t
 }
 
 /**
- * Error of a wave whose record this release cannot read: it is damaged, or of another version.
+ * Error of a record that this release cannot read: it is damaged, or has another version.
  *
  * @category errors
  * @since 0.1.0
@@ -55,7 +51,7 @@ export class WaveUnreadable extends Schema.TaggedError<WaveUnreadable>("effect-t
 export { Ended, KeptTurn, SubmittedWave } from "./WaveText.ts"
 
 /**
- * A wave as it was handed over.
+ * A submitted wave.
  *
  * @category models
  * @since 0.1.0
@@ -63,7 +59,7 @@ export { Ended, KeptTurn, SubmittedWave } from "./WaveText.ts"
 export type SubmittedWave = typeof WaveText.SubmittedWave.Type
 
 /**
- * What a wave has come to: what the provider is sent, and the events of the life of its calls.
+ * The result of a wave: the messages for the provider, and its lifecycle events.
  *
  * @category models
  * @since 0.1.0
@@ -85,7 +81,7 @@ export type KeptTurn = typeof WaveText.KeptTurn.Type
  * @since 0.1.0
  */
 export class WaveStore extends Context.Service<WaveStore, {
-  /** Waves that were handed over and have no end, oldest first. What earlier lives have left is known from then on. */
+  /** Waves without an end, oldest first. Call it once, at startup: it also finds the records of earlier starts. */
   readonly open: Effect.Effect<ReadonlyArray<SubmittedWave>, WaveStoreError>
   readonly get: (owner: Owner, wave: string) => Effect.Effect<
     { readonly submitted: SubmittedWave; readonly ended: Ended | undefined } | undefined,
@@ -94,14 +90,14 @@ export class WaveStore extends Context.Service<WaveStore, {
   readonly begin: (wave: SubmittedWave) => Effect.Effect<void, WaveStoreError>
   readonly end: (wave: SubmittedWave, ended: Ended) => Effect.Effect<void, WaveStoreError>
   readonly turn: (owner: Owner, turn: string) => Effect.Effect<KeptTurn | undefined, WaveStoreError>
-  /** Keeps what a turn remembers; `undefined`: it is over. */
+  /** Stores the state of a turn; `undefined` deletes it. */
   readonly keepTurn: (owner: Owner, turn: string, kept: KeptTurn | undefined) => Effect.Effect<void, WaveStoreError>
-  /** Forgets waves that ended before a time, and turns of earlier lives that nothing happened in since another one. */
+  /** Deletes waves that ended before a time, and turns of earlier starts that were idle since another time. */
   readonly prune: (before: { readonly waves: number; readonly turns: number }) => Effect.Effect<void, WaveStoreError>
 }>()("effect-tool-executor/server/WaveStore") {}
 
 /**
- * Creates the service over a store.
+ * Creates the service over a key-value store.
  *
  * @category constructors
  * @since 0.1.0
@@ -113,25 +109,25 @@ export const make = Effect.fnUntraced(function*(
   const ends = new Map([[own.life, own]])
   /** Numbers of ends that are being written. */
   const pending = new Set<number>()
-  /** Keys of turns that earlier lives have left. */
+  /** Keys of turns of earlier starts. */
   const left = new Set<string>()
   const read = <A>(key: string, text: WaveText.Text<A>) =>
     Effect.map(store.get(key), (found) => found === undefined ? undefined : text.decode(found))
-  /** A record that is damaged, or of another version, must not be in the way of others. */
+  /** An unreadable record is logged and must not affect others. */
   const readable = <A>(key: string, text: WaveText.Text<A>) =>
     Effect.flatMap(read(key, text), (found) =>
       found === undefined || Result.isSuccess(found)
         ? Effect.succeed(found?.success)
         : Effect.as(Effect.logError(`${key} cannot be read`, found.failure), undefined))
   const forget = (id: string) => Effect.andThen(store.remove(keys.wave(id)), store.remove(keys.end(id)))
-  /** Forgets those of a life that ended before a time. */
+  /** Deletes the waves of one start that ended before a time. */
   const pruneEnds = Effect.fnUntraced(function*(of: Ends, before: number) {
     const to = of === own ? Math.min(own.to, ...pending) : of.to
     for (; of.from < to; of.from++) {
       const key = keys.ended(of.life, of.from)
       const ended = yield* readable(key, WaveText.endedAt)
       if (ended !== undefined && ended.at >= before) return
-      // one that could not be kept after all has no end, and is gone on with
+      // a wave whose end could not be stored is kept, and resumed
       if (ended !== undefined && (yield* store.get(keys.end(ended.id))) !== undefined) yield* forget(ended.id)
       yield* store.remove(key)
     }
@@ -187,7 +183,7 @@ export const make = Effect.fnUntraced(function*(
           const number = own.to++
           pending.add(number)
           return Effect.gen(function*() {
-            // what is found by its number is forgotten some day, so this comes first
+            // written first: only numbered ends are deleted later
             yield* store.set(keys.ended(own.life, number), WaveText.endedAt.encode({ at: ended.at, id }))
             yield* store.set(keys.end(id), WaveText.ended.encode(ended))
           }).pipe(Effect.ensuring(Effect.sync(() => pending.delete(number))))
@@ -223,8 +219,7 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Layer of the store over a key-value store, such as one in a database
- * (`KeyValueStore.layerSql`).
+ * Layer of the store over a key-value store, such as a database (`KeyValueStore.layerSql`).
  *
  * @category layers
  * @since 0.1.0
@@ -235,7 +230,7 @@ export const layer: Layer.Layer<WaveStore, never, KeyValueStore.KeyValueStore> =
 )
 
 /**
- * Layer of a store that ends with the process.
+ * Layer of a store in memory.
  *
  * @category layers
  * @since 0.1.0
@@ -244,14 +239,14 @@ export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, La
 
 // Utilities
 
-/** The ends that one life of a server has kept and not forgotten: all numbers of a range, but for those that failed. */
+/** The numbers of the ends that one start of the server has stored and not deleted. */
 interface Ends {
   readonly life: string
   from: number
   to: number
 }
 
-/** A user may have any name; what stands for it is good in every store. */
+/** A hash, since names of users may contain any character. */
 const idOf = ({ session, user }: Owner, name: string): string =>
   FileChange.hashOf(JSON.stringify([user, session, name])).slice(0, 32)
 

@@ -1,6 +1,6 @@
 /**
- * The waves of all sessions: handed over once, run whether or not a client stays, found again
- * under their names, gone on with after the server was stopped or killed.
+ * The waves of all sessions: submitted once, run with or without a client, found again by name, and resumed after a
+ * restart.
  *
  * @since 0.1.0
  */
@@ -38,31 +38,31 @@ import * as WaveRun from "./WaveRun.ts"
 import * as WaveStore from "./WaveStore.ts"
 
 /**
- * A wave that is known.
+ * A known wave.
  *
  * @category models
  * @since 0.1.0
  */
 export interface Handle {
   readonly info: Effect.Effect<WaveInfo>
-  /** Where it stands, with its results once it has ended. */
+  /** Its state, with results once it has ended. */
   readonly wave: Effect.Effect<Wave>
-  /** The same, once it has ended or is suspended. */
+  /** Waits until it has ended or is suspended. */
   readonly ended: Effect.Effect<Wave>
   /**
-   * What happened behind a place, and then what happens, until its end, with ids and a heartbeat each 15
-   * seconds. What is of the life of calls comes exactly once; of what tools emit only the latest is kept, and a
-   * `Gap` counts the rest. A place that is not known gives a `Reset`, and everything on record.
+   * Streams the events after a position, and then new ones until its end, with ids and a heartbeat every 15 seconds.
+   * Lifecycle events come exactly once. Of tool events the latest are kept, and a `Gap` counts the others. An unknown
+   * position gives a `Reset` and all recorded events.
    */
   readonly events: (after: string | undefined) => Stream.Stream<WaveSse>
-  /** What is kept of what happened behind a place, as much as a page has; `next` is where another one begins. */
+  /** A page of the kept events after a position; `next` is where the next page begins. */
   readonly happened: (after: number) => Effect.Effect<Happened>
-  /** Cancels it, or the calls of an id in it. */
+  /** Cancels the wave, or the calls of an id. */
   readonly cancel: (of: { readonly callId?: string | undefined; readonly reason: string }) => Effect.Effect<void>
 }
 
 /**
- * A page of what happened in a wave.
+ * A page of the events of a wave.
  *
  * @category models
  * @since 0.1.0
@@ -79,36 +79,35 @@ export interface Happened {
  * @since 0.1.0
  */
 export class Waves extends Context.Service<Waves, {
-  /** Runs the calls of a message, or gives the wave that they are already. */
+  /** Runs the calls of a message as a wave, or returns the existing wave of that name. */
   readonly submit: (
     owner: Owner,
     message: Submission
   ) => Effect.Effect<Handle, Invalid | WaveConflict | WaveUnreadable | TooMany | Unavailable>
   /** The wave of a name. */
   readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable | WaveUnreadable>
-  /** The wave of a name, if it runs or ended lately. */
+  /** The wave of a name, if it is running or ended recently. */
   readonly known: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>>
-  /** Those that run, and those that ended lately, oldest first. */
+  /** Running and recently ended waves, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<Handle & { readonly owner: Owner }>>
-  /** The tools of a session, as a model is told of them. */
+  /** The tools of a session, as a model sees them. */
   readonly tools: (owner: Owner) => Effect.Effect<ReadonlyArray<RegisteredTool>, TooMany | Unavailable>
-  /** The sessions of a user that have an executor now. */
+  /** The sessions of a user that have an executor. */
   readonly sessions: (user: string) => Effect.Effect<ReadonlyArray<typeof Session.Type>>
-  /** Ends a session: its waves are cancelled. `false`: there is none. */
+  /** Ends a session and cancels its waves. `false` if it does not exist. */
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
-  /** Ends a turn: what runs of it is cancelled, and its counts are forgotten. `false`: there is none. */
+  /** Ends a turn, cancels its calls and deletes its counts. `false` if it does not exist. */
   readonly endTurn: (owner: Owner, turn: string) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly sessions: number; readonly waves: number }>
   /**
-   * Stops: nothing is taken any more, from the moment it is run; what runs has `within` to come to
-   * its end. Then it is told to stop, and what has not begun is suspended. What waits for a
-   * person is suspended by `PendingApprovals.suspend`, beside this.
+   * Stops accepting work immediately, waits `within` for running calls, then stops them and suspends the rest.
+   * `PendingApprovals.suspend` suspends calls that wait for approval.
    */
   readonly drain: (within: Duration.Input) => Effect.Effect<void>
 }>()("effect-tool-executor/server/Waves") {}
 
 /**
- * Bounds of what the server takes and keeps.
+ * Limits of the waves.
  *
  * @category options
  * @since 0.1.0
@@ -116,7 +115,7 @@ export class Waves extends Context.Service<Waves, {
 export type Options = WaveOptions.Options
 
 /**
- * The defaults.
+ * Default limits.
  *
  * @category constants
  * @since 0.1.0
@@ -128,10 +127,9 @@ export const defaults = WaveOptions.defaults
  *
  * **Details**
  *
- * With a `Journal` around the executors and a `WaveStore` that outlives the process, the next
- * start goes on with waves that have no end, if `Access` says that their users may still run them. Without a journal nobody knows what has become of
- * their calls: they are `Unknown`. Without a store nothing is known of them. Fails where the store
- * cannot be read.
+ * With a `Journal` and a persistent `WaveStore`, the next start resumes unfinished waves of users who may still run
+ * them (`Access`). Without a journal their calls become `Unknown`; without a store the waves are forgotten. Fails if
+ * the store cannot be read.
  *
  * @category layers
  * @since 0.1.0
@@ -158,7 +156,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const live = yield* LiveLog
   const given = Option.getOrUndefined(yield* Effect.serviceOption(WaveStore.WaveStore))
   const store = given ?? Context.get(yield* Layer.build(WaveStore.layerMemory()), WaveStore.WaveStore)
-  // without a store that outlives it, nobody asks for what is no longer in memory
+  // a store in memory needs to keep only what is listed
   const retention = given === undefined ? bounds.listed : bounds.retention
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
   const around: WaveRun.Around = {
@@ -176,7 +174,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const log = new WaveLog(`${life}.${++logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
     return new ServedWave(submitted, calls, log, live)
   }
-  /** Lets go of those that ended and are too many, or too large: whoever asks for one finds it in the store. */
+  /** Evicts ended waves that are too many or too large; the store still has them. */
   const letGo = () => {
     let [count, chars] = [0, 0]
     for (const [key, wave] of Array.from(known).reverse()) {
@@ -186,7 +184,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       if (count > bounds.maxListed || chars > bounds.listedChars) known.delete(key)
     }
   }
-  /** Has it known, and runs it whether or not whoever asked for it stays. */
+  /** Registers a wave and runs it in the background. */
   const launch = (wave: ServedWave, run: typeof WaveRun.first) => {
     const key = keyOf(wave.submitted, wave.submitted.wave)
     known.delete(key)
@@ -195,7 +193,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       startImmediately: true
     })
   }
-  /** Goes on with a wave that has no end, or tells what it has come to. */
+  /** Resumes a wave without an end, or restores its result. */
   const recall = Effect.fnUntraced(function*(
     submitted: WaveStore.SubmittedWave,
     ended: WaveStore.Ended | undefined,
@@ -228,20 +226,20 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       orUnavailable,
       annotated(owner, name)
     )
-    // somebody may have been first
+    // another request may have been first
     const meanwhile = known.get(key)
     if (meanwhile !== here && meanwhile !== undefined) return meanwhile
     if (kept === undefined) return here
-    // the next start goes on with it
+    // the next start resumes it
     if (kept.ended === undefined && isDraining) return here ?? (yield* stopping)
-    // what cannot be read any more may have been run: it is not run anew under its name
+    // an unreadable wave may have run, so it is not run again under its name
     return (yield* recall(kept.submitted, kept.ended)) ??
       (yield* unreadable(new WaveStore.WaveUnreadable({ wave: name, problem: "its message is not valid" })))
   })
   const runningOf = (user?: string) =>
     Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.submitted.user === user))
 
-  /** Refuses what would be one too many. */
+  /** Refuses work above the limits. */
   const admit = Effect.fnUntraced(function*(owner: Owner, wave?: ServedWave): Effect.fn.Return<void, TooMany> {
     const mine = runningOf(owner.user)
     const all = runningOf()
@@ -329,7 +327,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       const kept = wave === undefined ? undefined : yield* find(owner, name)
       const begun = served(submitted, calls)
       if (kept === undefined) yield* admit(owner, begun)
-      // somebody may have been first; nothing is waited for between this and `launch`
+      // another request may have been first; from here to `launch` nothing else runs
       const found = kept ?? known.get(keyOf(owner, name))
       if (found !== undefined) {
         if (!isSame(found.submitted, submitted)) return yield* conflict
@@ -368,7 +366,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       const waves = runningOf(owner.user).filter((it) => it.submitted.session === owner.session)
       if (waves.length === 0 && !(yield* executors.active).includes(principal)) return false
       yield* Effect.forEach(waves, (it) => it.cancel(sessionEnded), { discard: true })
-      // what has an outcome has it for good; an executor that ends suspends
+      // outcomes so far are final; closing the executor would suspend the rest
       yield* Effect.forEach(waves, (it) => Deferred.await(it.over), { discard: true })
       yield* annotated(owner)(logged(around.turns.endAll(owner)))
       yield* executors.end(principal, sessionEnded)
@@ -411,7 +409,7 @@ const randomName = Effect.map(
   ([one, other]) => `wave-${one.toString(36)}${other.toString(36)}`
 )
 
-/** One was handed over again, and not another one under its name. */
+/** The same message, submitted again. */
 const isSame = (one: WaveStore.SubmittedWave, other: WaveStore.SubmittedWave): boolean => {
   const said = ({ format, message, turn }: WaveStore.SubmittedWave) => canonicalJson([format, message, turn])
   return said(one) === said(other)
@@ -444,7 +442,7 @@ const unreadable = (error: WaveStore.WaveUnreadable) =>
     })
   )
 
-/** Why it is not possible now is for the log. */
+/** The cause goes to the log. */
 const orUnavailable = <A, E, R>(
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, Unavailable | Extract<E, WaveUnreadable>, R> =>

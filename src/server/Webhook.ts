@@ -1,13 +1,11 @@
 /**
- * Tells people elsewhere that an approval request waits, by a signed request with a link to it: after a
- * while of the host's choice, if it is still open by then.
+ * Notifies another system of pending approval requests, with a signed request that links to the page.
  *
- * Requests are those of Standard Webhooks (https://www.standardwebhooks.com): `webhook-id`,
- * `webhook-timestamp` and `webhook-signature`, an HMAC-SHA256 over `id.timestamp.body`. Whoever gets one
- * checks it with a library of theirs; the id is that of the approval request, so that one that comes twice is known.
- * Arguments of calls are not in it: they are seen behind the link, by those who may.
+ * Requests follow Standard Webhooks (https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp` and
+ * `webhook-signature`, an HMAC-SHA256 over `id.timestamp.body`. The id is that of the approval request, so receivers
+ * can drop duplicates. Arguments are not included; approvers see them on the page.
  *
- * No approval request waits for a webhook. Redirects are not followed.
+ * Approval requests do not wait for the webhook. Redirects are not followed.
  *
  * @since 0.1.0
  */
@@ -40,18 +38,18 @@ import * as Principals from "./Principals.ts"
  * @since 0.1.0
  */
 export interface Options {
-  /** Where the requests go: `https`, or `http` in a network of one's own. */
+  /** Address of the receiver: `https`, or `http` in a private network. */
   readonly url: string
-  /** What they are signed with: `whsec_` and 24 to 64 bytes as base64. */
+  /** Signing key: `whsec_` and 24 to 64 bytes as base64. */
   readonly secret: Redacted.Redacted<string>
-  /** Where people have the page, for the link. */
+  /** Address of the page, for the link. */
   readonly publicUrl: string
-  /** How long an approval request waits before anybody is told; one that is answered sooner is not told of. Default: none. */
+  /** Delay before the notification; requests answered earlier are not reported. Default: none. */
   readonly delay?: Duration.Input | undefined
 }
 
 /**
- * Layer that tells of each approval request that is asked through the `Approvals` in the context.
+ * Layer that reports each approval request made through the `Approvals` in the context.
  *
  * @category layers
  * @since 0.1.0
@@ -76,7 +74,7 @@ export const layer = (
   }))
 
 /**
- * Gives the headers of a message: its id, the time, and the signature of both and the body.
+ * The headers of a message: its id, time and signature.
  *
  * @category signing
  * @since 0.1.0
@@ -102,16 +100,16 @@ interface Target {
   readonly delay: number
 }
 
-/** Requests under way at once: a wave may ask a thousand approval requests. */
+/** Concurrent requests: a wave may have a thousand approval requests. */
 const atOnce = 8
 
-/** How long one request may take. */
+/** Timeout of a request. */
 const patience = "10 seconds"
 
-/** Tried once more after 1, 4, 16 and 64 seconds. */
+/** Retries after 1, 4, 16 and 64 seconds. */
 const again = Schedule.exponential("1 second", 4).pipe(Schedule.upTo({ times: 4 }))
 
-/** A target that is away is told of once in that many milliseconds. */
+/** Milliseconds between log entries about an unreachable receiver. */
 const quietMillis = 600_000
 
 const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
@@ -146,7 +144,7 @@ const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
       : Effect.succeed({ url, key: key!, publicUrl: publicUrl.href.replace(/[#?].*$/, "").replace(/\/+$/, ""), delay })
   })
 
-/** Why a request was not taken; for good: it is not sent once more. */
+/** Why a request failed; it is not retried if `isForGood`. */
 interface NotTaken {
   readonly problem: string
   readonly isForGood: boolean
@@ -156,7 +154,7 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
   const client = HttpClient.withScope(yield* HttpClient.HttpClient)
   const clock = yield* Clock.Clock
   const places = yield* Semaphore.make(atOnce)
-  // an address may itself be a secret, as those of chats are
+  // addresses of chat services are secrets, too
   const warn = rarely(clock, (problem, others) =>
     Effect.logWarning(
       `The webhook at ${url.host} does not take what it is told: ${problem}` +
@@ -168,7 +166,7 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
       HttpClientRequest.setHeaders(sign(key, { id, seconds, body })),
       HttpClientRequest.bodyText(body, "application/json")
     )
-    // only its status is looked at: the end of the scope closes what the target may go on to say
+    // only the status matters: closing the scope drops the rest of the response
     const status = yield* Effect.scoped(Effect.map(client.execute(request), (it) => it.status)).pipe(
       Effect.mapError(({ reason }): NotTaken => ({ problem: reason._tag, isForGood: false })),
       Effect.timeoutOrElse({
@@ -186,7 +184,7 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
       Effect.retry({ schedule: again, while: ({ isForGood }) => !isForGood }),
       Effect.catch(({ problem }) => warn(problem)),
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
-      // a trace of this server is none of the target's business
+      // the receiver gets no trace headers
       Effect.provideService(HttpClient.TracerPropagationEnabled, false)
     )
   }
@@ -209,7 +207,7 @@ const bodyOf = (
     }
   })
 
-/** Says something once in a while, and how often it would have. */
+/** Logs a message at most once per interval, with the number of omissions. */
 const rarely = (clock: Clock.Clock, say: (problem: string, others: number) => Effect.Effect<void>) => {
   let said = -Infinity
   let others = 0

@@ -5,98 +5,98 @@
  */
 
 /**
- * Who may do what: gives the user of a token.
+ * Users and their rights.
  *
  * @since 0.1.0
  */
 export * as Access from "./public/Access.ts"
 
 /**
- * The HTTP API, as a value: for servers, clients, and its OpenAPI document.
+ * The HTTP API as a value, for servers, clients and its OpenAPI document.
  *
  * @since 0.1.0
  */
 export * as Api from "./public/Api.ts"
 
 /**
- * Who sends a request.
+ * Authentication of requests.
  *
  * @since 0.1.0
  */
 export type * as ApiAccess from "./ApiAccess.ts"
 
 /**
- * What the API sends and takes of sessions and waves.
+ * Sessions and waves of the API.
  *
  * @since 0.1.0
  */
 export type * as ApiModels from "./ApiModels.ts"
 
 /**
- * What the API answers where it does not do what it was asked.
+ * Problems that the API answers with.
  *
  * @since 0.1.0
  */
 export type * as ApiProblems from "./ApiProblems.ts"
 
 /**
- * What the API sends and takes of approval requests.
+ * Approval requests and live events of the API.
  *
  * @since 0.1.0
  */
 export type * as ApiApprovals from "./ApiApprovals.ts"
 
 /**
- * What the API sends of records.
+ * Records of the API.
  *
  * @since 0.1.0
  */
 export type * as ApiRecords from "./ApiRecords.ts"
 
 /**
- * Lets requests in that say who sends them.
+ * Authenticates requests by token or cookie.
  *
  * @since 0.1.0
  */
 export * as Authentication from "./public/Authentication.ts"
 
 /**
- * Stopping in good order.
+ * Graceful shutdown.
  *
  * @since 0.1.0
  */
 export * as Draining from "./public/Draining.ts"
 
 /**
- * What is sent to an endpoint, before anybody acts on it.
+ * Reads and validates the bodies of requests.
  *
  * @since 0.1.0
  */
 export * as RequestBody from "./public/RequestBody.ts"
 
 /**
- * How much there may be at once, and how often.
+ * Limits of the server.
  *
  * @since 0.1.0
  */
 export * as Limits from "./public/Limits.ts"
 
 /**
- * What happens on the whole server, for pages.
+ * Live events of the whole server.
  *
  * @since 0.1.0
  */
 export * as LiveLog from "./public/LiveLog.ts"
 
 /**
- * The page's way in: a token for a cookie.
+ * Logins of the page.
  *
  * @since 0.1.0
  */
 export type * as Logins from "./Logins.ts"
 
 /**
- * The approval requests of all sessions, for people.
+ * Approval requests of all sessions.
  *
  * @since 0.1.0
  */
@@ -110,21 +110,21 @@ export * as PendingApprovals from "./public/PendingApprovals.ts"
 export * as Server from "./Server.ts"
 
 /**
- * Tokens of users: made, hashed and checked.
+ * Tokens of users.
  *
  * @since 0.1.0
  */
 export * as Tokens from "./public/Tokens.ts"
 
 /**
- * Undoing, as the server offers it.
+ * Undoes writes of a session.
  *
  * @since 0.1.0
  */
 export * as Undoing from "./public/Undoing.ts"
 
 /**
- * What was handed over, and what became of it.
+ * Submitted waves and their results.
  *
  * @since 0.1.0
  */
@@ -138,7 +138,7 @@ export * as WaveStore from "./public/WaveStore.ts"
 export * as Waves from "./public/Waves.ts"
 
 /**
- * Tells people elsewhere that an approval request waits.
+ * Notifies another system of pending approval requests.
  *
  * @since 0.1.0
  */
