@@ -228,8 +228,9 @@ const problemsOf = (users: ReadonlyArray<UserOptions>): ReadonlyArray<Problem> =
     user.tokens.forEach(({ expiresAt, hash }, place) => {
       const where = `${at}.tokens[${place}]`
       // the value may be the token itself, so it is not repeated
-      if (!Tokens.isHash(hash)) wrong(`${where}.hash`, "it is no hash of a token", "sha256: and 64 hexadecimal digits")
-      else if (hash === ofNothing) wrong(`${where}.hash`, "it is the hash of an empty text", "the hash of a token")
+      if (!Tokens.isHash(hash)) {
+        wrong(`${where}.hash`, "it is not the hash of a token", "sha256: and 64 hexadecimal digits")
+      } else if (hash === ofNothing) wrong(`${where}.hash`, "it is the hash of an empty text", "the hash of a token")
       else if (hashes.has(hash)) wrong(`${where}.hash`, "it is there twice", "a token of one user, once")
       hashes.add(hash)
       if (expiresAt !== undefined && !Number.isFinite(expiresAt)) {

@@ -74,10 +74,9 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       success: [Models.Wave, HttpApiSchema.StreamSse({ events: Models.WaveSse })],
       error: [Invalid, NotAllowed, Problems.WaveConflict, WaveUnreadable, TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
-      description:
-        "Runs the calls of a provider's message as one wave. With `Accept: text/event-stream` what happens " +
-        "is streamed; else the answer is the wave with its results, once it has ended. The wave goes on whether or not " +
-        "the client stays: it is found again under its name."
+      description: "Runs the calls of a provider's message as one wave. With `Accept: text/event-stream` " +
+        "the events are streamed; otherwise the response is the ended wave with its results. The wave continues " +
+        "without the client and can be read again under its name."
     })),
     HttpApiEndpoint.get("wave", "/sessions/:session/waves/:wave", {
       params: ofWave,
@@ -191,9 +190,8 @@ export class RecordsGroup extends HttpApiGroup.make("records")
       success: HttpApiSchema.StreamSse({ events: Approvals.LiveSse }),
       error: [TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
-      description:
-        "One stream for everything that a page shows: approvals and waves. It goes on behind `Last-Event-ID`, " +
-        "or `after`; where that is not known any more a `reset` says that lists are to be read anew."
+      description: "One stream of approval requests and waves. It continues after `Last-Event-ID` " +
+        "or `after`. A `reset` means that the position is unknown: read the lists again."
     })),
     HttpApiEndpoint.get("waves", "/waves", { success: Models.Waves }),
     HttpApiEndpoint.get("happened", "/waves/:user/:session/:wave", {
@@ -203,7 +201,7 @@ export class RecordsGroup extends HttpApiGroup.make("records")
       success: Models.WaveEvents,
       error: NotFound
     }).annotateMerge(OpenApi.annotations({
-      description: "What happened in a wave that runs or ended lately, of those whom the user may see: in pages."
+      description: "The events of a running or recently ended wave, in pages."
     })),
     HttpApiEndpoint.get("journal", "/journal", {
       query: {
@@ -270,6 +268,6 @@ export class Api extends HttpApi.make("tool-executor")
     title: "tool-executor",
     version,
     description:
-      "Runs the tool calls of language models behind rules, permissions and limits; asks people; keeps records."
+      "Runs the tool calls of language models within rules, permissions and limits, with approval requests and records."
   }))
 {}

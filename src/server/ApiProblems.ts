@@ -28,7 +28,7 @@ export const Unauthorized = HttpApiError.UnauthorizedNoContent
 export class NotAllowed extends HttpApiError.Problem<NotAllowed>()("NotAllowed", {
   type: urn("not-allowed"),
   status: 403,
-  title: "You may not do that."
+  title: "You do not have permission to do that."
 }) {}
 
 /**
@@ -40,7 +40,7 @@ export class NotAllowed extends HttpApiError.Problem<NotAllowed>()("NotAllowed",
 export class NotFound extends HttpApiError.Problem<NotFound>()("NotFound", {
   type: urn("not-found"),
   status: 404,
-  title: "There is no such thing."
+  title: "Not found."
 }) {}
 
 /**
@@ -52,7 +52,7 @@ export class NotFound extends HttpApiError.Problem<NotFound>()("NotFound", {
 export class Invalid extends HttpApiError.Problem<Invalid>()("Invalid", {
   type: urn("invalid"),
   status: 400,
-  title: "The request is not valid."
+  title: "The request is invalid."
 }, {
   errors: Schema.Array(Schema.Struct({
     /** Path, such as `message.tool_calls[0].id`; empty for the whole. */
@@ -71,7 +71,7 @@ export class Invalid extends HttpApiError.Problem<Invalid>()("Invalid", {
 export class WaveConflict extends HttpApiError.Problem<WaveConflict>()("WaveConflict", {
   type: urn("wave-conflict"),
   status: 409,
-  title: "The wave cannot be taken."
+  title: "The wave cannot be run."
 }) {}
 
 /**
@@ -96,7 +96,7 @@ export class WaveUnreadable extends HttpApiError.Problem<WaveUnreadable>()("Wave
 export class AlreadyEnded extends HttpApiError.Problem<AlreadyEnded>()("AlreadyEnded", {
   type: urn("already-ended"),
   status: 409,
-  title: "The approval is over."
+  title: "The approval request is resolved."
 }, {
   id: Schema.String,
   /** How it ended, if that is still known. */
@@ -151,7 +151,7 @@ export class NotUndone extends HttpApiError.Problem<NotUndone>()("NotUndone", {
 export class TooMany extends HttpApiError.Problem<TooMany>()("TooMany", {
   type: urn("too-many"),
   status: 429,
-  title: "A limit is reached."
+  title: "A limit has been reached."
 }) {}
 
 /**
@@ -163,7 +163,7 @@ export class TooMany extends HttpApiError.Problem<TooMany>()("TooMany", {
 export class Unavailable extends HttpApiError.Problem<Unavailable>()("Unavailable", {
   type: urn("unavailable"),
   status: 503,
-  title: "This is not possible now. Try again."
+  title: "The service is unavailable. Try again."
 }) {}
 
 /**
@@ -187,7 +187,7 @@ export class TooLarge extends HttpApiError.Problem<TooLarge>()("TooLarge", {
 export class TooSlow extends HttpApiError.Problem<TooSlow>()("TooSlow", {
   type: urn("too-slow"),
   status: 408,
-  title: "The request did not come in time."
+  title: "The request did not arrive in time."
 }) {}
 
 /**
@@ -199,7 +199,7 @@ export class TooSlow extends HttpApiError.Problem<TooSlow>()("TooSlow", {
 export class NotJson extends HttpApiError.Problem<NotJson>()("NotJson", {
   type: urn("not-json"),
   status: 415,
-  title: "The body has to be application/json."
+  title: "The content type must be application/json."
 }) {}
 
 /**
@@ -211,7 +211,7 @@ export class NotJson extends HttpApiError.Problem<NotJson>()("NotJson", {
 export class WrongMethod extends HttpApiError.Problem<WrongMethod>()("WrongMethod", {
   type: urn("wrong-method"),
   status: 405,
-  title: "This is not there for this method."
+  title: "The path does not support this method."
 }) {}
 
 /**
@@ -223,7 +223,7 @@ export class WrongMethod extends HttpApiError.Problem<WrongMethod>()("WrongMetho
 export class WrongHost extends HttpApiError.Problem<WrongHost>()("WrongHost", {
   type: urn("wrong-host"),
   status: 421,
-  title: "This server is not reached by that name."
+  title: "The request names another host."
 }) {}
 
 /**
@@ -235,7 +235,7 @@ export class WrongHost extends HttpApiError.Problem<WrongHost>()("WrongHost", {
 export class WrongOrigin extends HttpApiError.Problem<WrongOrigin>()("WrongOrigin", {
   type: urn("wrong-origin"),
   status: 403,
-  title: "Pages of other sites may not do that."
+  title: "Requests from pages of other sites are refused."
 }) {}
 
 /**
@@ -247,5 +247,5 @@ export class WrongOrigin extends HttpApiError.Problem<WrongOrigin>()("WrongOrigi
 export class Failed extends HttpApiError.Problem<Failed>()("Failed", {
   type: urn("failed"),
   status: 500,
-  title: "The server made a mistake."
+  title: "The server failed."
 }) {}

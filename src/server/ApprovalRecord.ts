@@ -99,20 +99,21 @@ const endOf = (how: Approvals.Ending): End => {
 
 const approved = ({ edited, grant }: Extract<Approvals.Resolution, { readonly _tag: "Approved" }>): string =>
   edited !== undefined
-    ? "The call goes on with the arguments as they were edited, if nothing else is against them. Nothing has to be done."
+    ? "The call continues with the edited arguments, if no other check refuses them. Nothing to do."
     : grant === undefined
-    ? "The call goes on. Nothing has to be done."
-    : "The call goes on, and what is like it is not asked about meanwhile. The permission can be revoked among the grants."
+    ? "The call continues. Nothing to do."
+    : "The call continues, and calls like it do not need approval for now. The permission can be revoked under Grants."
 
-const covered = "An answer to another approval held for this one, too. The permission can be revoked among the grants."
+const covered = "The answer to another request also applied to this one. The permission can be revoked under Grants."
 
-const denied = "The model was told so. If it was a mistake, ask the model to try again."
+const denied = "The model knows that the call was denied. To undo a mistake, ask it to try again."
 
 const expired =
-  "Silence was the answer, and the model was told so. Ask it to try again, or allow the call beforehand in the policy."
+  "Nobody answered in time, and the call was denied. Ask the model to try again, or allow the call in the policy."
 
-const withdrawn = "Its call was cancelled, or waits no longer. Nothing has to be done."
+const withdrawn = "Its call was cancelled or no longer waits. Nothing to do."
 
-const suspended = "The server stopped before there was an answer. It asks again under the same id when it goes on."
+const suspended =
+  "The server stopped before an answer came. The request returns under the same id when the server resumes."
 
-const closed = "Nobody could be asked any more, and the call was refused. Ask the model to try again."
+const closed = "The session ended, and the call was denied. Ask the model to try again."

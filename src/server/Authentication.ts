@@ -133,7 +133,7 @@ const make = (services: Context.Context<Access | Logins>) => {
       return none
     }
     if (!isUserName(user.name)) {
-      yield* Effect.logError("Access gave a user whose name cannot stand in a principal; the request is refused")
+      yield* Effect.logError("Access returned an invalid user name; the request is refused")
       return none
     }
     return Option.some(user)

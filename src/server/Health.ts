@@ -72,7 +72,8 @@ const hasTerm = ({ term }: Journal.Journal["Service"]): Effect.Effect<void, stri
     ? Effect.void
     : Effect.flatMap(
       Effect.suspend(() => term().renew),
-      (isHeld) => isHeld === true ? Effect.void : Effect.fail("the journal's term is over and the next one is not open")
+      (isHeld) =>
+        isHeld === true ? Effect.void : Effect.fail("the term of the journal has ended and no new one has begun")
     )
 
 const checkWith =
@@ -88,6 +89,6 @@ const checkWith =
           )
           : Effect.as(
             outages.warn(`The store of ${name} does not answer`, exit.cause),
-            { name, isOk: false, problem: "It does not answer; the server's log says why." }
+            { name, isOk: false, problem: "It does not answer. See the server's log." }
           )
     )

@@ -183,9 +183,12 @@ export const make = Effect.fnUntraced(function*(
   /** Addresses of requests whose user is not known yet. */
   const arrived = new WeakMap<object, string>()
   const all = atOnce(rates.open.ofAll, "Too many requests are open. Try again later.")
-  const ofUser = atOnce(rates.open.perUser, "Too many of your requests are open. Let some end first.")
+  const ofUser = atOnce(rates.open.perUser, "Too many of your requests are open. Wait until some have ended.")
   const strangers = atOnce(rates.strangers.ofAll, "Too many requests are open. Try again later.")
-  const ofAddress = atOnce(rates.strangers.perAddress, "Too many requests of yours are open. Let some end first.")
+  const ofAddress = atOnce(
+    rates.strangers.perAddress,
+    "Too many of your requests are open. Wait until some have ended."
+  )
   const streams = atOnce(rates.streams.ofAll, "Too many streams are open. Try again later.")
   const streamsOfUser = atOnce(rates.streams.perUser, "Too many of your streams are open. Close some first.")
   return Limits.of({

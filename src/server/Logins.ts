@@ -104,7 +104,7 @@ export const make = Effect.fnUntraced(function*(
       yield* HttpEffect.appendPreResponseHandler((_, response) =>
         Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(Math.ceil(wait / 1_000))))
       )
-      return yield* new TooMany({ detail: "Too many attempts to log in failed. Try again later." })
+      return yield* new TooMany({ detail: "Too many failed login attempts. Try again later." })
     }
     makeRoom(found.name, now)
     const cookie = Tokens.secret("texs_")

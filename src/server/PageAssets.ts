@@ -33,7 +33,7 @@ export const layer = (
       const found = yield* Effect.forEach(folders, read)
       const assets = found.find((it) => it.has("/index.html"))
       if (assets === undefined) {
-        yield* Effect.logWarning(`There is no page in ${folders.join(" or ")}: npm run build`)
+        yield* Effect.logWarning(`The page was not found in ${folders.join(" or ")}. Build it with: npm run build`)
         return yield* router.add("GET", "/", notBuilt)
       }
       for (const [address, asset] of assets) {
@@ -54,7 +54,7 @@ interface Asset {
   readonly cacheControl: string
 }
 
-const notBuilt = HttpServerResponse.text("The page has not been built: npm run build. The API is there without it.\n", {
+const notBuilt = HttpServerResponse.text("The page is not built. Run: npm run build. The API works without it.\n", {
   status: 404
 })
 

@@ -218,23 +218,22 @@ type Problem = NotAnswered["errors"][number]
 const notShown: Approvals.Resolution = {
   _tag: "Denied",
   by: "noApprover",
-  reason: "its arguments are nested too deeply, or are not JSON, and cannot be shown to a person"
+  reason: "its arguments are nested too deeply or are not JSON, so they cannot be shown to an approver"
 }
 
 const nameless = (ids: ReadonlyArray<string>): string =>
-  `There is no such approval: ${ids.join(", ")}. Nothing was answered.`
+  `Approval request not found: ${ids.join(", ")}. Nothing was answered.`
 
 const twice = (id: string): Problem => ({
   id,
   reason: "NotAnAnswer",
-  problem: "There are two answers to it. Give one."
+  problem: "It has two answers. Give one."
 })
 
 const notPutBack = (id: string): Problem => ({
   id,
   reason: "NotEditable",
-  problem:
-    "A part of its arguments is not shown, and stands elsewhere in the edited ones. Leave it where it was, or write a new one."
+  problem: "A redacted part of its arguments was moved. Leave it in place, or write a new value."
 })
 
 /** Why an answer does not match a pending request. */
@@ -242,12 +241,12 @@ const staleness = (record: ApprovalRecord, { hash, id }: Given): Problem | undef
   const open = record.open.get(id)
   if (open === undefined) {
     const { by, endedAt: at, ...ended } = record.ended.get(id)!.approval
-    const problem = `It is over: ${saidOf({ by, ...ended })}.`
+    const problem = `It is resolved: ${saidOf({ by, ...ended })}.`
     return { id, reason: "AlreadyEnded", problem, at, ...(by === undefined ? {} : { by }) }
   }
   return open.summary.hash === hash.toLowerCase()
     ? undefined
-    : { id, reason: "NotTheSame", problem: "It asks about something else than what was answered. Look at it again." }
+    : { id, reason: "NotTheSame", problem: "It has changed since it was shown. Review it again." }
 }
 
 const notTaken = ({ id, message, reason }: Approvals.ApprovalError): Problem => ({
@@ -261,7 +260,7 @@ const alreadyEnded = ({ by, endedAt: at, how, id }: ResolvedApproval): AlreadyEn
     id,
     how,
     at,
-    detail: `It is over: ${saidOf({ how, by })}.`,
+    detail: `It is resolved: ${saidOf({ how, by })}.`,
     ...(by === undefined ? {} : { by })
   })
 
@@ -273,14 +272,14 @@ const saidOf = ({ by, how }: { readonly how: ResolvedApproval["how"]; readonly b
     case "denied":
       return `it was denied${who}`
     case "covered":
-      return `an answer to another approval${by === undefined ? "" : `, by ${by},`} held for it, too`
+      return `the answer to another request${by === undefined ? "" : ` by ${by}`} applied to it`
     case "expired":
-      return "its time ran out"
+      return "it expired"
     case "withdrawn":
-      return "its call waits for it no more"
+      return "its call no longer waits for it"
     case "suspended":
-      return "the server stops, and asks again when it goes on"
+      return "the server stopped, and it returns when the server resumes"
     case "closed":
-      return "nobody could be asked any more"
+      return "the session ended"
   }
 }

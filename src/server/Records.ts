@@ -105,5 +105,5 @@ const orUnavailableWith =
   (outages: Outages) => <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
     Effect.catch(effect, (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>
       isInternal(error)
-        ? Effect.andThen(outages.warn("The records cannot be reached", error), new Unavailable({}))
+        ? Effect.andThen(outages.warn("The records could not be read", error), new Unavailable({}))
         : Effect.fail(error as Exclude<E, Internal>))

@@ -116,7 +116,7 @@ const takeBody = (
         user.limits.body(user.name, declared === undefined ? most : Number(declared)),
         {
           duration: millis,
-          orElse: () => Effect.fail(new TooSlow({ detail: "Others of your requests are still being sent." }))
+          orElse: () => Effect.fail(new TooSlow({ detail: "Your other requests are still being sent." }))
         }
       )
     }
@@ -139,11 +139,11 @@ const takeBody = (
     const text = textOf(bytes)
     if (text === undefined) return yield* whole("the body is not UTF-8")
     if (depthOf(text) > maxDepth) {
-      return yield* new TooLarge({ detail: `Values are nested at most ${maxDepth} deep.` })
+      return yield* new TooLarge({ detail: `Values may be nested at most ${maxDepth} levels deep.` })
     }
   })
 
-const tooLarge = (most: number) => new TooLarge({ detail: `At most ${most} bytes are taken.` })
+const tooLarge = (most: number) => new TooLarge({ detail: `At most ${most} bytes are accepted.` })
 
 const textOf = (bytes: ArrayBuffer): string | undefined => {
   try {

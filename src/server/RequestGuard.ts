@@ -135,7 +135,7 @@ const problemOf = (
 ): Problem | undefined => {
   const { headers, method } = request
   if (!isOurHost) {
-    return new Problems.WrongHost({ detail: "A host that is reached by another name has to be told so (publicUrl)." })
+    return new Problems.WrongHost({ detail: "Set publicUrl or hosts to the names by which clients reach the server." })
   }
   if (!path.startsWith("/")) return new Problems.NotFound({})
   const isChange = method !== "GET" && method !== "HEAD" && method !== "OPTIONS"
@@ -176,13 +176,13 @@ const responseOf = (
       return Effect.orDie(HttpServerRespondable.toResponse(
         reason.reason === "BodyTooLarge"
           ? new Problems.TooLarge({})
-          : new Problems.Invalid({ errors: [{ path: "", problem: "the request broke off" }] })
+          : new Problems.Invalid({ errors: [{ path: "", problem: "the request was incomplete" }] })
       ))
     }
   }
   if (thrown instanceof Problems.TooMany) return Effect.orDie(HttpServerRespondable.toResponse(thrown))
   return Effect.andThen(
-    Effect.logError("A request ended with a mistake of the server", cause),
+    Effect.logError("A request failed with a defect", cause),
     Effect.orDie(HttpServerRespondable.toResponse(new Problems.Failed({})))
   )
 }

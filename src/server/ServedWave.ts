@@ -155,7 +155,7 @@ export class ServedWave {
   close(at: number): void {
     const isNobodys = Deferred.doneUnsafe(
       this.begun,
-      Effect.fail(new Unavailable({ detail: "The wave could not be begun." }))
+      Effect.fail(new Unavailable({ detail: "The wave could not be started." }))
     )
     if (this.isRunning) {
       this.status = "suspended"

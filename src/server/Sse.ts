@@ -56,7 +56,7 @@ export const respond = <A>(
       Stream.fromEffect(beat),
       Stream.catchCause(
         Stream.mapArrayEffect(stream, (items) => Effect.as(turn, items)),
-        (cause) => Stream.drain(Stream.fromEffect(Effect.logError("A stream of events broke", cause)))
+        (cause) => Stream.drain(Stream.fromEffect(Effect.logError("A stream of events failed", cause)))
       )
     )
   )

@@ -98,7 +98,7 @@ export const none: Undoing["Service"] = {
 
 /** Details of a store's problem go to the log. */
 const unreachable = (error: Checkpoints.CheckpointError) =>
-  Effect.as(Effect.logWarning("The checkpoints cannot be reached", error), new Unavailable({}))
+  Effect.as(Effect.logWarning("The checkpoints could not be read", error), new Unavailable({}))
 
 function problemOf(error: NotFound | Checkpoints.CheckpointError): Effect.Effect<NotFound | Unavailable>
 function problemOf(

@@ -74,7 +74,7 @@ const toItsEnd = (
 
 const failed = ({ submitted: { session, user, wave } }: ServedWave, cause: Cause.Cause<unknown>) =>
   Principals.annotated({ user, session }, wave)(
-    Effect.logError("a wave could not continue, and is left for the next start", cause)
+    Effect.logError("A wave could not continue and is left for the next start", cause)
   )
 
 const isForNow = (error: ConfigurationError | ResumeError): boolean =>
@@ -129,6 +129,6 @@ const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
 
 /** If storing fails, the next start finds the end in the journal. */
 const logged = ({ submitted }: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => Effect.logWarning("the end of a wave could not be kept", error)).pipe(
+  Effect.catch(effect, (error) => Effect.logWarning("The end of a wave could not be stored", error)).pipe(
     Principals.annotated(submitted, submitted.wave)
   )

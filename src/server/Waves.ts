@@ -201,7 +201,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   ): Effect.fn.Return<ServedWave | undefined> {
     const read = WireFormat.read(submitted.message, submitted.format)
     if (Result.isFailure(read)) {
-      yield* Effect.logError("a wave that was handed over cannot be read any more", read.failure)
+      yield* Effect.logError("A submitted wave can no longer be read", read.failure)
       return undefined
     }
     const wave = served(submitted, read.success.calls)
@@ -253,12 +253,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         0
       )
     const checks = [
-      ["waves of yours", mine.length + waves, bounds.maxWavesPerUser, "Try again once one of them has ended."],
+      ["of your waves", mine.length + waves, bounds.maxWavesPerUser, "Try again once one of them has ended."],
       ["waves", all.length + waves, bounds.maxWaves, "Try again once one of them has ended."],
       ...mine.length === 0 ? [] : [
-        ["calls of yours", sum(mine, "calls"), bounds.maxOpenCallsPerUser, "Try again once some of them have ended."],
+        ["of your calls", sum(mine, "calls"), bounds.maxOpenCallsPerUser, "Try again once some of them have ended."],
         [
-          "characters of yours",
+          "characters of your messages",
           sum(mine, "messageChars"),
           bounds.maxOpenCharsPerUser,
           "Try again once a wave has ended."
@@ -267,12 +267,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       ...all.length === 0 ? [] : [
         ["characters", sum(all, "messageChars"), bounds.maxOpenChars, "Try again once a wave has ended."]
       ] as const,
-      ["sessions of yours", ofUser + isNew, bounds.maxSessionsPerUser, "End one of them first."],
+      ["of your sessions", ofUser + isNew, bounds.maxSessionsPerUser, "End one of them first."],
       ["sessions", sessions.size + isNew, bounds.maxSessions, "Try again once one of them has ended."]
     ] as const
     for (const [what, count, most, next] of checks) {
       if (count > most) {
-        return yield* new TooMany({ detail: `At most ${most} ${what} are taken at once. ${next}` })
+        return yield* new TooMany({ detail: `At most ${most} ${what} can be open. ${next}` })
       }
     }
   })
@@ -417,12 +417,12 @@ const isSame = (one: WaveStore.SubmittedWave, other: WaveStore.SubmittedWave): b
 
 const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
 
-const userGone = "its user may not run calls any more"
+const userGone = "its user may no longer run calls"
 
 const sessionEnded = "the session has ended"
 
 const conflict = Effect.fail(
-  new WaveConflict({ detail: "Another message was handed over under the name of this wave." })
+  new WaveConflict({ detail: "Another message was submitted under this name. Choose another name." })
 )
 
 const invalid = ({ expected, path, problem }: WireFormat.WireFormatError) =>
@@ -451,7 +451,7 @@ const orUnavailable = <A, E, R>(
     (error): Effect.Effect<never, Unavailable | Extract<E, WaveUnreadable>> =>
       error instanceof WaveUnreadable
         ? Effect.fail(error as Extract<E, WaveUnreadable>)
-        : Effect.andThen(Effect.logError("a request to waves could not be served", error), new Unavailable({}))
+        : Effect.andThen(Effect.logError("A request for a wave failed", error), new Unavailable({}))
   )
 
 const logged = (effect: Effect.Effect<void, WaveStore.WaveStoreError>): Effect.Effect<void> =>

@@ -120,7 +120,7 @@ const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
       if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "") return url
       problems.push({
         path,
-        problem: "it is no such address",
+        problem: "it is not a valid address",
         expected: "an http or https URL without a user or password"
       })
       return new URL("http://localhost")
@@ -132,7 +132,7 @@ const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
     if (key === undefined || key.length < 24 || key.length > 64) {
       problems.push({
         path: "secret",
-        problem: "it is no such secret",
+        problem: "it is not a valid secret",
         expected: "whsec_ and 24 to 64 bytes as base64"
       })
     }
@@ -157,7 +157,7 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
   // addresses of chat services are secrets, too
   const warn = rarely(clock, (problem, others) =>
     Effect.logWarning(
-      `The webhook at ${url.host} does not take what it is told: ${problem}` +
+      `The webhook at ${url.host} does not accept notifications: ${problem}` +
         (others === 0 ? "" : ` (and ${others} more since the last warning)`)
     ))
   const post = Effect.fnUntraced(function*(id: string, body: string): Effect.fn.Return<void, NotTaken> {

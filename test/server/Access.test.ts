@@ -87,7 +87,7 @@ describe("a list of users", () => {
       assert.deepStrictEqual(found, [
         "users[0].name: it is \"a/b\"",
         "users[0].tokens: there is none",
-        "users[1].tokens[1].hash: it is no hash of a token",
+        "users[1].tokens[1].hash: it is not the hash of a token",
         "users[1].tokens[1].expiresAt: it is NaN",
         "users[2].name: ada is there twice",
         "users[2].tokens[0].hash: it is there twice",

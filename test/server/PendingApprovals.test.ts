@@ -47,7 +47,7 @@ describe("PendingApprovals", () => {
       yield* TestClock.adjust("1 minute")
       const second = yield* Effect.flip(approvals.answer(cy, { ...given, answer: deny }))
       assert.deepInclude(second, { _tag: "AlreadyEnded", id, how: "approved", by: "ada", at: 60_000 })
-      assert.strictEqual(second.message, "It is over: it was approved by ada.")
+      assert.strictEqual(second.message, "It is resolved: it was approved by ada.")
       assert.deepStrictEqual(yield* endedOf(id), ended)
     }).pipe(Effect.provide(layer())))
 
@@ -66,7 +66,7 @@ describe("PendingApprovals", () => {
           const all = yield* Effect.flip(approvals.answerAll(eve, [it]))
           for (const error of [one, all]) {
             assert.strictEqual(error._tag, "NotFound")
-            assert.strictEqual(error.detail, `There is no such approval: ${it.id}. Nothing was answered.`)
+            assert.strictEqual(error.detail, `Approval request not found: ${it.id}. Nothing was answered.`)
           }
         }
       })
@@ -95,7 +95,13 @@ describe("PendingApprovals", () => {
       )
       const stale = yield* none([b!, a!, c!], ["AlreadyEnded"])
       assert.deepInclude(stale, {
-        errors: [{ id: a!.id, reason: "AlreadyEnded", problem: "It is over: it was denied by ada.", by: "ada", at: 0 }]
+        errors: [{
+          id: a!.id,
+          reason: "AlreadyEnded",
+          problem: "It is resolved: it was denied by ada.",
+          by: "ada",
+          at: 0
+        }]
       })
       yield* none([b!, { ...c!, hash: a!.hash }], ["NotTheSame"])
       yield* none([b!, b!], ["NotAnAnswer"])
@@ -129,7 +135,7 @@ describe("PendingApprovals", () => {
       const edited: Approvals.Answer = { _tag: "ApproveOnce", params: { path: "b.txt" } }
       const refused = yield* Effect.flip(approvals.answer(ada, yield* to(running.id, edited)))
       assert.deepInclude(refused, { _tag: "NotAnswered" })
-      assert.include((yield* approvals.answer(ada, yield* to(id, edited))).next, "as they were edited")
+      assert.include((yield* approvals.answer(ada, yield* to(id, edited))).next, "edited arguments")
       assert.deepInclude(yield* Fiber.join(fiber), { edited: { params: { path: "b.txt" } } })
     }).pipe(Effect.provide(layer())))
 
@@ -145,7 +151,8 @@ describe("PendingApprovals", () => {
       assert.deepInclude(yield* endedOf(id), {
         how: "expired",
         endedAt: 3_600_000,
-        next: "Silence was the answer, and the model was told so. " +
+        next:
+          "Nobody answered in time, and the call was denied. Ask the model to try again, or allow the call in the policy." +
           "Ask it to try again, or allow the call beforehand in the policy."
       })
     }).pipe(Effect.provide(layer({ timeout: "1 hour" }))))

@@ -100,7 +100,7 @@ describe("a store that fails while a wave ends", () => {
         assert.strictEqual(wave.status, "ended")
         assert.strictEqual(wave.end?._tag, "ToolsEnd")
         assert.lengthOf(wave.messages as ReadonlyArray<unknown>, 1)
-        const warning = lines.find((it) => it.includes("the end of a wave could not be kept"))
+        const warning = lines.find((it) => it.includes("The end of a wave could not be stored"))
         assert.include(warning, "\"tool_executor.principal\":\"ada/one\"", lines.join("\n"))
         assert.include(warning, "\"tool_executor.wave\":\"w\"")
         yield* life.close

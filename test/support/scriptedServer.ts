@@ -183,7 +183,10 @@ export const startScripted = async (folder: string): Promise<Script> => {
       const given = JSON.parse(await bodyOf(request)) as { readonly hash: string; readonly answer: { _tag: string } }
       const over = ended.get(id!)
       if (over !== undefined) {
-        return json({ title: "The approval is over.", id, how: over.how, by: over.by, at: over.endedAt }, 409)
+        return json(
+          { title: "The approval request is resolved.", id, how: over.how, by: over.by, at: over.endedAt },
+          409
+        )
       }
       return json(answered(id!, given.answer))
     }
@@ -206,7 +209,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
           return json({ open: list, ended: Array.from(ended.values()).toReversed(), cursor: place() })
         }
         const found = open.get(id) ?? ended.get(id)
-        return found === undefined ? json({ title: "There is no such thing." }, 404) : json(found)
+        return found === undefined ? json({ title: "Not found." }, 404) : json(found)
       }
       case "waves":
         return json({ waves, cursor: place() })
