@@ -2,15 +2,13 @@
  * What principals keep in a database, each within a share and all within a total: the
  * tables that artifacts and checkpoints have alike.
  *
- * An entry has contents, which lie in parts of their own: a part of a large one is read
+ * An entry has contents, which are stored in parts: a part of a large one is read
  * without the rest. Whoever adds or removes takes the row of the total first, so that of
  * several processes one decides after the other and what it decides by still holds when
- * it is written. That row is also what the total is read from: nobody adds up all entries.
+ * it is written. The total is read from that row: entries are never added up.
  *
  * Principals are kept as hashes: they may be any text, and a database has no place for
- * some. Numbers are doubles, as they are here.
- *
- * @since 0.1.0
+ * some. Numbers are doubles, as in JavaScript.
  */
 import * as Effect from "effect/Effect"
 import type { MigrationError } from "effect/sql/Migrator"
@@ -21,12 +19,7 @@ import { keyOf } from "../internal/textBytes.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 
-/**
- * What is kept, without its contents.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is kept, without its contents. */
 export interface Entry {
   readonly id: string
   /** Epoch milliseconds. */
@@ -37,40 +30,25 @@ export interface Entry {
   readonly about: string
 }
 
-/**
- * One of an entry's contents, or a piece of it, in bytes.
- *
- * @category models
- * @since 0.1.0
- */
+/** One of an entry's contents, or a piece of it, in bytes. */
 export interface Piece {
   readonly item: number
   readonly from: number
   readonly to: number
 }
 
-/**
- * What a principal keeps, oldest first, and the size of what all others keep.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a principal keeps, oldest first, and the size of what all others keep. */
 export interface There {
   readonly own: ReadonlyArray<Pick<Entry, "id" | "size">>
   readonly others: number
 }
 
-/**
- * The tables of a component.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tables of a component. */
 export interface Holdings {
   /**
-   * Adds what is decided beside what is there, after pruning some, and removes
+   * Adds what `decide` gives for the existing entries, after pruning some, and removes
    * what has to give way to it: all or nothing. `prepare` runs before others have to wait,
-   * where the database lets several write at once.
+   * where the database has several writers.
    */
   readonly add: <E>(
     principal: string,
@@ -94,12 +72,7 @@ export interface Holdings {
   readonly prune: (now: number) => Effect.Effect<number, SqlError>
 }
 
-/**
- * Opens the tables of a component, and makes them first where they are not there.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Opens the tables of a component, and makes them first where they are not there. */
 export const make = Effect.fnUntraced(function*(
   component: "artifacts" | "checkpoints",
   timeToLiveMillis: number
@@ -126,7 +99,7 @@ export const make = Effect.fnUntraced(function*(
   const total = sql(names.total)
   const forUpdate = sql.onDialectOrElse({ pg: () => sql`FOR UPDATE`, orElse: () => sql`` })
 
-  /** One after the other; gives the total as it is then. */
+  /** One after the other; gives the total at that time. */
   const alone = <A, E>(
     use: (total: number) => Effect.Effect<A, E | SqlError>,
     prepare: Effect.Effect<void, SqlError> = Effect.void
@@ -149,7 +122,7 @@ export const make = Effect.fnUntraced(function*(
     }
   })
   const isPast = (now: number) => sql`at <= ${now - timeToLiveMillis} OR at >= ${now + timeToLiveMillis}`
-  /** Whether there is anything to prune: found at the ends of an index, and nobody has to wait for it. */
+  /** Whether there is anything to prune: found at the ends of an index, without a lock. */
   const hasPast = Effect.fnUntraced(function*(now: number) {
     const [row] = yield* sql<{ readonly oldest: number | null; readonly newest: number | null }>`
       SELECT (SELECT MIN(at) FROM ${entries}) AS oldest, (SELECT MAX(at) FROM ${entries}) AS newest`.withoutTransform
@@ -167,7 +140,7 @@ export const make = Effect.fnUntraced(function*(
     }))
   const prune = Effect.fnUntraced(function*(now: number, steps: number) {
     let count = 0
-    // a few at a time: whoever keeps something meanwhile gets their turn
+    // a few at a time: other writers get their turn
     for (let step = 0; step < steps && (yield* own(sql)(hasPast(now))); step++) {
       count += yield* dropPast(now)
       yield* Effect.yieldNow
@@ -206,7 +179,7 @@ export const make = Effect.fnUntraced(function*(
     read: (principal, id, { from, item, to }) => {
       const first = Math.floor(from / partBytes)
       const last = Math.ceil(to / partBytes)
-      // one statement: whoever removes meanwhile removes all of it or nothing
+      // one statement: a concurrent removal takes all of it or nothing
       const found = sql<Entry & { readonly part: number | null; readonly bytes: Uint8Array | null }>`
         SELECT e.id, e.at, e.size, e.about, p.part, p.bytes FROM ${entries} e
         LEFT JOIN ${parts} p ON p.entry = e.id AND p.item = ${item} AND p.part >= ${first} AND p.part < ${last}
@@ -250,7 +223,7 @@ const statementIds = 500
 /** Entries that are pruned in one transaction. */
 const pruned = 1_000
 
-/** Steps that whoever keeps something waits for: what lay there for long is not theirs alone to clear away. */
+/** Steps of pruning that one write waits for; the rest is left to later writes. */
 const stepsOfOne = 2
 
 const sum = (all: ReadonlyArray<{ readonly size: number }>): number => all.reduce((size, it) => size + it.size, 0)

@@ -4,8 +4,6 @@
  * Each statement looks at a bounded number of rows, in the order of an index, however
  * rare what is asked for may be: one condition chooses the index, the others are
  * looked at in the rows that it gives.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -14,23 +12,13 @@ import type * as Statement from "effect/sql/Statement"
 import { mostLookedAt, type Query } from "../core/store/JournalEntry.ts"
 import * as Tables from "./JournalTables.ts"
 
-/**
- * A row that was found.
- *
- * @category models
- * @since 0.1.0
- */
+/** A row that was found. */
 export interface Row {
   readonly place: number
   readonly entry: string
 }
 
-/**
- * Between which places is searched, and how much a page has at most.
- *
- * @category models
- * @since 0.1.0
- */
+/** Between which places is searched, and how much a page has at most. */
 export interface Bounds {
   readonly after: number
   readonly before: number
@@ -38,12 +26,7 @@ export interface Bounds {
   readonly chars: number
 }
 
-/**
- * Finds a page of rows, in the order of the query; `next` is where what is left begins.
- *
- * @category searching
- * @since 0.1.0
- */
+/** Finds a page of rows, in the order of the query; `next` is where what is left begins. */
 export const page = (
   sql: SqlClient.SqlClient,
   query: Query,
@@ -56,12 +39,7 @@ export const page = (
     return { rows, next: Number(first?.more) === 1 ? Number(first!.edge) : undefined }
   })
 
-/**
- * A place behind which everything is that happened at a time (epoch milliseconds) or later.
- *
- * @category searching
- * @since 0.1.0
- */
+/** A place behind which everything is that happened at a time (epoch milliseconds) or later. */
 export const placeBefore = (sql: SqlClient.SqlClient, since: number): Effect.Effect<number, SqlError> => {
   const { param, params } = parameters(sql)
   const [zero, time] = Tables.isPg(sql) ? ["0::bigint", `${param(since)}::float8`] : ["0", param(since)]
@@ -83,11 +61,7 @@ export const placeBefore = (sql: SqlClient.SqlClient, since: number): Effect.Eff
   )
 }
 
-/**
- * The statement of a page.
- *
- * @internal
- */
+/** The statement of a page. */
 export const statementOf = (
   sql: SqlClient.SqlClient,
   query: Query,
@@ -145,7 +119,7 @@ export const statementOf = (
 
 const table = "tool_executor_journal_entries"
 
-/** The parameters of a statement, as they are written in its text. */
+/** The parameters of a statement, in the order of its text. */
 const parameters = (sql: SqlClient.SqlClient) => {
   const params: Array<unknown> = []
   const sign = Tables.isPg(sql) ? "$" : "?"

@@ -1,8 +1,4 @@
-/**
- * The tables of the journal, and what is asked of them in PostgreSQL and SQLite.
- *
- * @since 0.1.0
- */
+/** The tables of the journal, and what is asked of them in PostgreSQL and SQLite. */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
@@ -11,12 +7,7 @@ import type { Schema } from "./Migrations.ts"
 
 type Sql = SqlClient.SqlClient
 
-/**
- * Tells whether a client is one of PostgreSQL.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a client is one of PostgreSQL. */
 export const isPg = (sql: Sql): boolean => sql.onDialectOrElse({ pg: () => true, orElse: () => false })
 
 /** Epoch milliseconds by the clock of the database. */
@@ -69,32 +60,17 @@ const create = Effect.gen(function*() {
   }
 })
 
-/**
- * Columns that entries are searched by, each with an index in the order of places.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Columns that entries are searched by, each with an index in the order of places. */
 export const indexed = ["call_key", "call_id", "batch", "principal", "owner", "tool"] as const
 
-/**
- * The schema of the journal.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The schema of the journal. */
 export const schema: Schema = {
   table: "tool_executor_journal_migrations",
   tables: ["tool_executor_journal", "tool_executor_journal_terms", "tool_executor_journal_entries"],
   migrations: { "0001_create_the_journal": create }
 }
 
-/**
- * The key of the journal's hashes; `made` is it where there is none yet.
- *
- * @category running
- * @since 0.1.0
- */
+/** The key of the journal's hashes; a new journal gets `made`. */
 export const hashKey = (sql: Sql, made: string): Effect.Effect<string, SqlError> =>
   Effect.andThen(
     sql`
@@ -107,12 +83,7 @@ export const hashKey = (sql: Sql, made: string): Effect.Effect<string, SqlError>
     )
   )
 
-/**
- * Opens a term for so many milliseconds; gives its number.
- *
- * @category terms
- * @since 0.1.0
- */
+/** Opens a term for so many milliseconds; gives its number. */
 export const openTerm = (sql: Sql, leaseMillis: number): Effect.Effect<number, SqlError> =>
   Effect.map(
     sql<{ readonly id: unknown }>`
@@ -122,12 +93,7 @@ export const openTerm = (sql: Sql, leaseMillis: number): Effect.Effect<number, S
     ([row]) => Number(row!.id)
   )
 
-/**
- * Has a term last so many milliseconds more; false if it is over.
- *
- * @category terms
- * @since 0.1.0
- */
+/** Has a term last so many milliseconds more; false if it is over. */
 export const renewTerm = (sql: Sql, term: number, leaseMillis: number): Effect.Effect<boolean, SqlError> =>
   Effect.map(
     sql`
@@ -140,9 +106,6 @@ export const renewTerm = (sql: Sql, term: number, leaseMillis: number): Effect.E
 /**
  * Keeps every append up to a number from being written from now on; gives the number of
  * the last one that was, or `undefined` if the term is over.
- *
- * @category terms
- * @since 0.1.0
  */
 export const fence = (sql: Sql, term: number, append: number): Effect.Effect<number | undefined, SqlError> =>
   Effect.map(
@@ -153,33 +116,20 @@ export const fence = (sql: Sql, term: number, append: number): Effect.Effect<num
     ([row]) => row === undefined ? undefined : Number(row.last_append)
   )
 
-/**
- * Ends terms: nothing can be written in them any more.
- *
- * @category terms
- * @since 0.1.0
- */
+/** Ends terms: nothing can be written in them any more. */
 export const endTerms = (sql: Sql, terms: ReadonlyArray<number>): Effect.Effect<unknown, SqlError> =>
   terms.length === 0 ? Effect.void : sql`
     UPDATE tool_executor_journal_terms SET ended_at = ${sql.literal(now(sql))}
     WHERE ended_at IS NULL AND ${sql.in("id", terms)}
   `
 
-/**
- * Ends all terms: nobody who held one is alive.
- *
- * @category terms
- * @since 0.1.0
- */
+/** Ends all terms: their processes have ended. */
 export const endAllTerms = (sql: Sql): Effect.Effect<unknown, SqlError> =>
   sql`UPDATE tool_executor_journal_terms SET ended_at = ${sql.literal(now(sql))} WHERE ended_at IS NULL`
 
 /**
  * An entry as `append` takes it, with its text. `tag` is not always its own: claims
  * stand between the entries, too, and are no entries.
- *
- * @category models
- * @since 0.1.0
  */
 export type Row = readonly [
   tag: string,
@@ -193,12 +143,7 @@ export type Row = readonly [
   entry: string
 ]
 
-/**
- * The row of an entry.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The row of an entry. */
 export const rowOf = (entry: JournalEntry, text: string): Row => {
   const { _tag, at } = entry
   const [principal, owner] = [plain(entry.principal), plain(ownerOf(entry.principal))]
@@ -206,20 +151,10 @@ export const rowOf = (entry: JournalEntry, text: string): Row => {
   return [_tag, entry.key, at, principal, owner, plain(entry.batch), plain(entry.tool), plain(entry.callId), text]
 }
 
-/**
- * The row of a claim, which is no entry.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The row of a claim, which is not an entry. */
 export const claimOf = (key: string): Row => ["Claimed", key, 0, "", "", null, null, null, ""]
 
-/**
- * The term that rows are written in.
- *
- * @category models
- * @since 0.1.0
- */
+/** The term that rows are written in. */
 export interface Writing {
   readonly term: number
   /** The number of the append in its term; absent: a claim, which is written with others or not at all. */
@@ -231,9 +166,6 @@ export interface Writing {
  * Writes rows behind all others in a term; gives how many: none if the term is over or
  * the append was fenced off. In PostgreSQL the lease of the term is renewed, too: its row
  * is written even so.
- *
- * @category running
- * @since 0.1.0
  */
 export const append = (
   sql: Sql,
@@ -256,7 +188,7 @@ export const append = (
       (it) => it.length
     )
   }
-  // whoever waits for the row of the journal sees afterwards that its term is over: that row is looked at anew
+  // a process that waits for the row of the journal reads it again, and sees that its term has ended
   return Effect.map(
     sql.unsafe<{ readonly written: unknown }>(
       `WITH behind AS (
@@ -284,24 +216,14 @@ export const append = (
   )
 }
 
-/**
- * The last place that is taken.
- *
- * @category running
- * @since 0.1.0
- */
+/** The last place that is taken. */
 export const lastPlace = (sql: Sql): Effect.Effect<number, SqlError> =>
   Effect.map(
     sql<{ readonly last: unknown }>`SELECT max(place) AS last FROM tool_executor_journal_entries`.withoutTransform,
     ([row]) => Number(row?.last ?? 0)
   )
 
-/**
- * Who holds a call, as far as the last thing that was written of it tells.
- *
- * @category models
- * @since 0.1.0
- */
+/** Who holds a call, as far as the last thing that was written of it tells. */
 export interface Held {
   readonly key: string
   readonly tag: string
@@ -309,22 +231,12 @@ export interface Held {
   readonly isAlive: boolean
 }
 
-/**
- * Keeps everybody else from appending and claiming for the rest of the transaction.
- *
- * @category claims
- * @since 0.1.0
- */
+/** Keeps everybody else from appending and claiming for the rest of the transaction. */
 export const lock = (sql: Sql): Effect.Effect<unknown, SqlError> =>
   // in SQLite, a transaction that writes is alone
   isPg(sql) ? sql`SELECT 1 FROM tool_executor_journal WHERE id = 1 FOR UPDATE` : Effect.void
 
-/**
- * Who holds calls, of those that are on record.
- *
- * @category claims
- * @since 0.1.0
- */
+/** Who holds calls, of those that are on record. */
 export const held = (sql: Sql, keys: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Held>, SqlError> =>
   Effect.map(
     sql.unsafe<{ readonly call_key: string; readonly tag: string; readonly term: unknown; readonly alive: unknown }>(
@@ -348,13 +260,7 @@ export const held = (sql: Sql, keys: ReadonlyArray<string>): Effect.Effect<Reado
       }))
   )
 
-/**
- * Removes what may be removed of the next entries behind a place; gives where they end,
- * and how many were removed.
- *
- * @category running
- * @since 0.1.0
- */
+/** Removes what may be removed of the next entries behind a place; gives where they end, and how many were removed. */
 export const prune = Effect.fnUntraced(function*(
   sql: Sql,
   { after, before, count }: { readonly after: number; readonly before: number; readonly count: number }
@@ -380,13 +286,7 @@ export const prune = Effect.fnUntraced(function*(
   return { last, removed: removed.length }
 })
 
-/**
- * Removes terms that are over, or have given no sign of life since; none that lives,
- * whatever the time.
- *
- * @category running
- * @since 0.1.0
- */
+/** Removes terms that are over, or have given no sign of life since; none that lives, whatever the time. */
 export const pruneTerms = (sql: Sql, before: number): Effect.Effect<unknown, SqlError> =>
   sql`
     DELETE FROM tool_executor_journal_terms
@@ -400,10 +300,5 @@ const columns = "tag, call_key, at, principal, owner, batch, tool, call_id, entr
 /** What the fields of a row are cast to in PostgreSQL. */
 const fields = ["", "", "::float8", "", "", "", "", "", ""]
 
-/**
- * A text that every database can hold: models choose ids and names. The entry has it as it is.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** A text that every database can hold: models choose ids and names. The entry has the original. */
 export const plain = (text: string): string => text.slice(0, 500).replace(/[\0\p{Cs}]/gu, "\ufffd")

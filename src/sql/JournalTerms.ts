@@ -2,8 +2,6 @@
  * The term in which a process writes to a journal in SQL. It lives as long as its lease
  * is renewed, by the clock of the database. A term that another process has ended is
  * replaced by a new one: calls that arrive from then on are written in that.
- *
- * @since 0.1.0
  */
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -14,12 +12,7 @@ import type * as Journal from "../core/store/Journal.ts"
 import * as Tables from "./JournalTables.ts"
 import { deadline, own } from "./OwnConnection.ts"
 
-/**
- * A term. It has no id until something is written in it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A term. It has no id until something is written in it. */
 export class Term implements Journal.Term {
   private readonly terms: Terms
   id: number | undefined
@@ -59,12 +52,7 @@ export class Term implements Journal.Term {
   }
 }
 
-/**
- * The terms of one process, one after the other.
- *
- * @category models
- * @since 0.1.0
- */
+/** The terms of one process, one after the other. */
 export class Terms {
   private readonly sql: SqlClient.SqlClient
   private readonly clock: Clock.Clock
@@ -78,7 +66,7 @@ export class Terms {
     this.current = new Term(this)
   }
 
-  /** Milliseconds of a clock that nobody sets. */
+  /** Milliseconds of a monotonic clock. */
   now(): number {
     return Number(this.clock.monotonicTimeNanosUnsafe()) / 1e6
   }

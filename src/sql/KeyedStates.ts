@@ -1,13 +1,11 @@
 /**
  * States that processes share, one to a key: each changes in steps, and a step is
- * alone with its state, whoever else makes one.
+ * isolated from all others.
  *
  * Both tables of what lasts longer than a process but not for ever (circuits, rate
  * limits) are made of it. The clock is the database's, so that processes whose clocks
  * differ agree; a state whose time is over is as if it were not there, and its row is
  * deleted some time later.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -18,15 +16,10 @@ import * as Versioned from "../internal/versioned.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 
-/**
- * What a step makes of a state.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a step makes of a state. */
 export interface Step<A, S> {
   readonly answer: A
-  /** The state from now on; absent: it stays as it is. */
+  /** The state from now on; absent: it does not change. */
   readonly next?: {
     readonly state: S
     /** Epoch milliseconds from which on it is as if it were not there; absent: those that it has. */
@@ -34,47 +27,27 @@ export interface Step<A, S> {
   } | undefined
 }
 
-/**
- * States by key.
- *
- * @category models
- * @since 0.1.0
- */
+/** States by key. */
 export interface KeyedStates<S> {
   /** Makes a step; `now` is epoch milliseconds of the database. */
   readonly modify: <A>(
     key: string,
     step: (state: S | undefined, now: number) => Step<A, S>
   ) => Effect.Effect<A, Trouble>
-  /** Looks at a state, and holds up nobody. */
+  /** Reads a state without a lock. */
   readonly read: <A>(key: string, look: (state: S | undefined, now: number) => A) => Effect.Effect<A, Trouble>
 }
 
-/**
- * A table of states.
- *
- * @category models
- * @since 0.1.0
- */
+/** A table of states. */
 export interface Table {
   /** The states of one kind: their keys are their own. */
   readonly states: <S>(kind: string, schema: Schema.Codec<S, unknown>) => KeyedStates<S>
 }
 
-/**
- * The database cannot be reached, or has what it should not have.
- *
- * @category errors
- * @since 0.1.0
- */
+/** The database cannot be reached, or has what it should not have. */
 export type Trouble = SqlError.SqlError | Error
 
-/**
- * Opens a table, which is made if it is not there.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Opens a table, which is made if it is not there. */
 export const open = Effect.fnUntraced(function*(
   table: string
 ): Effect.fn.Return<Table, Migrator.MigrationError | SqlError.SqlError, SqlClient.SqlClient> {
@@ -85,7 +58,7 @@ export const open = Effect.fnUntraced(function*(
     migrations: migrationsOf(table)
   })
   const now = nowIn(sql)
-  // the row is locked: whoever comes second is to wait for it, and not to fail
+  // the row is locked: the second process waits for it instead of failing
   const isolated: Effect.Effect<unknown, SqlError.SqlError> = sql.onDialectOrElse({
     pg: () => sql`SET TRANSACTION ISOLATION LEVEL READ COMMITTED`,
     orElse: () => Effect.void
@@ -105,7 +78,7 @@ export const open = Effect.fnUntraced(function*(
         name: string,
         step: (state: S | undefined, now: number) => Step<A, S>
       ): Effect.fn.Return<readonly [answer: A, now: number], Trouble> {
-        // also what is not there is locked, until the transaction is over; the clock is read when it is
+        // a missing row is locked, too, until the transaction ends; the clock is read under the lock
         const [row] = yield* sql<Row>`
           INSERT INTO ${sql(table)} (name, state, expires_at) VALUES (${name}, '', 0)
           ON CONFLICT (name) DO UPDATE SET name = excluded.name
@@ -127,13 +100,13 @@ export const open = Effect.fnUntraced(function*(
           )
           if (now - swept.at < sweepMillis) return answer
           swept.at = now
-          // nobody is refused because of what is over
+          // failing to delete expired rows refuses no call
           yield* Effect.ignore(pruned(sql, table))
           return answer
         }),
         read: Effect.fnUntraced(function*(key, look) {
           const [row] = yield* own(sql)(
-            // one row, also where there is none
+            // one row, also if the state is missing
             sql<Row>`
               SELECT COALESCE(state, '') AS state, COALESCE(expires_at, 0) AS expires_at, ${now} AS now
               FROM (SELECT 1) AS one LEFT JOIN ${sql(table)} ON name = ${nameOf(key)}
@@ -146,25 +119,20 @@ export const open = Effect.fnUntraced(function*(
   }
 })
 
-/**
- * Deletes what is as if it were not there; gives how many states those were.
- *
- * @category pruning
- * @since 0.1.0
- */
+/** Deletes what is as if it were not there; gives how many states those were. */
 export const prune = (table: string): Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient> =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => pruned(sql, table))
 
 // Utilities
 
 interface Row {
-  /** JSON; empty where there is none. */
+  /** JSON; empty if there is no state. */
   readonly state: string
   readonly expires_at: number
   readonly now: number
 }
 
-/** Milliseconds between two times that what is over is deleted. */
+/** Milliseconds between two deletions of expired rows. */
 const sweepMillis = 10 * 60_000
 
 const pruned = (sql: SqlClient.SqlClient, table: string): Effect.Effect<number, SqlError.SqlError> =>

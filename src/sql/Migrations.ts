@@ -1,13 +1,11 @@
 /**
  * The schema of a component, brought up to date when its layer is built.
  *
- * Each component has migrations and a table of versions of its own, so that components
+ * Each component has separate migrations and a separate table of versions, so that components
  * share a database, in whatever versions. A migration that was released is never
  * changed: what it should have done is done by the next one. A database that a newer
- * version has been at is refused, since nobody here knows what it holds. So is one that
+ * version has been at is refused, since its content is unknown. So is one that
  * lacks a table of its version.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Migrator from "effect/sql/Migrator"
@@ -15,12 +13,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { own } from "./OwnConnection.ts"
 
-/**
- * The schema of a component.
- *
- * @category models
- * @since 0.1.0
- */
+/** The schema of a component. */
 export interface Schema {
   /** The table of its versions, such as `tool_executor_state_migrations`. No other component's. */
   readonly table: string
@@ -30,13 +23,7 @@ export interface Schema {
   readonly migrations: Readonly<Record<string, Effect.Effect<unknown, unknown, SqlClient.SqlClient>>>
 }
 
-/**
- * Runs the migrations that a database has not seen; of several processes that do so at
- * once, one after the other.
- *
- * @category running
- * @since 0.1.0
- */
+/** Runs the migrations that a database has not seen; several processes take turns. */
 export const run = Effect.fnUntraced(function*(
   sql: SqlClient.SqlClient,
   { migrations, table, tables }: Schema
@@ -59,7 +46,7 @@ export const run = Effect.fnUntraced(function*(
       kind: "BadState",
       message:
         `${missing.join(" and ")} ${missing.length === 1 ? "is" : "are"} missing, though ${table} is at version ` +
-        `${found}. Restore what was removed from a backup, or drop ${table} and all tables of this store to begin anew.`
+        `${found}. Restore what was removed from a backup, or drop ${table} and all tables of this store to start over.`
     })
   }
 })

@@ -1,7 +1,7 @@
 /**
  * Every statement of a store runs outside of its host's transactions, and ends in time.
  *
- * A `SqlClient` has the open transaction in the context of whoever asks: a store that
+ * A `SqlClient` has the open transaction in the context of its caller: a store that
  * a handler reaches from inside `sql.withTransaction` would write into the handler's
  * transaction, as a savepoint of it, and lose what it wrote when that is rolled back.
  * So every store runs its statements through `own`, which leaves the caller's transaction
@@ -13,11 +13,9 @@
  *
  * The pool needs a free connection: if all of its connections are in transactions that
  * wait for a store, the store fails at its deadline. A client of SQLite has one connection
- * in all, which the transaction has; there `own` fails at once, and the store needs a
- * client of its own, best with a file of its own: SQLite has one writer per file, so a
+ * in all, which the transaction has; there `own` fails immediately, and the store needs a
+ * separate client, best with a separate file: SQLite has one writer per file, so a
  * store in the file of an open transaction waits for its deadline.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
@@ -29,20 +27,12 @@ import * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
 
-/**
- * Milliseconds that a statement or a transaction of a store may take.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Milliseconds that a statement or a transaction of a store may take. */
 export const deadline = 5_000
 
 /**
  * Runs statements, or a transaction, outside of any transaction of the caller, on one
  * connection and within a deadline.
- *
- * @category running
- * @since 0.1.0
  */
 export const own =
   (sql: SqlClient.SqlClient, millis = deadline) =>
@@ -57,18 +47,10 @@ export const own =
 /**
  * Says with which client one reads what may take long, where that is another one: a
  * client of SQLite works in the thread of its program.
- *
- * @category running
- * @since 0.1.0
  */
 export const readWith = (sql: SqlClient.SqlClient, reader: SqlClient.SqlClient): void => void readers.set(sql, reader)
 
-/**
- * The client with which one reads what may take long.
- *
- * @category running
- * @since 0.1.0
- */
+/** The client with which one reads what may take long. */
 export const reading = (sql: SqlClient.SqlClient): SqlClient.SqlClient => readers.get(sql) ?? sql
 
 // Utilities
@@ -78,7 +60,7 @@ const readers = new WeakMap<SqlClient.SqlClient, SqlClient.SqlClient>()
 /** Milliseconds that a server has to cancel a statement before its connection is given up. */
 const cancelMillis = 1_000
 
-/** Runs an effect on a connection of the pool that nobody else has meanwhile. */
+/** Runs an effect on a connection of the pool, exclusively. */
 const lent = <A, E, R>(
   sql: SqlClient.SqlClient,
   effect: Effect.Effect<A, E, R>,
@@ -97,7 +79,7 @@ const lent = <A, E, R>(
   })
 
 /**
- * An effect that nobody waits for any longer than that. `scope` has its connection: a
+ * An effect with a timeout. `scope` has its connection: a
  * statement that goes on when it is closed takes the connection out of the pool.
  */
 const inTime = <A, E, R>(
@@ -163,6 +145,6 @@ const connectionError = (message: string, operation: string): SqlError.SqlError 
 const silent = connectionError("no answer in time", "execute")
 
 const noOther = connectionError(
-  "the only connection is in a transaction of the caller: a store in SQLite needs a client of its own",
+  "the only connection is in a transaction of the caller. Give the store in SQLite a separate client",
   "acquire"
 )

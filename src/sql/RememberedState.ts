@@ -1,23 +1,16 @@
 /**
  * The part of the state that this process has changed last. What is decided on it is
- * written without having been loaded, if nobody else has changed it meanwhile: the
+ * written without having been loaded, if no other process has changed it meanwhile: the
  * statement that writes it makes sure of that. So a process that is alone with its
  * principals and batches asks the database once for each change.
  *
  * Only what takes, starts or settles is decided on it. What refuses is decided on what
  * was loaded, since it writes nothing that could be guarded.
- *
- * @since 0.1.0
  */
 import type { Needs } from "./StateRows.ts"
 import { type Options, World } from "./StateWorld.ts"
 
-/**
- * What is taken for so without having been loaded.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is taken for so without having been loaded. */
 export interface Taken {
   /** Keys that are not kept. */
   readonly absent: ReadonlyArray<string>
@@ -25,12 +18,7 @@ export interface Taken {
   readonly alive: ReadonlyArray<string>
 }
 
-/**
- * What is remembered.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is remembered. */
 export class RememberedState {
   private readonly options: Options
   private state: World
@@ -70,20 +58,20 @@ export class RememberedState {
     return { absent: Array.from(keys).filter((id) => !state.keys.has(id)), alive: Array.from(reservations) }
   }
 
-  /** What was decided is written. */
+  /** The decisions are written. */
   succeeded(): void {
     this.nextPause = 1
     this.remember(this.state)
   }
 
-  /** What was decided is not written, or nobody knows. */
+  /** The decisions are not written, or that is unknown. */
   failed(): void {
     this.forget()
     this.pause = this.nextPause
     this.nextPause = Math.min(2 * this.nextPause, longestPause)
   }
 
-  /** What was decided on it is not wanted. */
+  /** Drops all decisions. */
   forget(): void {
     this.state = new World(this.options)
     this.state.isRemembered = true

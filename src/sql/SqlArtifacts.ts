@@ -2,10 +2,8 @@
  * Artifacts in PostgreSQL or SQLite: they outlast the process that made them, and every
  * process of the database keeps one set of bounds with the others.
  *
- * What is put is on record whatever a transaction of the host rolls back: the store runs
- * on a connection of its own (`sql/OwnConnection`).
- *
- * @since 0.1.0
+ * The store runs on its own connection (`sql/OwnConnection`): a rollback of the host's transaction does
+ * not remove payloads.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -19,12 +17,7 @@ import * as ArtifactId from "../internal/artifactId.ts"
 import { bytesOf, keyOf, textOf, widthOf } from "../internal/textBytes.ts"
 import * as Holdings from "./Holdings.ts"
 
-/**
- * Layer that keeps artifacts in the database of a client; brings its schema up to date first.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that keeps artifacts in the database of a client; brings its schema up to date first. */
 export const layer = (
   options?: ArtifactStore.Options
 ): Layer.Layer<
@@ -33,12 +26,7 @@ export const layer = (
   SqlClient.SqlClient
 > => Layer.effect(ArtifactStore.ArtifactStore, make(options))
 
-/**
- * Creates the store in the database of the client.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the store in the database of the client. */
 export const make = Effect.fnUntraced(function*(
   options?: ArtifactStore.Options
 ): Effect.fn.Return<

@@ -2,10 +2,8 @@
  * Checkpoints in PostgreSQL or SQLite: another process can undo what this one did, and
  * every process of the database keeps one set of bounds with the others.
  *
- * What is kept is there before the write that it is for, whatever a transaction of the
- * host rolls back: the store runs on a connection of its own (`sql/OwnConnection`).
- *
- * @since 0.1.0
+ * A checkpoint is stored before its write. The store runs on its own connection (`sql/OwnConnection`): a
+ * rollback of the host's transaction does not remove checkpoints.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -18,12 +16,7 @@ import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.t
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Holdings from "./Holdings.ts"
 
-/**
- * Layer that keeps checkpoints in the database of a client; brings its schema up to date first.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that keeps checkpoints in the database of a client; brings its schema up to date first. */
 export const layer = (
   options?: Checkpoints.Options
 ): Layer.Layer<
@@ -32,12 +25,7 @@ export const layer = (
   SqlClient.SqlClient
 > => Layer.effect(Checkpoints.Checkpoints, make(options))
 
-/**
- * Creates the service in the database of the client.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service in the database of the client. */
 export const make = Effect.fnUntraced(function*(
   options?: Checkpoints.Options
 ): Effect.fn.Return<

@@ -4,8 +4,6 @@
  *
  * The place of the one call that tries a paused tool is held by a lease, which is
  * renewed as long as that call runs: a process that dies gives it back.
- *
- * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -18,33 +16,18 @@ import { type ConfigurationError, readOptions } from "../core/vocabulary/Configu
 import * as Steps from "./circuitSteps.ts"
 import * as KeyedStates from "./KeyedStates.ts"
 
-/**
- * How long what is held and kept stays without anybody who renews it.
- *
- * @category options
- * @since 0.1.0
- */
+/** How long what is held and kept stays without anybody who renews it. */
 export interface Options {
   /** How long the place of the call that tries stays taken when its process is gone. Default 10 seconds. */
   readonly probeLease?: Duration.Input | undefined
-  /** A circuit that nobody asks about for so long is forgotten; one that is open is kept that long after it. Default 1 hour. */
+  /** An unused circuit is forgotten after this time; an open one, this time after it closes. Default 1 hour. */
   readonly idleTimeToLive?: Duration.Input | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = { probeLease: "10 seconds", idleTimeToLive: "1 hour" } as const satisfies Options
 
-/**
- * Opens a store over a client, and makes its table if it is not there.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Opens a store over a client, and makes its table if it is not there. */
 export const make = Effect.fnUntraced(function*(
   options: Options = {}
 ): Effect.fn.Return<
@@ -79,12 +62,7 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-/**
- * Layer of the store, for `CircuitBreakers` or a breaker of one's own.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the store, for `CircuitBreakers` or another breaker. */
 export const layer = (options?: Options): Layer.Layer<
   CircuitBreaker.CircuitBreakerStore,
   ConfigurationError | Migrator.MigrationError | SqlError.SqlError,
@@ -92,11 +70,8 @@ export const layer = (options?: Options): Layer.Layer<
 > => Layer.effect(CircuitBreaker.CircuitBreakerStore, make(options))
 
 /**
- * Deletes the circuits that nobody has asked about for their time; gives how many
- * those were. The store does so by itself, every ten minutes that it is used.
- *
- * @category pruning
- * @since 0.1.0
+ * Deletes the circuits that were unused for their time; gives how many
+ * those were. A store in use does so every ten minutes.
  */
 export const prune: Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient> = Effect.suspend(() =>
   KeyedStates.prune(table)

@@ -1,16 +1,14 @@
 /**
  * The journal in PostgreSQL or SQLite, for one process or many.
  *
- * What is appended together is one statement, which takes places for its entries and
+ * One statement appends a group of entries: it takes places for them and
  * looks at its term in one step: entries have their places in the order in which they
  * were committed, and nothing is written in a term that is over. A term lives as long
  * as its lease is renewed, by the clock of the database; a claim ends the terms of the
  * dead whose calls it takes over, so that one that was only stopped cannot go on.
  *
  * All of it is outside of a host's transactions (`OwnConnection`). In SQLite that means
- * a client of its own.
- *
- * @since 0.1.0
+ * a separate client.
  */
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -35,40 +33,24 @@ import { Terms } from "./JournalTerms.ts"
 import * as Migrations from "./Migrations.ts"
 import { deadline, own, reading } from "./OwnConnection.ts"
 
-/**
- * What the journal keeps, and for how long its term is taken for alive.
- *
- * @category options
- * @since 0.1.0
- */
+/** What the journal keeps, and for how long its term is taken for alive. */
 export interface Options extends Partial<Journal.Keeps> {
   /**
-   * So long after whoever writes has given its last sign of life, others may take over
+   * This long after the last sign of life of a writer, other processes may take over
    * its calls. It gives one three times as often. Default 30 seconds.
    */
   readonly lease?: Duration.Input | undefined
   /**
-   * Nobody else can have the database open, which whoever says so knows, by a lock for instance: what earlier terms
-   * held is free at once, however long their leases are. Default `false`.
+   * No other process can have the database open, for instance because of a lock: what earlier terms
+   * held is free immediately, however long their leases are. Default `false`.
    */
   readonly isAlone?: boolean | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = { arguments: "full", outputs: "full", lease: "30 seconds" } as const satisfies Options
 
-/**
- * Layer of a journal in the database of a client. Fails where the database would lose
- * what it has committed.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of a journal in the database of a client. Fails where the database would lose what it has committed. */
 export const layer = (
   options?: Options
 ): Layer.Layer<
@@ -77,12 +59,7 @@ export const layer = (
   SqlClient.SqlClient
 > => Layer.effect(Journal.Journal, make(options))
 
-/**
- * Creates the journal, and opens its term for the rest of the scope.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the journal, and opens its term for the rest of the scope. */
 export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<
   Journal.Journal["Service"],
   ConfigurationError | Migrator.MigrationError | SqlError | Journal.JournalError,
@@ -118,12 +95,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   }
 })
 
-/**
- * Reads the journal of a database without a term of its own: nothing is written.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the journal of a database without opening a term: nothing is written. */
 export const read = (
   sql: SqlClient.SqlClient,
   query: Journal.Query
@@ -148,12 +120,7 @@ export const read = (
     }
   ))
 
-/**
- * Reads a bounded part of it, with a connection that holds up nobody (`OwnConnection.reading`).
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads a bounded part of it, with a separate connection (`OwnConnection.reading`). */
 export const page = (
   sql: SqlClient.SqlClient,
   query: Journal.Query,
@@ -172,9 +139,6 @@ export const page = (
  * Removes what is older than a time (epoch milliseconds), but for calls that have no
  * end yet; gives how many entries that were. What is removed cannot be resumed any
  * more.
- *
- * @category pruning
- * @since 0.1.0
  */
 export const prune = Effect.fnUntraced(function*(
   before: number
@@ -182,7 +146,7 @@ export const prune = Effect.fnUntraced(function*(
   const sql = yield* SqlClient.SqlClient
   const run = <A>(effect: Effect.Effect<A, SqlError>) => failing("prune", own(sql)(effect))
   let removed = 0
-  // in pieces, so that nobody who appends waits for long
+  // in pieces, so that appends do not wait for long
   for (let after = 0;;) {
     const pruned = yield* run(Tables.prune(sql, { after, before, count: pruneAtOnce }))
     if (pruned === undefined) break
@@ -199,10 +163,10 @@ export const prune = Effect.fnUntraced(function*(
 
 const amounts = ["full", "hashes", "none"] as const
 
-/** How much of a journal that is read as a whole is read at once. */
+/** Entries per statement when a journal is read as a whole. */
 const readAtOnce: Journal.PageBounds = { entries: 1_000, chars: 4_000_000 }
 
-/** Entries that are looked at for removal at once. */
+/** Entries per statement that are checked for removal. */
 const pruneAtOnce = 500
 
 const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError | Journal.JournalError, R>) =>
@@ -243,8 +207,8 @@ const mustBeDurable = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
 const over = "its term is over: others have taken over its calls while it gave no sign of life"
 
 /**
- * Writes what is not of a term that is over. An append whose answer was lost is looked up
- * before the next one: its lines may be handed over again, and are written once.
+ * Writes lines, unless their term has ended. An append whose answer was lost is looked up
+ * before the next one: its lines may be submitted again, and are written once.
  */
 const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, terms: Terms, given: ReadonlyArray<Journal.Line>) {
   let lines = given.filter((it) => it.term?.isOver !== true)
@@ -319,13 +283,13 @@ const claim = Effect.fnUntraced(function*(
     const held = yield* Tables.held(sql, keys)
     const ended = held.filter((it) => it.tag === "Settled").map((it) => it.key)
     const open = held.filter((it) => it.tag === "Arrived" || it.tag === "Claimed")
-    // a claim of this term that nobody knows of is one whose answer was lost
+    // an unknown claim of this term is one whose answer was lost
     const isLost = (it: Tables.Held) => it.tag === "Claimed" && it.term === term.id && !term.claimed.has(it.key)
     const busy = open.filter((it) => it.isAlive && !isLost(it)).map((it) => it.key)
     if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
     yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))).filter((it) => it !== term.id))
     taken = keys.filter((it) => !ended.includes(it))
-    // known before it is committed: whoever claims next sees both or neither
+    // known before it is committed: the next claim sees both or neither
     for (const key of taken) term.claimed.add(key)
     const rows = taken.map(Tables.claimOf)
     if ((yield* Tables.append(sql, { term: term.id, leaseMillis }, rows)) !== rows.length) return undefined
@@ -336,7 +300,7 @@ const claim = Effect.fnUntraced(function*(
     Effect.onError(() => Effect.sync(() => taken.forEach((key) => term.claimed.delete(key))))
   )
   if (claimed !== undefined) return claimed
-  // it held nothing that is of use to anybody: what is claimed is claimed in the next one
+  // it held nothing: claims are made in the next one
   yield* terms.ended(term)
   return yield* claim(sql, terms, keys)
 })

@@ -1,8 +1,6 @@
 /**
  * What rate limits have counted, in a database, PostgreSQL or SQLite: the processes
  * that share it together start no more calls than a limit allows.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -13,12 +11,7 @@ import type * as SqlError from "effect/sql/SqlError"
 import * as KeyedStates from "./KeyedStates.ts"
 import * as Steps from "./rateSteps.ts"
 
-/**
- * Opens a store over a client, and makes its table if it is not there.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Opens a store over a client, and makes its table if it is not there. */
 export const make: Effect.Effect<
   RateLimiter.RateLimiterStore["Service"],
   Migrator.MigrationError | SqlError.SqlError,
@@ -39,12 +32,7 @@ export const make: Effect.Effect<
   })
 })
 
-/**
- * Layer of the store, for `RateLimits` or a limiter of one's own.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the store, for `RateLimits` or another limiter. */
 export const layer: Layer.Layer<
   RateLimiter.RateLimiterStore,
   Migrator.MigrationError | SqlError.SqlError,
@@ -53,10 +41,7 @@ export const layer: Layer.Layer<
 
 /**
  * Deletes what no limit depends on any more; gives how many entries those were. The
- * store does so by itself, every ten minutes that it is used.
- *
- * @category pruning
- * @since 0.1.0
+ * store in use does so every ten minutes.
  */
 export const prune: Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient> = Effect.suspend(() =>
   KeyedStates.prune(table)
@@ -66,7 +51,7 @@ export const prune: Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient
 
 const table = "tool_executor_rates"
 
-/** Whoever takes no tokens only looks, and holds up nobody. */
+/** Taking no tokens is a read without a lock. */
 const taken = <A, S>(
   states: KeyedStates.KeyedStates<S>,
   { key, tokens }: { readonly key: string; readonly tokens: number },

@@ -8,10 +8,8 @@
  * A change whose answer was lost is looked up by its name before anything is tried
  * again: it is made once.
  *
- * What is reserved is leased: unless it is renewed, it is free again after its lease,
+ * Reservations are leased: one that is not renewed is free again after its lease,
  * as the database tells the time, but for what had started.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -43,38 +41,28 @@ import { type Needs, needs } from "./StateRows.ts"
 import * as Tables from "./StateTables.ts"
 import type { Options as WorldOptions, World } from "./StateWorld.ts"
 
-/**
- * Times of the store.
- *
- * @category options
- * @since 0.1.0
- */
+/** Times of the store. */
 export interface Options {
   /**
-   * How long what is reserved is held unless it is renewed, which executors do at half
+   * How long a reservation is held unless it is renewed, which executors do at half
    * time. Longer than a process may stand still; after a crash it lasts so long until
    * what never started is free again. Default 30 seconds.
    */
   readonly lease?: Duration.Input | undefined
   /**
-   * Nobody else can have the database open, which whoever says so knows, by a lock for instance: what was reserved
-   * before is free at once, however long its lease is. Default `false`.
+   * No other process can have the database open, for instance because of a lock: what was reserved
+   * before is free immediately, however long its lease is. Default `false`.
    */
   readonly isAlone?: boolean | undefined
   /** How long a group is tried again where the database cannot be reached or is busy. Default 5 seconds. */
   readonly patience?: Duration.Input | undefined
   /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
   readonly batchTimeToLive?: Duration.Input | undefined
-  /** How often what is past its window is deleted. Default 1 minute; `"unlimited"`: only when asked (`pruneExpired`). */
+  /** How often expired rows are deleted. Default 1 minute; `"unlimited"`: only when asked (`pruneExpired`). */
   readonly pruneEvery?: Duration.Input | "unlimited" | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = {
   lease: "30 seconds",
   patience: "5 seconds",
@@ -85,9 +73,6 @@ export const defaults = {
 /**
  * Brings the tables up to date, and opens a store over them. It uses connections of
  * its own, also inside a host's transaction (`OwnConnection`).
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*(
   options: Options = {}
@@ -219,12 +204,7 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-/**
- * Layer with a store in a database.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer with a store in a database. */
 export const layer = (
   options?: Options
 ): Layer.Layer<StateStore, ConfigurationError | MigrationError | SqlError.SqlError, SqlClient.SqlClient> =>
@@ -286,7 +266,7 @@ const pruned = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, now: number
   const keys = yield* sql`DELETE FROM tool_executor_keys WHERE ${isOver} RETURNING id`
   const scopes = yield* sql.onDialectOrElse({
     sqlite: () => sql`DELETE FROM tool_executor_scopes WHERE ${isOver} RETURNING id`,
-    // in no order of ours: those that are being changed stay
+    // the order is the database's: rows that are being changed stay
     orElse: () =>
       sql`DELETE FROM tool_executor_scopes WHERE id IN
         (SELECT id FROM tool_executor_scopes WHERE ${isOver} FOR UPDATE SKIP LOCKED) AND ${isOver} RETURNING id`

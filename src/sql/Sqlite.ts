@@ -8,12 +8,10 @@
  * process's; a transaction takes the lock as it begins, so nothing in it waits.
  *
  * What may take long to read, such as a search of the journal, is read by another
- * connection in a thread of its own (`SqliteThread`).
+ * connection in a separate thread (`SqliteThread`).
  *
  * One connection has one transaction at a time: two parts of a program that write
  * inside of each other need a client each (see `sql/OwnConnection`).
- *
- * @since 0.1.0
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -33,12 +31,7 @@ import { type ConfigurationError, readOptions } from "../core/vocabulary/Configu
 import * as OwnConnection from "./OwnConnection.ts"
 import * as SqliteThread from "./SqliteThread.ts"
 
-/**
- * Which database, and how careful it is.
- *
- * @category options
- * @since 0.1.0
- */
+/** Which database, and how careful it is. */
 export interface Options {
   /** The file, made if it is not there, for its owner alone; `":memory:"` for a database that ends with the client. */
   readonly filename: string
@@ -49,27 +42,17 @@ export interface Options {
    * it survive the end of the process only. Default `FULL`.
    */
   readonly synchronous?: "FULL" | "NORMAL" | undefined
-  /** The file is there, and stays as it is: nothing is made in it, and nothing of it changed. */
+  /** The file has to exist, and is not changed. */
   readonly isReadOnly?: boolean | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = {
   busyTimeout: "5 seconds",
   synchronous: "FULL"
 } as const satisfies Partial<Options>
 
-/**
- * Opens a database for the rest of the scope.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Opens a database for the rest of the scope. */
 export const make = Effect.fnUntraced(function*(
   options: Options
 ): Effect.fn.Return<
@@ -120,12 +103,7 @@ export const make = Effect.fnUntraced(function*(
   return client
 })
 
-/**
- * Layer with a client of a database, which is closed with the layer.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer with a client of a database, which is closed with the layer. */
 export const layer = (
   options: Options
 ): Layer.Layer<SqlClient.SqlClient, ConfigurationError | SqlError.SqlError> =>
@@ -137,7 +115,7 @@ export const layer = (
 const blockingMillis = 2
 
 const open = (filename: string, readOnly: boolean): DatabaseSync => {
-  // SQLite would let everybody read it; the files beside it get the mode of this one
+  // SQLite would let everybody read it; its other files get the mode of this one
   if (!readOnly && isMadeHere(filename)) closeSync(openSync(filename, "a", 0o600))
   return new DatabaseSync(filename, { readOnly, timeout: blockingMillis, enableForeignKeyConstraints: true })
 }
@@ -212,7 +190,7 @@ const bound = (value: unknown): SQLInputValue => {
   return (value ?? null) as SQLInputValue
 }
 
-/** What was refused because others have locked the file is tried again, less and less often, until the time is over. */
+/** Retries while other processes have locked the file, less and less often, until the timeout. */
 const patiently = <A>(
   once: Effect.Effect<A, SqlError.SqlError>,
   busyTimeout: number,

@@ -1,11 +1,9 @@
 /**
- * A connection of SQLite that only reads, in a thread of its own: nothing that takes
+ * A read-only connection of SQLite in a separate thread: nothing that takes
  * long there holds up the program.
  *
  * The thread starts with the first statement, runs one statement after the other, and
- * keeps no program alive. One that has died is started anew by the next statement.
- *
- * @since 0.1.0
+ * keeps no program alive. The next statement restarts one that has died.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -14,25 +12,14 @@ import type * as SqlError from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 import { Worker } from "node:worker_threads"
 
-/**
- * A statement as it is handed to the thread.
- *
- * @category models
- * @since 0.1.0
- */
+/** A statement for the thread. */
 export interface Statement {
   readonly sql: string
   readonly params: ReadonlyArray<unknown>
   readonly asArrays: boolean
 }
 
-/**
- * Opens the connection for the rest of the scope; `failed` makes an error of what went
- * wrong there.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Opens the connection for the rest of the scope; `failed` makes an error of what went wrong there. */
 export const make = Effect.fnUntraced(function*(
   filename: string,
   failed: (cause: unknown) => SqlError.SqlError
@@ -116,7 +103,7 @@ class Thread {
   }
 }
 
-/** Plain JavaScript, since the thread has no loader of its own. */
+/** Plain JavaScript, since the thread has no loader. */
 const program = `
 "use strict"
 const { parentPort, workerData } = require("node:worker_threads")

@@ -1,9 +1,7 @@
 /**
  * How a state store asks its database: what a group of operations needs is loaded, or
- * remembered, what becomes of it is decided, and all that changes is written at once, if
- * nobody else has changed it meanwhile.
- *
- * @since 0.1.0
+ * remembered, the changes are decided, and all of them are written in one step, if
+ * no other process has changed it meanwhile.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -17,38 +15,23 @@ import { add, type Needs, needs, wanted } from "./StateRows.ts"
 import * as Tables from "./StateTables.ts"
 import { type Options as WorldOptions, World } from "./StateWorld.ts"
 
-/**
- * Something that is asked of the state.
- *
- * @category models
- * @since 0.1.0
- */
+/** Something that is asked of the state. */
 export interface Operation {
   readonly needs: Needs
   readonly apply: (world: World) => unknown
-  /** What is done before anything is freed whose owner has not renewed it. */
+  /** Runs before expired leases are freed. */
   readonly before?: ((world: World) => void) | undefined
   /** Whether an answer says that all was done, so that what was written guards it; absent: it never does. */
   readonly isDone?: ((answer: unknown) => boolean) | undefined
 }
 
-/**
- * What answers a group of operations, as of a time.
- *
- * @category models
- * @since 0.1.0
- */
+/** What answers a group of operations, as of a time. */
 export type Database = (
   operations: ReadonlyArray<Operation>,
   now: number
 ) => Effect.Effect<ReadonlyArray<unknown>, SqlError.SqlError>
 
-/**
- * Gives what answers groups of operations, one group after the other.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives what answers groups of operations, one group after the other. */
 export const databaseOf = (
   sql: SqlClient.SqlClient,
   patience: number,
@@ -165,7 +148,7 @@ export const databaseOf = (
 
 // Utilities
 
-/** An attempt to write a group, and what is answered if that was done. */
+/** An attempt to write a group, and the answers if it succeeds. */
 interface Attempt {
   readonly write: string
   readonly answers: ReadonlyArray<unknown>
@@ -225,7 +208,7 @@ const changesOf = (
   }
 }
 
-/** Tries until there is an answer: at once where others were faster, after a pause where the database had trouble. */
+/** Tries until there is an answer: immediately after a conflict, after a pause if the database failed. */
 const persistently = <A>(
   once: Effect.Effect<ReadonlyArray<A> | undefined, SqlError.SqlError>,
   patience: number

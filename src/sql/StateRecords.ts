@@ -4,12 +4,10 @@
  * What belongs to a batch or to a principal is one record each, its scope: counts,
  * choices of groups, clocks. A scope has a version, and whatever is changed in it or
  * in anything that is reserved in it changes that version, so that a change that was
- * decided on what is not so any more is never made.
+ * decided on outdated records is never made.
  *
  * Texts that come from others are hashed where they name a record, since they may be
  * of any length, and are kept as JSON, since PostgreSQL has no text with a NUL.
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import { hash } from "node:crypto"
@@ -17,12 +15,7 @@ import type { KeyClaim } from "../core/store/StateStore.ts"
 import { remembered } from "../internal/remembered.ts"
 import * as Versioned from "../internal/versioned.ts"
 
-/**
- * Which tool of a group is used.
- *
- * @category models
- * @since 0.1.0
- */
+/** Which tool of a group is used. */
 export interface Choice {
   tool: string | undefined
   /** Calls that have reserved it and not settled. */
@@ -31,12 +24,7 @@ export interface Choice {
   isKept: boolean
 }
 
-/**
- * When a tool may start again.
- *
- * @category models
- * @since 0.1.0
- */
+/** When a tool may start again. */
 export interface RestClock {
   running: number
   /** Handlers that outlived their outcome: it rests from their end. */
@@ -46,12 +34,7 @@ export interface RestClock {
   millis: number
 }
 
-/**
- * The state of a batch or of a principal; each uses its half.
- *
- * @category models
- * @since 0.1.0
- */
+/** The state of a batch or of a principal; each uses its half. */
 export interface ScopeState {
   /** Reservations in it that are not over. */
   open: number
@@ -69,12 +52,7 @@ export interface ScopeState {
   keptUntil: number
 }
 
-/**
- * A batch or a principal, as it was loaded.
- *
- * @category models
- * @since 0.1.0
- */
+/** A batch or a principal, as it was loaded. */
 export interface Scope {
   readonly id: string
   /** Negative for one that is not there yet. */
@@ -83,12 +61,7 @@ export interface Scope {
   isDirty: boolean
 }
 
-/**
- * A reservation. Scopes and its key are named by their ids.
- *
- * @category models
- * @since 0.1.0
- */
+/** A reservation. Scopes and its key are named by their ids. */
 export interface Held {
   readonly id: string
   readonly epoch: number
@@ -111,12 +84,7 @@ export interface Held {
   isRunning: boolean
 }
 
-/**
- * A dedupe key and the call that has it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A dedupe key and the call that has it. */
 export interface Key {
   readonly id: string
   readonly owner: string
@@ -132,12 +100,7 @@ export interface Key {
   value: string | undefined
 }
 
-/**
- * The state of what nobody has used.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The state of an unused scope. */
 export const emptyState = (generation: string): ScopeState => ({
   open: 0,
   generation,
@@ -150,28 +113,15 @@ export const emptyState = (generation: string): ScopeState => ({
   keptUntil: 0
 })
 
-/**
- * Names a batch.
- *
- * @category ids
- * @since 0.1.0
- */
+/** Names a batch. */
 export const batchId: (batch: string) => string = remembered((batch) => `b${digest(batch)}`, 1_000)
 
-/**
- * Names a principal.
- *
- * @category ids
- * @since 0.1.0
- */
+/** Names a principal. */
 export const principalId: (principal: string) => string = remembered((principal) => `p${digest(principal)}`, 1_000)
 
 /**
  * Names a key by all that tells it from others. Those of one batch stand side by
  * side, so that a database writes few pages for all of them.
- *
- * @category ids
- * @since 0.1.0
  */
 export const keyId = ({ agent, batch, key, principal, process, scope, tool }: KeyClaim): string => {
   const within = scope === "batch" ? batch : scope === "process" ? process : ""
@@ -181,12 +131,7 @@ export const keyId = ({ agent, batch, key, principal, process, scope, tool }: Ke
 
 const nearId = remembered((text) => digest(text).slice(0, 8), 1_000)
 
-/**
- * Names a session, or a text of any other kind.
- *
- * @category ids
- * @since 0.1.0
- */
+/** Names a session, or a text of any other kind. */
 export const digest = (text: string): string => hash("sha256", text, "base64url")
 
 /** The text of a record: its JSON, with a version that a later release can tell. */
@@ -216,5 +161,5 @@ export const keyText = ({ generation, owner, process, readAt, untold, value }: K
 
 // Utilities
 
-/** Only this store writes its tables: records are read as they are. */
+/** Only this store writes its tables: records are not checked. */
 const readRecord = (record: unknown): Result.Result<ReturnType<typeof JSON.parse>, Error> => Result.succeed(record)

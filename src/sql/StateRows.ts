@@ -1,18 +1,9 @@
-/**
- * What operations need of the state, and rows as the records that they are.
- *
- * @since 0.1.0
- */
+/** What operations need of the state, and rows as the records that they are. */
 import { type Held, type Key, recordOf, stateFrom } from "./StateRecords.ts"
 import type { Row, Wanted } from "./StateTables.ts"
 import type { World } from "./StateWorld.ts"
 
-/**
- * What operations need of the state, by ids.
- *
- * @category models
- * @since 0.1.0
- */
+/** What operations need of the state, by ids. */
 export interface Needs {
   readonly scopes: Set<string>
   /** The scopes that may not be there yet and are to be. */
@@ -26,12 +17,7 @@ export interface Needs {
   expired: boolean
 }
 
-/**
- * Says what an operation needs.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Says what an operation needs. */
 export const needs = ({ begins = false, ends = false, expired = false, keys, reservations, scopes, sessions }: {
   readonly scopes?: ReadonlyArray<string>
   /** The scopes are to be there. */
@@ -51,12 +37,7 @@ export const needs = ({ begins = false, ends = false, expired = false, keys, res
   expired
 })
 
-/**
- * Gives what is to be loaded.
- *
- * @category rows
- * @since 0.1.0
- */
+/** Gives what is to be loaded. */
 export const wanted = (
   { ends, expired, keys, reservations, scopes, sessions }: Needs,
   writes: ReadonlyArray<string>
@@ -71,12 +52,7 @@ export const wanted = (
   writes
 })
 
-/**
- * Adds a row to what is loaded.
- *
- * @category rows
- * @since 0.1.0
- */
+/** Adds a row to what is loaded. */
 export const add = (world: World, row: Row): void => {
   const { id } = row
   if (row.kind === "s") {

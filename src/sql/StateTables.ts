@@ -2,24 +2,17 @@
  * The tables of a state store, and the statements over them: the same text for
  * PostgreSQL and SQLite but for a few fragments, each with one parameter, a JSON text.
  *
- * In PostgreSQL all changes are one statement, which changes nothing where a scope is
- * not at the version any more that was loaded: there is no transaction that could stay
+ * In PostgreSQL all changes are one statement, which changes nothing if a scope no longer has
+ * the version that was loaded: there is no transaction that could stay
  * open when its client stands still or is gone. SQLite has no such statement; there
  * both, loading and changing, are one transaction, and it is the only writer.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Schema } from "./Migrations.ts"
 
-/**
- * How a database writes what SQL has no common words for.
- *
- * @category models
- * @since 0.1.0
- */
+/** How a database writes what SQL has no common words for. */
 interface Dialect {
   readonly now: string
   /** Begins a statement that reads its parameter. */
@@ -34,7 +27,7 @@ interface Dialect {
   readonly field: (name: string, type: "text" | "bigint") => string
   /** The length of a list of the parameter. */
   readonly length: (list: string) => string
-  /** A condition: what was loaded is so still. */
+  /** A condition: what was loaded has not changed. */
   readonly guard: string
 }
 
@@ -66,12 +59,7 @@ const sqlite: Dialect = {
   guard: "TRUE"
 }
 
-/**
- * What is to be loaded.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is to be loaded. */
 export interface Wanted {
   readonly scopes: ReadonlyArray<string>
   readonly reservations: ReadonlyArray<string>
@@ -87,12 +75,7 @@ export interface Wanted {
   readonly writes: ReadonlyArray<string>
 }
 
-/**
- * A record as it is loaded.
- *
- * @category models
- * @since 0.1.0
- */
+/** A loaded record. */
 export interface Row {
   /** A scope, a reservation, a key, or a change that was made. */
   readonly kind: "s" | "r" | "k" | "w"
@@ -106,17 +89,12 @@ export interface Row {
   readonly data: string | null
 }
 
-/**
- * What is to be changed.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is to be changed. */
 export interface Changes {
   /** Names the change. */
   readonly write: string
   readonly lease: number
-  /** Keys that nothing may be kept of, and reservations whose leases may not be over: nobody has looked. */
+  /** Keys that must not exist, and reservations whose leases must not have expired; neither was loaded. */
   readonly absent: ReadonlyArray<string>
   readonly alive: ReadonlyArray<string>
   readonly scopes: ReadonlyArray<{
@@ -158,7 +136,7 @@ const heldColumns = {
 
 const heldNames = "id, epoch, session_id, batch_id, principal_id, key_id, data, expires_at"
 
-/** What is found in two ways is loaded twice, and is one record. */
+/** A record that is found in two ways is loaded twice. */
 const loads = ({ among, begin, flag, now }: Dialect): string =>
   `${begin},
   n AS (SELECT ${now} AS now),
@@ -204,7 +182,7 @@ const changes = ({ among, field, guard, now, rows }: Dialect) => ({
   freed: `DELETE FROM tool_executor_keys WHERE id ${among("freed")} AND ${guard}`
 })
 
-/** A condition: what was not loaded is as it was taken for. */
+/** A condition: assumptions about what was not loaded hold. */
 const isAsTaken = ({ among, length, now }: Dialect): string =>
   `NOT EXISTS (SELECT 1 FROM tool_executor_keys WHERE id ${among("absent")})
     AND (SELECT COUNT(*) FROM tool_executor_reservations WHERE id ${among("alive")} AND expires_at > ${now})
@@ -220,17 +198,12 @@ const guards = (dialect: Dialect): string =>
       (SELECT x.id FROM ${dialect.rows("begun", { id: "text" })} AS x))
     AND ${isAsTaken(dialect)} AS ok`
 
-/** Makes scopes that nobody has used yet. */
+/** Makes new scopes. */
 const begins = ({ guard, rows }: Dialect): string =>
   `INSERT INTO tool_executor_scopes (id, version, data, until)
     SELECT x.id, 1, x.data, x.until FROM ${rows("begun", scopeColumns)} AS x WHERE ${guard} ORDER BY x.id`
 
-/**
- * Tells whether a statement failed because another process has begun a scope meanwhile.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a statement failed because another process has begun a scope meanwhile. */
 export const isConflict = ({ reason: { cause } }: SqlError): boolean =>
   typeof cause === "object" && cause !== null && "code" in cause && cause.code === "22P02"
 
@@ -260,40 +233,20 @@ const changesAll = (dialect: Dialect): string => {
     END AS boolean) AS ok FROM ok`
 }
 
-/**
- * The statements of a database.
- *
- * @category statements
- * @since 0.1.0
- */
+/** The statements of a database. */
 export const statements = {
   postgres: { load: loads(postgres), change: changesAll(postgres) },
   sqlite: { load: loads(sqlite), guard: guards(sqlite), changes: { begun: begins(sqlite), ...changes(sqlite) } }
 }
 
-/**
- * Epoch milliseconds, as the database tells the time.
- *
- * @category statements
- * @since 0.1.0
- */
+/** Epoch milliseconds, as the database tells the time. */
 export const now = { postgres: postgres.now, sqlite: sqlite.now }
 
-/**
- * Ends all leases: nobody who held one is alive.
- *
- * @category statements
- * @since 0.1.0
- */
+/** Ends all leases: their processes have ended. */
 export const endAllLeases = (sql: SqlClient.SqlClient): Effect.Effect<unknown, SqlError> =>
   sql`UPDATE tool_executor_reservations SET expires_at = 0`
 
-/**
- * The schema of the tables.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The schema of the tables. */
 export const schema: Schema = {
   table: "tool_executor_state_migrations",
   tables: ["scopes", "reservations", "keys", "writes", "grants"].map((name) => `tool_executor_${name}`),

@@ -3,9 +3,7 @@
  * and it knows what has changed. The rules are those of `MemoryStore`; that
  * what both say is the same is held by one suite.
  *
- * It asks for nothing and waits for nothing: whoever loads it brings all that is needed.
- *
- * @since 0.1.0
+ * It loads nothing and waits for nothing: its caller brings all that is needed.
  */
 import type {
   CallsClaim,
@@ -32,12 +30,7 @@ import {
   type ScopeState
 } from "./StateRecords.ts"
 
-/**
- * How a store writes what it reserves.
- *
- * @category options
- * @since 0.1.0
- */
+/** How a store writes what it reserves. */
 export interface Options {
   readonly batchMillis: number
   readonly leaseMillis: number
@@ -46,12 +39,7 @@ export interface Options {
   readonly decode: (value: string) => NonNullable<Settlement["value"]>
 }
 
-/**
- * A part of the state, loaded.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of the state, loaded. */
 export class World {
   private readonly options: Options
   readonly scopes = new Map<string, Scope>()
@@ -59,7 +47,7 @@ export class World {
   readonly keys = new Map<string, Key>()
   /** What has changed; the scopes know it themselves. */
   readonly changed = { held: new Set<string>(), keys: new Set<string>() }
-  /** What is not changed is not known to be so still: whatever is decided by changes something, so that it is guarded. */
+  /** It was not loaded now: a decision that depends on a record marks it as changed, so that its version is checked. */
   isRemembered = false
 
   constructor(options: Options) {
@@ -242,7 +230,7 @@ export class World {
     }
   }
 
-  /** Takes a key, unless a model is told of the call that has it and not of this one. */
+  /** Takes a key, unless the model sees the outcome of the call that has it and not of this one. */
   private take(claim: KeyClaim, it: Held, owner: string, now: number): void {
     const { state } = this.scope(it.principal!)
     const generation = claim.scope === "principal" ? undefined : it.generation
@@ -358,7 +346,7 @@ export class World {
     return scope
   }
 
-  /** A batch that was idle past its time begins anew. */
+  /** A batch that was idle past its time starts over. */
   private batch(batch: string, now: number): Scope {
     const scope = this.scope(batchId(batch))
     const { open, usedAt } = scope.state

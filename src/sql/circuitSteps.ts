@@ -1,20 +1,13 @@
 /**
  * What becomes of a circuit when a call is let in and when it has ended: the steps of
  * `CircuitBreakerStore`, as those of effect's stores in memory and Redis.
- *
- * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Schema from "effect/Schema"
 import type { Step } from "./KeyedStates.ts"
 
-/**
- * A circuit; times are epoch milliseconds.
- *
- * @category models
- * @since 0.1.0
- */
+/** A circuit; times are epoch milliseconds. */
 export const Circuit = Schema.Struct({
   state: Schema.Literals(["Closed", "Open", "HalfOpen"]),
   /** Changes with the state: what began under another one says nothing about this one. */
@@ -33,31 +26,16 @@ export const Circuit = Schema.Struct({
   leaseUntil: Schema.Finite
 })
 
-/**
- * A circuit; times are epoch milliseconds.
- *
- * @category models
- * @since 0.1.0
- */
+/** A circuit; times are epoch milliseconds. */
 export type Circuit = typeof Circuit.Type
 
-/**
- * How long what is held and kept stays without anybody who renews it.
- *
- * @category options
- * @since 0.1.0
- */
+/** How long what is held and kept stays without anybody who renews it. */
 export interface Times {
   readonly leaseMillis: number
   readonly idleMillis: number
 }
 
-/**
- * A call asks to be let in.
- *
- * @category steps
- * @since 0.1.0
- */
+/** A call asks to be let in. */
 export const admit = (key: string, { idleMillis, leaseMillis }: Times) =>
 (
   circuit: Circuit | undefined,
@@ -94,12 +72,7 @@ export const admit = (key: string, { idleMillis, leaseMillis }: Times) =>
   }
 }
 
-/**
- * A call that was let in has ended.
- *
- * @category steps
- * @since 0.1.0
- */
+/** A call that was let in has ended. */
 export const record = (
   { generation, key, openFor, outcome, tripPolicy }: Parameters<
     CircuitBreaker.CircuitBreakerStore["Service"]["record"]
@@ -138,12 +111,7 @@ export const record = (
   return trips(tripPolicy, streak, ring) ? opened("Closed") : kept({ ...circuit, streak, ring })
 }
 
-/**
- * The call that tries is still at it; false once it has lost its place.
- *
- * @category steps
- * @since 0.1.0
- */
+/** The call that tries is still at it; false once it has lost its place. */
 export const renew =
   (generation: number, { idleMillis, leaseMillis }: Times) =>
   (circuit: Circuit | undefined, now: number): Step<boolean, Circuit> => {
@@ -152,12 +120,7 @@ export const renew =
     return { answer: true, next: { state: { ...circuit, leaseUntil }, expiresAt: leaseUntil + idleMillis } }
   }
 
-/**
- * The state as a breaker tells it.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The state as a breaker tells it. */
 export const stateOf = (key: string) => (circuit: Circuit | undefined, now: number): CircuitBreaker.State => {
   if (circuit === undefined || circuit.state === "Closed") return { _tag: "Closed", key }
   const { leaseUntil, openings: consecutiveOpenings, openUntil } = circuit
@@ -195,11 +158,11 @@ const admission = ({ generation, openings }: Circuit): CircuitBreaker.Admission 
   transition: undefined
 })
 
-/** Microseconds: a row that was deleted and made anew gets none that somebody may still have. */
+/** Microseconds: a row that was deleted and made again gets a number that was never used. */
 const after = (circuit: Circuit | undefined, now: number): number =>
   Math.max((circuit?.generation ?? 0) + 1, Math.floor(now * 1_000))
 
-/** A circuit in another state counts anew. */
+/** A circuit in another state starts counting again. */
 const forgotten = (circuit: Circuit, now: number): Circuit => ({
   ...circuit,
   generation: after(circuit, now),

@@ -1,8 +1,6 @@
 /**
- * What becomes of what was counted when tokens are taken: the steps of
+ * How counts change when tokens are taken: the steps of
  * `RateLimiterStore`, as those of effect's stores in memory and Redis.
- *
- * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import type * as RateLimiter from "effect/persistence/RateLimiter"
@@ -11,28 +9,13 @@ import type { Step } from "./KeyedStates.ts"
 
 type Store = RateLimiter.RateLimiterStore["Service"]
 
-/**
- * Tokens taken in a window that ends at `endsAt`.
- *
- * @category models
- * @since 0.1.0
- */
+/** Tokens taken in a window that ends at `endsAt`. */
 export const Window = Schema.Struct({ count: Schema.Finite, endsAt: Schema.Finite })
 
-/**
- * Tokens left in a bucket, into which one more falls every now and then since `lastRefill`.
- *
- * @category models
- * @since 0.1.0
- */
+/** Tokens left in a bucket, into which one more falls every now and then since `lastRefill`. */
 export const Bucket = Schema.Struct({ tokens: Schema.Finite, lastRefill: Schema.Finite })
 
-/**
- * What was learnt of the limit of a service that says when one has asked too often.
- *
- * @category models
- * @since 0.1.0
- */
+/** What was learnt of the limit of a service that says when one has asked too often. */
 export const Adaptive = Schema.Struct({
   phase: Schema.Literals(["cooldown", "learning", "learned"]),
   epoch: Schema.Finite,
@@ -43,12 +26,7 @@ export const Adaptive = Schema.Struct({
   learnedWindowMillis: Schema.Finite
 })
 
-/**
- * Tokens of a fixed window.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Tokens of a fixed window. */
 export const fixedWindow = ({ limit, refillRate, tokens }: Parameters<Store["fixedWindow"]>[0]) =>
 (
   window: typeof Window.Type | undefined,
@@ -60,12 +38,7 @@ export const fixedWindow = ({ limit, refillRate, tokens }: Parameters<Store["fix
   return { answer: [state.count, state.endsAt - now], next: { state, expiresAt: state.endsAt } }
 }
 
-/**
- * Tokens of a bucket.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Tokens of a bucket. */
 export const tokenBucket = ({ allowOverflow, limit, refillRate, tokens }: Parameters<Store["tokenBucket"]>[0]) =>
 (
   bucket: typeof Bucket.Type | undefined,
@@ -85,12 +58,7 @@ export const tokenBucket = ({ allowOverflow, limit, refillRate, tokens }: Parame
   }
 }
 
-/**
- * Tokens of a limit that is learnt.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Tokens of a limit that is learnt. */
 export const adaptiveConsume = ({ fallbackWindow, tokens }: RateLimiter.AdaptiveConsumeOptions) =>
 (
   known: typeof Adaptive.Type | undefined,
@@ -136,12 +104,7 @@ export const adaptiveConsume = ({ fallbackWindow, tokens }: RateLimiter.Adaptive
   }
 }
 
-/**
- * A service says that one has asked too often.
- *
- * @category steps
- * @since 0.1.0
- */
+/** A service says that one has asked too often. */
 export const adaptiveFeedback =
   ({ epoch, tokens }: RateLimiter.AdaptiveFeedbackOptions, retryAfter: Duration.Duration) =>
   (

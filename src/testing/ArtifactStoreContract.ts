@@ -1,20 +1,11 @@
-/**
- * What every driver of `ArtifactStore` keeps, as checks for its own tests.
- *
- * @since 0.1.0
- */
+/** What every driver of `ArtifactStore` keeps, as checks for its own tests. */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as assert from "node:assert/strict"
 import * as ArtifactStore from "../core/output/ArtifactStore.ts"
 import * as Contract from "./Contract.ts"
 
-/**
- * Makes the checks of a driver.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the checks of a driver. */
 export const make = <Also = never, Needs = never>(
   driver: Contract.Driver<ArtifactStore.ArtifactStore, ArtifactStore.Options, Also, Needs>
 ): ReadonlyArray<Contract.Check<Needs>> => Contract.checks(ArtifactStore.ArtifactStore, driver, all)
@@ -52,7 +43,7 @@ const long = (chars: number, alphabet: string): string => {
 const reasonOr = <A>(effect: Effect.Effect<A, ArtifactStore.ArtifactError>) =>
   Effect.map(Effect.result(effect), (it) => Result.isFailure(it) ? it.failure.reason : it.success)
 
-/** A store whose payloads are told by names. */
+/** A store whose payloads are known by names. */
 const named = (store: Store) => {
   const ids = new Map<string, string>()
   const textOf = (name: string, principal: string, chars: number) =>
@@ -251,7 +242,7 @@ const all: ReadonlyArray<Contract.Statement<Store, ArtifactStore.Options>> = [
     options: { timeToLive: "1 hour" }
   },
   {
-    name: "lets a principal's oldest go over its characters, nobody else's",
+    name: "evicts the oldest of a principal above its characters, and no other principal's",
     body: (store) =>
       Effect.gen(function*() {
         const { put, there } = named(store)
@@ -267,7 +258,7 @@ const all: ReadonlyArray<Contract.Statement<Store, ArtifactStore.Options>> = [
     options: { maxChars: 100 }
   },
   {
-    name: "lets a principal's oldest go over its count, nobody else's, whatever its batches",
+    name: "evicts the oldest of a principal above its count, and no other principal's, whatever its batches",
     body: (store) =>
       Effect.gen(function*() {
         const { put, there } = named(store)
@@ -309,7 +300,7 @@ const all: ReadonlyArray<Contract.Statement<Store, ArtifactStore.Options>> = [
     options: { maxChars: 100, maxTotalChars: 120, timeToLive: "1 hour" }
   },
   {
-    name: "keeps its bounds where much is put at once, and what is there is whole",
+    name: "keeps its bounds under concurrent puts, and every payload is whole",
     body: (store) =>
       Effect.gen(function*() {
         const { put, there } = named(store)
@@ -321,7 +312,7 @@ const all: ReadonlyArray<Contract.Statement<Store, ArtifactStore.Options>> = [
         const many = Array.from({ length: 12 }, (_, index) => `p${index}`)
         yield* Effect.forEach(many, (name) => put(name, name, 30), { concurrency: "unbounded" })
         const kept = yield* Effect.filter(many, (name) => Effect.map(there(name, name), (it) => it.length > 0))
-        assert.equal(100 + 5 * 30 + kept.length * 30 <= 400, true, `${kept.length} of 30 beside 250 of 400`)
+        assert.equal(100 + 5 * 30 + kept.length * 30 <= 400, true, `${kept.length} of 30 with 250 of 400`)
       }),
     options: { maxCount: 5, maxChars: 150, maxTotalChars: 400 }
   },

@@ -1,8 +1,4 @@
-/**
- * What every driver of `Checkpoints` keeps, as checks for its own tests.
- *
- * @since 0.1.0
- */
+/** What every driver of `Checkpoints` keeps, as checks for its own tests. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
@@ -10,12 +6,7 @@ import * as Checkpoints from "../core/output/Checkpoints.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Contract from "./Contract.ts"
 
-/**
- * Makes the checks of a driver.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the checks of a driver. */
 export const make = <Also = never, Needs = never>(
   driver: Contract.Driver<Checkpoints.Checkpoints, Checkpoints.Options, Also, Needs>
 ): ReadonlyArray<Contract.Check<Needs>> =>
@@ -301,7 +292,7 @@ const all: ReadonlyArray<{
       })
   },
   {
-    name: "keeps writes that happen at once",
+    name: "keeps concurrent writes",
     body: ({ holds, ids, store }) =>
       Effect.gen(function*() {
         const saved = yield* Effect.forEach(
@@ -316,7 +307,7 @@ const all: ReadonlyArray<{
       })
   },
   {
-    name: "keeps its bounds where much is kept at once",
+    name: "keeps its bounds under concurrent writes",
     options: { maxBytes: 100, maxCount: 3, maxTotalBytes: 150 },
     body: ({ ids, save, store }) =>
       Effect.gen(function*() {
@@ -331,7 +322,7 @@ const all: ReadonlyArray<{
       })
   },
   {
-    name: "keeps contents that the caller goes on with",
+    name: "keeps contents that the caller changes afterwards",
     body: ({ holds, save }) =>
       Effect.gen(function*() {
         const content = Uint8Array.from([1, 2, 3])

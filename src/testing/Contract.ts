@@ -2,7 +2,7 @@
  * What every driver of a port keeps, as checks that any test runner can run.
  *
  * A suite (`ArtifactStoreContract`, `CheckpointsContract`) makes checks from a driver.
- * Each is an effect of its own, with a store of its own: it fails or dies where the
+ * Each is a separate effect, with a separate store: it fails or dies where the
  * driver does not keep what its name says.
  *
  * **Example** (With any test runner)
@@ -19,20 +19,13 @@
  *   }
  * })
  * ```
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
 
-/**
- * One thing that a driver keeps.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that a driver keeps. */
 export interface Check<Needs = never> {
   /** What it is, as the end of a sentence that begins with the port: "keeps an empty payload". */
   readonly name: string
@@ -41,14 +34,11 @@ export interface Check<Needs = never> {
 }
 
 /**
- * A driver under test. `Also` is what its layer has beside the store, such as a client
+ * A driver under test. `Also` is what its layer has in addition to the store, such as a client
  * of its database; `Needs` is what all its checks need, such as a server.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Driver<Id, Options, Also = never, Needs = never> {
-  /** A store within bounds, with nothing in it: for each check one of its own. */
+  /** An empty store within bounds, a new one for each check. */
   readonly layer: (options?: Options) => Layer.Layer<Id | Also, unknown, Needs>
   /**
    * Lets milliseconds pass for what the store keeps: for a driver that goes by a clock
@@ -57,12 +47,7 @@ export interface Driver<Id, Options, Also = never, Needs = never> {
   readonly later?: ((millis: number) => Effect.Effect<void, unknown, Id | Also>) | undefined
 }
 
-/**
- * What a suite holds of a port: a name, the bounds of the store, and what is tried with it.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a suite holds of a port: a name, the bounds of the store, and what is tried with it. */
 export interface Statement<Store, Options> {
   readonly name: string
   readonly options?: Options | undefined
@@ -73,12 +58,7 @@ export interface Statement<Store, Options> {
   ) => Effect.Effect<void, unknown>
 }
 
-/**
- * Makes checks of a driver: each with a store, a `TestClock` and a way to let time pass.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes checks of a driver: each with a store, a `TestClock` and a way to let time pass. */
 export const checks = <Id, Store, Options, Also = never, Needs = never>(
   port: Context.Key<Id, Store>,
   { later = () => Effect.void, layer }: Driver<Id, Options, Also, Needs>,

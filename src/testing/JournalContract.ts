@@ -1,8 +1,4 @@
-/**
- * What every driver of `Journal` keeps, as checks for its own tests.
- *
- * @since 0.1.0
- */
+/** What every driver of `Journal` keeps, as checks for its own tests. */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
@@ -12,28 +8,18 @@ import * as assert from "node:assert/strict"
 import * as Journal from "../core/store/Journal.ts"
 import * as Contract from "./Contract.ts"
 
-/**
- * A driver under test.
- *
- * @category models
- * @since 0.1.0
- */
+/** A driver under test. */
 export interface Driver<Also = never, Needs = never>
   extends Contract.Driver<Journal.Journal, Partial<Journal.Keeps>, Also, Needs>
 {
   /**
    * Opens the journal of a check once more, as another process does, for the rest of
-   * the scope. Left out by a driver whose journal is nobody else's.
+   * the scope. Left out by a driver whose journal belongs to one process.
    */
   readonly another?: Effect.Effect<Journal.Journal["Service"], unknown, Also | Scope.Scope> | undefined
 }
 
-/**
- * Makes the checks of a driver.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the checks of a driver. */
 export const make = <Also = never, Needs = never>(
   driver: Driver<Also, Needs>
 ): ReadonlyArray<Contract.Check<Needs>> => {
@@ -49,12 +35,7 @@ export const make = <Also = never, Needs = never>(
   ]
 }
 
-/**
- * An entry of a call, for tests: what is not given is something.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** An entry of a call, for tests; missing fields have arbitrary values. */
 export const entry = <T extends "Arrived" | "Started" | "Settled" | "Suspended" | "OrphanEnded">(
   _tag: T,
   of: Partial<Journal.Of<T>> & { readonly key: string }
@@ -335,7 +316,7 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     })
   },
   {
-    name: "keeps what was appended together together, whoever else appends",
+    name: "keeps what was appended together together, with other appends under way",
     body: Effect.fnUntraced(function*(journal) {
       const groups = Array.from(
         { length: 40 },
@@ -356,7 +337,7 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     })
   },
   {
-    name: "writes what it was given, though whoever appends is interrupted or appends nothing",
+    name: "writes what it was given, though its caller is interrupted or appends nothing",
     body: Effect.fnUntraced(function*(journal) {
       yield* journal.append([], { durable: true })
       yield* Fiber.interrupt(
@@ -383,7 +364,7 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
       })
   },
   {
-    name: "gives calls that are not on record, or were suspended, to whoever claims them, once",
+    name: "gives calls that are not on record, or were suspended, to their first claim, once",
     body: Effect.fnUntraced(function*(journal) {
       yield* append(journal, entry("Arrived", { key: "1" }), entry("Suspended", { key: "1" }))
       assert.deepEqual(yield* journal.claim(["1", "new"]), { _tag: "Claimed", ended: [] })
@@ -418,7 +399,7 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     })
   },
   {
-    name: "lets one of many claims at once win",
+    name: "lets one of many concurrent claims win",
     body: Effect.fnUntraced(function*(journal) {
       const claims = yield* Effect.forEach(
         Array.from({ length: 20 }, (_, index) => index),
@@ -450,7 +431,7 @@ const shared: ReadonlyArray<{
     })
   },
   {
-    name: "gives nobody a call whose owner is alive",
+    name: "gives away no call whose owner is alive",
     body: Effect.fnUntraced(function*(journal, another) {
       yield* append(journal, entry("Arrived", { key: "1" }))
       yield* journal.claim(["2"])

@@ -1,19 +1,10 @@
-/**
- * What the checks of `StateStoreContract` are written with.
- *
- * @since 0.1.0
- */
+/** What the checks of `StateStoreContract` are written with. */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import type * as StateStore from "../core/store/StateStore.ts"
 import type { Statement } from "./Contract.ts"
 
-/**
- * Bounds of a store under test; a driver that leases nothing has no use for `lease`.
- *
- * @category models
- * @since 0.1.0
- */
+/** Bounds of a store under test; a driver that leases nothing has no use for `lease`. */
 export interface Bounds {
   /** Milliseconds. */
   readonly batchTimeToLive?: number | undefined
@@ -25,12 +16,7 @@ type Store = StateStore.StateStore["Service"]
 
 type Answer<A> = Effect.Effect<A, StateStore.StateStoreError>
 
-/**
- * A store, and short words for what is tried with it, in session `s`.
- *
- * @category models
- * @since 0.1.0
- */
+/** A store, and short words for what is tried with it, in session `s`. */
 export interface Tried {
   readonly raw: Store
   readonly reserve: (
@@ -55,12 +41,7 @@ export interface Tried {
   readonly later: (millis: number) => Effect.Effect<void, unknown>
 }
 
-/**
- * Says what a store keeps, and how that is tried.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Says what a store keeps, and how that is tried. */
 export const check = (
   name: string,
   body: (tried: Tried) => Effect.Effect<void, unknown>,
@@ -90,12 +71,7 @@ export const check = (
   }
 })
 
-/**
- * Claims a key.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** Claims a key. */
 export const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateStore.KeyClaim => ({
   _tag: "Key",
   scope: "principal",
@@ -109,12 +85,7 @@ export const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): S
   ...options
 })
 
-/**
- * Claims a start.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** Claims a start. */
 export const calls = (max: number, tool = "t", batch = "b"): StateStore.CallsClaim => ({
   _tag: "Calls",
   batch,
@@ -122,12 +93,7 @@ export const calls = (max: number, tool = "t", batch = "b"): StateStore.CallsCla
   max
 })
 
-/**
- * Claims the use of a tool of a group.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** Claims the use of a tool of a group. */
 export const group = (tool: string, name = "g", batch = "b"): StateStore.GroupClaim => ({
   _tag: "Group",
   batch,
@@ -135,12 +101,7 @@ export const group = (tool: string, name = "g", batch = "b"): StateStore.GroupCl
   tool
 })
 
-/**
- * Claims a tool that rests between its calls.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** Claims a tool that rests between its calls. */
 export const rest = (millis: number, tool = "t", principal = "p"): StateStore.CooldownClaim => ({
   _tag: "Cooldown",
   principal,
@@ -148,12 +109,7 @@ export const rest = (millis: number, tool = "t", principal = "p"): StateStore.Co
   millis
 })
 
-/**
- * An outcome that is kept.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** An outcome that is kept. */
 export const value: StateStore.Kept = {
   outcome: {
     _tag: "Succeeded",
@@ -173,62 +129,27 @@ export const value: StateStore.Kept = {
   targets: [{ text: "a.txt", kind: "exact" }]
 }
 
-/**
- * It succeeded.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** It succeeded. */
 export const kept = { started: true, key: "keep", windowMillis: 1_000, value } as const
-/**
- * It started, and its key is free.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** It started, and its key is free. */
 export const released = { started: true, key: "release", windowMillis: 1_000, value: undefined } as const
-/**
- * It never started.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** It never started. */
 export const unstarted = { started: false, key: "release", windowMillis: 1_000, value: undefined } as const
-/**
- * Its handler has outlived it.
- *
- * @category fixtures
- * @since 0.1.0
- */
+/** Its handler has outlived it. */
 export const running = { started: true, key: "running", windowMillis: 1_000, value: undefined } as const
 
-/**
- * Something is reserved.
- *
- * @category assertions
- * @since 0.1.0
- */
+/** Something is reserved. */
 export const isReserved = (it: object | undefined): void => {
   assert.equal(it !== undefined && !("_tag" in it), true, "is a reservation")
 }
 
-/**
- * It has at least these fields.
- *
- * @category assertions
- * @since 0.1.0
- */
+/** It has at least these fields. */
 export const includes = (it: object | undefined, fields: object): void => {
   const known = new Map(Object.entries(it ?? {}))
   assert.deepEqual(Object.fromEntries(Object.keys(fields).map((name) => [name, known.get(name)])), fields)
 }
 
-/**
- * It is refused for that.
- *
- * @category assertions
- * @since 0.1.0
- */
+/** It is refused for that. */
 export const hasTag = (
   it: StateStore.Reservation | StateStore.Refused | undefined,
   tag: StateStore.Refused["_tag"]

@@ -3,8 +3,6 @@
  *
  * A driver that leases what it gives is checked for that, too, with leases of ten
  * seconds; `later` has to let them pass, as the driver tells the time.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
@@ -31,12 +29,7 @@ import * as Limits from "./StateStoreLimits.ts"
 
 export type { Bounds } from "./StateStoreChecks.ts"
 
-/**
- * Makes the checks of a driver.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the checks of a driver. */
 export const make = <Also = never, Needs = never>(
   driver: Contract.Driver<StateStore.StateStore, Bounds, Also, Needs>
 ): ReadonlyArray<Contract.Check<Needs>> =>
@@ -103,7 +96,7 @@ const answersOf = (
   })
 
 const general: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
-  check("gives each reservation an id of its own", ({ take }) =>
+  check("gives each reservation a different id", ({ take }) =>
     Effect.gen(function*() {
       const a = yield* take("a", [key("1")])
       const b = yield* take("b", [key("2")])
@@ -245,7 +238,7 @@ const general: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
       }
     })),
   check(
-    "takes n requests at once like n requests one after the other",
+    "takes n requests together like n requests one after the other",
     ({ raw }) =>
       Effect.forEach(Array.from({ length: 10 }, (_, seed) => seed), (seed) =>
         Effect.gen(function*() {
@@ -295,7 +288,7 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
     { lease: 10_000 }
   ),
   check(
-    "frees what nobody asks for any more when it is pruned, and keeps what is held",
+    "frees unused state when it is pruned, and keeps what is held",
     ({ later, raw, settle, take }) =>
       Effect.gen(function*() {
         const hour = 3_600_000
@@ -312,23 +305,26 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
       }),
     { lease: 10_000 }
   ),
-  check("gives each of many who ask at once what is left, and no more", ({ raw, settle }) =>
-    Effect.gen(function*() {
-      const reserve = (owner: number) =>
-        Effect.map(raw.reserve([{ owner: `${owner}`, session: "s", claims: [calls(7), rest(0)] }], 0), ([it]) => it!)
-      const owners = Array.from({ length: 40 }, (_, index) => index)
-      const taken: Array<StateStore.Reservation> = []
-      while (taken.length < 7) {
-        const answers = yield* Effect.forEach(owners, reserve, { concurrency: "unbounded" })
-        const held = answers.filter((it): it is StateStore.Reservation => !("_tag" in it))
-        // one at a time: the tool rests
-        assert.equal(held.length, 1)
-        assert.deepEqual(yield* Effect.forEach(held, (it) => settle(it, released)), [true])
-        taken.push(...held)
-      }
-      const late = yield* Effect.forEach(owners, reserve, { concurrency: "unbounded" })
-      assert.deepEqual(new Set(late.map((it) => "_tag" in it ? it._tag : "held")), new Set(["CallsUsedUp"]))
-    })),
+  check(
+    "gives each of many concurrent requests what is left, and no more",
+    ({ raw, settle }) =>
+      Effect.gen(function*() {
+        const reserve = (owner: number) =>
+          Effect.map(raw.reserve([{ owner: `${owner}`, session: "s", claims: [calls(7), rest(0)] }], 0), ([it]) => it!)
+        const owners = Array.from({ length: 40 }, (_, index) => index)
+        const taken: Array<StateStore.Reservation> = []
+        while (taken.length < 7) {
+          const answers = yield* Effect.forEach(owners, reserve, { concurrency: "unbounded" })
+          const held = answers.filter((it): it is StateStore.Reservation => !("_tag" in it))
+          // one at a time: the tool rests
+          assert.equal(held.length, 1)
+          assert.deepEqual(yield* Effect.forEach(held, (it) => settle(it, released)), [true])
+          taken.push(...held)
+        }
+        const late = yield* Effect.forEach(owners, reserve, { concurrency: "unbounded" })
+        assert.deepEqual(new Set(late.map((it) => "_tag" in it ? it._tag : "held")), new Set(["CallsUsedUp"]))
+      })
+  ),
   check(
     "frees what a session that is over did not start, and nothing said of it counts any more",
     ({ raw, settle, take }) =>

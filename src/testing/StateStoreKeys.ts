@@ -1,20 +1,11 @@
-/**
- * What a store keeps of the keys of equal calls.
- *
- * @since 0.1.0
- */
+/** What a store keeps of the keys of equal calls. */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import type * as StateStore from "../core/store/StateStore.ts"
 import type { Statement } from "./Contract.ts"
 import { type Bounds, calls, check, includes, kept, key, released, running, value } from "./StateStoreChecks.ts"
 
-/**
- * What a store keeps of the keys of equal calls.
- *
- * @category checks
- * @since 0.1.0
- */
+/** What a store keeps of the keys of equal calls. */
 export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Bounds>> = [
   check("refuses a key in flight and says whose it is", ({ refused, take }) =>
     Effect.gen(function*() {
@@ -30,7 +21,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
         yield* take("b", [key("1")], 1_500)
       })
   ),
-  check("frees a released key at once", ({ settle, take }) =>
+  check("frees a released key immediately", ({ settle, take }) =>
     Effect.gen(function*() {
       yield* settle(yield* take("a", [key("1")]), released)
       yield* take("b", [key("1")])
@@ -73,7 +64,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
       yield* settle(flying, kept)
       yield* settle(model, kept)
       includes(yield* refused([key("1", told)]), { owner: "model", untold: false, process: "process-1" })
-      // which takes nothing from one whose outcome a model is told
+      // which takes nothing from a call whose outcome the model sees
       yield* settle(yield* take("host", [key("1", host)]), kept)
       includes(yield* refused([key("1", told)]), { owner: "model" })
       yield* settle(yield* take("model", [key("1", none)]), released)

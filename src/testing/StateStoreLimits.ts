@@ -1,8 +1,4 @@
-/**
- * What a store keeps of counts, choices and rests.
- *
- * @since 0.1.0
- */
+/** What a store keeps of counts, choices and rests. */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import type * as StateStore from "../core/store/StateStore.ts"
@@ -21,12 +17,7 @@ import {
   unstarted
 } from "./StateStoreChecks.ts"
 
-/**
- * What a store keeps of counts, choices and rests.
- *
- * @category checks
- * @since 0.1.0
- */
+/** What a store keeps of counts, choices and rests. */
 export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Bounds>> = [
   check("counts calls up to the maximum, per batch and tool", ({ refused, take }) =>
     Effect.gen(function*() {
@@ -90,7 +81,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
         hasTag(yield* raw.check([calls(1)], 6 * hour - 1), "CallsUsedUp")
       })
   ),
-  check("settles once, however often it is told", ({ raw, refused, settle, take }) =>
+  check("settles once, however often it is asked", ({ raw, refused, settle, take }) =>
     Effect.gen(function*() {
       yield* settle(yield* take("a", [calls(2)]), released)
       const b = yield* take("b", [key("1"), calls(2), group("basic"), rest(1_000)], 0)

@@ -8,8 +8,6 @@
  *
  * Several processes may share a folder. Each counts what the others have put; two that
  * put at the same moment may pass a bound by what they put, until the next one does.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -24,12 +22,7 @@ import { bytesOf, keyOf, textOf, widthOf } from "../internal/textBytes.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Where artifacts are kept, and how many.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where artifacts are kept, and how many. */
 export interface Options extends ArtifactStore.Options {
   /** Path of the folder, which nothing else is kept in; made when the first payload is put. */
   readonly directory: string
@@ -40,26 +33,17 @@ export interface Options extends ArtifactStore.Options {
 /**
  * Layer that keeps artifacts in a folder; fails with `ConfigurationError` where that
  * lies in the root, or around it.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (options: Options): Layer.Layer<ArtifactStore.ArtifactStore, ConfigurationError> =>
   Layer.effect(ArtifactStore.ArtifactStore, make(options))
 
-/**
- * Creates the store; fails with `ConfigurationError` where the folder lies in the root,
- * or around it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the store; fails with `ConfigurationError` where the folder lies in the root, or around it. */
 export const make = Effect.fnUntraced(function*(
   options: Options
 ): Effect.fn.Return<ArtifactStore.ArtifactStore["Service"], ConfigurationError> {
   const bounds = yield* ArtifactStore.boundsOf(options)
   const directory = yield* PrivateFolder.locate("ArtifactFolder", options)
-  // one at a time: what has to go depends on what is there
+  // one at a time: evictions depend on the existing payloads
   const turns = yield* Semaphore.make(1)
   const makeId = ArtifactId.maker()
   const at = (...names: ReadonlyArray<string>) => NodePath.join(directory, ...names)

@@ -2,10 +2,8 @@
  * Checkpoints in a folder, so that another process can undo what this one did.
  *
  * The folder lies outside the root that tools work in, and only its owner can
- * read it (mode 0700, files 0600). A checkpoint is a folder of its own, there as
+ * read it (mode 0700, files 0600). A checkpoint is one folder, there as
  * a whole or not at all.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -19,12 +17,7 @@ import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Where checkpoints are kept, and how many.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where checkpoints are kept, and how many. */
 export interface Options extends Checkpoints.Options {
   /** Path of the folder; made when the first checkpoint is kept. */
   readonly directory: string
@@ -35,27 +28,18 @@ export interface Options extends Checkpoints.Options {
 /**
  * Layer that keeps checkpoints in a folder; fails with `ConfigurationError` where
  * that lies in the root, or around it.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (options: Options): Layer.Layer<Checkpoints.Checkpoints, ConfigurationError> =>
   Layer.effect(Checkpoints.Checkpoints, make(options))
 
-/**
- * Creates the service; fails with `ConfigurationError` where the folder lies in
- * the root, or around it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service; fails with `ConfigurationError` where the folder lies in the root, or around it. */
 export const make = Effect.fnUntraced(function*(
   options: Options
 ): Effect.fn.Return<Checkpoints.Checkpoints["Service"], ConfigurationError> {
   const bounds = yield* Checkpoints.boundsOf(options)
   const directory = yield* PrivateFolder.locate("CheckpointFolder", options)
   const describe = Checkpoints.describer(bounds)
-  // one at a time: what is kept depends on what is there
+  // one at a time: evictions depend on the existing checkpoints
   const turns = yield* Semaphore.make(1)
   // what was read does not change
   const known = new Map<string, Checkpoints.Checkpoint>()

@@ -3,16 +3,14 @@
  * writes and any number that read.
  *
  * Who writes holds a lock that the system gives back when the process ends, however
- * that happens: a term lasts as long as the lock. What is appended together is one
+ * that happens: a term lasts as long as the lock. A group of entries is one
  * write and, where it has to be durable, one `fsync`. A line that a crash has torn is
- * cut off before the next one is written, and nobody reads it meanwhile.
+ * cut off before the next one is written, and is never read.
  *
  * Beside `journal.ndjson` there are `journal.ndjson.key`, the key of its hashes,
  * `journal.ndjson.lock`, `journal.ndjson.end`, by which a journal that was cut is known,
  * and parts that were full: `journal.ndjson.1` is the oldest. Each of these has an index of
  * its calls (`journal.ndjson.1.index`), so that resuming does not read all of them.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -29,41 +27,26 @@ import * as Parts from "./JournalParts.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Where the journal is, and what it keeps.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where the journal is, and what it keeps. */
 export interface Options extends Partial<Journal.Keeps> {
   /** Path of the file, made for its owner alone; apart from any root that tools work in. */
   readonly path: string
   /**
    * A file with so many bytes is full: the next entries go into a new one. Full ones
-   * are never removed: that is for whoever knows how long they are needed. Default
+   * are never removed: only the operator knows how long they are needed. Default
    * 67,108,864 (64 MiB).
    */
   readonly maxBytes?: number | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = {
   arguments: "full",
   outputs: "full",
   maxBytes: 67_108_864
 } as const satisfies Partial<Options>
 
-/**
- * Layer of a journal in a file.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of a journal in a file. */
 export const layer = (
   options: Options
 ): Layer.Layer<Journal.Journal, ConfigurationError | Journal.JournalError> =>
@@ -72,9 +55,6 @@ export const layer = (
 /**
  * Creates the journal. It takes the lock when it is first written to, and has it for
  * the rest of the scope; while somebody else has it, it can be read alone.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*(
   options: Options
@@ -104,29 +84,19 @@ export const make = Effect.fnUntraced(function*(
         ? read(path, query)
         : Stream.unwrap(Effect.map(attempt("read", () => writer.entriesOf(query)), Stream.fromIterable)),
     page: (query, bounds) => page(path, query, bounds),
-    // what was appended before is seen
+    // earlier appends are seen
     claim: (keys) => Effect.andThen(appends.append([], false), attempt("claim", () => writer.claim(keys)))
   }
 })
 
-/**
- * Reads the journal of a file; nothing is made or written.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads the journal of a file; nothing is made or written. */
 export const read = (path: string, query: Journal.Query): Stream.Stream<Journal.Recorded, Journal.JournalError> =>
   Stream.fromAsyncIterable(
     { [Symbol.asyncIterator]: () => entries(NodePath.resolve(path), query) },
     (cause) => new Journal.JournalError({ operation: "read", cause })
   )
 
-/**
- * Reads a bounded part of it.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Reads a bounded part of it. */
 export const page = (
   path: string,
   query: Journal.Query,
@@ -189,7 +159,7 @@ const keyOf = async (path: string): Promise<Buffer> => {
     if (key.length !== keyBytes) throw new Error(`${at} is not the key of a journal`)
     return key
   }
-  // before the key is looked for: whoever makes both makes the key first
+  // before the key is looked for: the key is made first
   const isThere = await Parts.isThere(path)
   const found = await NodeFsPromises.stat(path).catch(() => undefined)
   if (found?.isDirectory()) throw new Error(`${path} is a folder, and no file`)

@@ -1,7 +1,7 @@
 /**
  * Writes the journal in a file, once it has the file's lock.
  *
- * What is on the disk is known beside it: `journal.ndjson.end` has the last place that a
+ * A second file says what is on the disk: `journal.ndjson.end` has the last place that a
  * crash could not have lost, so that a file which was cut, emptied or replaced is found out.
  */
 import { fstatSync } from "node:fs"
@@ -78,7 +78,7 @@ export class JournalFileWriter {
           if (entry._tag === "Settled" || entry._tag === "Suspended") this.claimed.delete(entry.key)
         }
       }
-      // what was written is written; a file that stays too long is tried again
+      // the entries are written; a file that stays too long is cut later
       if (this.size >= this.maxBytes) await this.rotate(file).catch(() => {})
     })
   }
@@ -181,7 +181,7 @@ export class JournalFileWriter {
     return this.begin()
   }
 
-  /** The file, if nobody else has written to it, cut it or put another in its place. */
+  /** The file, if no other process has written to it, cut it or replaced it. */
   private async asLeft(file: NodeFsPromises.FileHandle): Promise<NodeFsPromises.FileHandle> {
     const { nlink, size } = fstatSync(file.fd)
     if (size === this.size && nlink > 0) return file
@@ -197,7 +197,7 @@ export class JournalFileWriter {
   /** Begins to write behind the last line that is whole, with a line that says so. */
   private async begin(): Promise<NodeFsPromises.FileHandle> {
     const isNew = await NodeFsPromises.stat(this.path).then(() => false, () => true)
-    // one that was there before is not made anew
+    // an existing one is kept
     if (isNew) await this.end.check(() => this.lastFull())
     const file = await NodeFsPromises.open(this.path, isNew ? "wx+" : "r+", 0o600)
     try {
@@ -249,7 +249,7 @@ export class JournalFileWriter {
       if (durable) await file.datasync()
       this.size += bytes.length
     } catch (cause) {
-      // nobody knows what is on the disk: the next one opens it anew, behind the last line that is whole
+      // the state of the disk is unknown: the next append opens the file again, after the last whole line
       this.file = undefined
       await file.truncate(this.size).catch(() => {})
       await file.close().catch(() => {})

@@ -90,7 +90,7 @@ export const write = async (path: string, content: string | Uint8Array): Promise
   }
 }
 
-/** Gives what was written the name that it is read by, in the same folder; that is on the disk when this ends. */
+/** Renames a written file to the name that readers use, in the same folder; the name is on the disk when this ends. */
 export const publish = async (from: string, to: string): Promise<void> => {
   await NodeFsPromises.rename(from, to)
   await sync(NodePath.dirname(to))

@@ -6,8 +6,6 @@
  * (mode 0700, files 0600). An entry is a file, there as a whole or not at all. Who has a
  * session open holds a lock that the system gives back when the process ends, however
  * that happens.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -23,12 +21,7 @@ import * as FileLock from "./FileLock.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Where sessions are kept.
- *
- * @category options
- * @since 0.1.0
- */
+/** Where sessions are kept. */
 export interface Options {
   /** Path of the folder; made when the first session is opened. */
   readonly directory: string
@@ -36,23 +29,11 @@ export interface Options {
   readonly root?: string | undefined
 }
 
-/**
- * Layer of sessions in a folder; fails with `ConfigurationError` where that lies in the
- * root, or around it.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of sessions in a folder; fails with `ConfigurationError` where that lies in the root, or around it. */
 export const layer = (options: Options): Layer.Layer<Transcripts, ConfigurationError> =>
   Layer.effect(Transcripts, make(options))
 
-/**
- * Creates the service; fails with `ConfigurationError` where the folder lies in the
- * root, or around it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service; fails with `ConfigurationError` where the folder lies in the root, or around it. */
 export const make = (options: Options): Effect.Effect<Transcripts["Service"], ConfigurationError> =>
   Effect.map(
     PrivateFolder.locate("TranscriptFolder", options),

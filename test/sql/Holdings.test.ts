@@ -335,7 +335,7 @@ describe("a store in SQLite", () => {
       const checkpoints = yield* SqlCheckpoints.make()
       const error = yield* Effect.flip(sql.withTransaction(artifacts.put(owner("p"), "text")))
       assert.propertyVal(error, "reason", "StoreFailed")
-      assert.include(String(error.cause), "a client of its own")
+      assert.include(String(error.cause), "a separate client")
       assert.propertyVal(yield* Effect.flip(sql.withTransaction(checkpoints.list("p"))), "reason", "Store")
       assert.strictEqual((yield* artifacts.put(owner("p"), "text")).chars, 4)
     }).pipe(Effect.provide(Sqlite.layer({ filename: ":memory:" }))))

@@ -2,8 +2,6 @@
  * What a call reserves, and what it gets where an equal one has that already:
  * gates 8 to 11, as `Rules` and `Dedupe` have them. One of them that throws has
  * not let the call pass.
- *
- * @since 0.1.0
  */
 import type { ClaimOptions, Duplicate } from "../gates/Dedupe.ts"
 import * as HostGates from "../gates/HostGates.ts"
@@ -16,12 +14,7 @@ import { denied, type End, refused } from "./End.ts"
 import * as Targets from "./Targets.ts"
 import type { ToolClaims, WaveState } from "./WaveState.ts"
 
-/**
- * Gives the claims of a call, or how it ends.
- *
- * @category gates
- * @since 0.1.0
- */
+/** Gives the claims of a call, or how it ends. */
 export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
   const { limits, options } = toolClaims(wave, call)
   if ("_tag" in limits) return refused(limits)
@@ -32,14 +25,11 @@ export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
 }
 
 /**
- * Gives the claims of a call that had started in an earlier life: what is in the way is no
- * reason that it should not have what it has used up.
- *
- * @category gates
- * @since 0.1.0
+ * Gives the claims of a resumed call that had started: what it used up is claimed
+ * even if other calls are in its way.
  */
 export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
-  // nobody knows what it is about
+  // its parameters are unknown
   if (call.gateCall === undefined) return []
   const claims = of(wave, call)
   return "_tag" in claims
@@ -47,12 +37,7 @@ export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
     : claims.map((it) => it._tag === "Key" ? { ...it, settled: "none", running: "none" } : it)
 }
 
-/**
- * Gate 9: whether the rules of order forbid a call at its place in its process.
- *
- * @category gates
- * @since 0.1.0
- */
+/** Gate 9: whether the rules of order forbid a call at its place in its process. */
 export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
   const { rules } = wave.engine
   const history = wave.process.history.before(rules.current(), call.history, call.index)
@@ -64,12 +49,7 @@ export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
   }
 }
 
-/**
- * Gives what a call gets whose key another one has; `joinable` if that one runs here.
- *
- * @category gates
- * @since 0.1.0
- */
+/** Gives what a call gets whose key another one has; `joinable` if that one runs here. */
 export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable: boolean): Duplicate => {
   try {
     return wave.engine.dedupe.duplicate(call.gateCall!, taken, {
@@ -86,12 +66,7 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
   }
 }
 
-/**
- * Tells whether another call may join this one while it runs.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether another call may join this one while it runs. */
 export const leads = (wave: WaveState, call: Call): boolean => {
   try {
     return wave.engine.dedupe.leads(call.gateCall!, call.rules!)
@@ -101,12 +76,7 @@ export const leads = (wave: WaveState, call: Call): boolean => {
   }
 }
 
-/**
- * Gives what becomes of what a call has reserved.
- *
- * @category gates
- * @since 0.1.0
- */
+/** Gives what becomes of what a call has reserved. */
 export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, stillRunning: boolean): Settlement => {
   const started = outcome.startedAt !== undefined
   try {

@@ -58,7 +58,7 @@ export const orFail = <A>(
 
 /**
  * The state store of an executor. Its methods never fail: they return a `StateStoreError` instead. Timeouts are in
- * milliseconds. What the driver answers at once is an `Exit`.
+ * milliseconds. An immediate answer of the driver is an `Exit`.
  */
 export class RetryingStore {
   readonly session: string
@@ -72,7 +72,7 @@ export class RetryingStore {
   /** Whether the driver leases what it gives; undefined until it has given something. */
   private isLeased: boolean | undefined
   private readonly starting: Grouped<Starting, boolean | StateStoreError>
-  /** The driver does not have its answers at once. */
+  /** The driver does not answer immediately. */
   private isSlow = false
   /** By principal, those who wait for its next `mutated`. */
   private readonly mutating = new Map<string, Array<() => void>>()
@@ -97,7 +97,7 @@ export class RetryingStore {
     )
   }
 
-  /** Takes for each request all of its claims or none. What is reserved after the timeout is given back. */
+  /** Takes for each request all of its claims or none. Reservations that arrive after the timeout are given back. */
   reserve(
     requests: ReadonlyArray<Request>,
     now: number,
@@ -133,7 +133,7 @@ export class RetryingStore {
     )
   }
 
-  /** The store outlives this process, and others use it, too: what is reserved is held for a time. */
+  /** The store outlives this process, and others use it, too: reservations are leased. */
   get outlives(): boolean {
     return this.isLeased === true
   }
@@ -187,7 +187,7 @@ export class RetryingStore {
     this.leases.watch(reservation, onLost)
   }
 
-  /** Whether nobody else can have what a reservation holds. */
+  /** Whether a reservation still holds what it claims. */
   holds(reservation: Reservation): boolean {
     return this.leases.holds(reservation)
   }
@@ -241,7 +241,7 @@ export class RetryingStore {
   ): Effect.Effect<void> {
     const { key } = settlement
     if (key !== "running") this.leases.delete(reservation)
-    // asked once for each call: a message is only made if the driver has not accepted it at once
+    // asked once for each call: there is only a message if the driver has not accepted it immediately
     const first = this.outbox.isEmpty ? this.settled(reservation, settlement, now) : undefined
     if (first !== undefined && isAccepted(first)) return Effect.void
     const send = () => this.settled(reservation, settlement, now)
@@ -302,7 +302,7 @@ export class RetryingStore {
         : [...grants, ...unsent.filter(({ id }) => grants.every((it) => it.id !== id))])
   }
 
-  /** Revokes a standing permission; false if there is none with that id. */
+  /** Revokes a standing permission; false if the id is unknown. */
   revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
     const send = () => this.driver.revoke(principal, id)
     // after what the driver has still to store, which would bring it back
@@ -310,7 +310,7 @@ export class RetryingStore {
     return isBehind ? Effect.succeed(true) : this.ask("revoke", send, this.timeout)
   }
 
-  /** Ends the keys of what the principal has read. A driver that is slow is told once for all of one moment. */
+  /** Ends the keys of what the principal has read. A slow driver gets one message for all calls of one moment. */
   mutated(principal: string, timeout = this.timeout, of?: ForCall): Effect.Effect<void> {
     const send = () =>
       this.outbox.send({ operation: "mutated", send: () => this.driver.mutated(principal), of }, this.timeout)
@@ -322,7 +322,7 @@ export class RetryingStore {
     const waiting = this.mutating.get(principal) ?? []
     if (waiting.length === 0) {
       this.mutating.set(principal, waiting)
-      // what came until then is before it
+      // earlier messages arrive before it
       const later = Effect.andThen(
         Effect.yieldNow,
         Effect.suspend(() => {
@@ -372,7 +372,7 @@ export class RetryingStore {
     return this.clock.currentTimeMillisUnsafe()
   }
 
-  /** The driver's answer, or its failure, at once or in time. */
+  /** The driver's answer, or its failure, within the timeout. */
   private ask<A>(
     operation: string,
     question: () => Effect.Effect<A, StateStoreError>,
@@ -385,7 +385,7 @@ export class RetryingStore {
     return Effect.catch(inTime(answer, failed, timeout), Effect.succeed)
   }
 
-  /** Runs what nobody waits for; what the driver answers at once is done already. */
+  /** Runs an effect without waiting for it. */
   private runs(effect: Effect.Effect<void>): void {
     if (!Exit.isExit(effect)) Effect.runForkWith(this.context)(effect)
   }

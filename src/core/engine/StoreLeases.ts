@@ -2,8 +2,8 @@
  * Leases of an executor: what a store holds for a limited time. One fiber renews them all at half
  * time, until they are settled.
  *
- * A lease that cannot be renewed is given up before it ends: its call is stopped while nobody else can
- * have what it holds. Time is counted from before the store was asked, by a monotonic clock that also runs
+ * A lease that cannot be renewed is given up before it ends: its call is stopped before another
+ * call can have what it holds. Time is counted from before the store was asked, by a monotonic clock that also runs
  * while the machine sleeps, so a lease never ends later here than in the store.
  */
 import * as Clock from "effect/Clock"
@@ -69,7 +69,7 @@ export class StoreLeases {
     if (lease !== undefined) lease.onLost = onLost
   }
 
-  /** Whether nobody else can have what a reservation holds. */
+  /** Whether a reservation still holds what it claims. */
   holds({ id, leaseMillis }: Reservation): boolean {
     if (leaseMillis === undefined) return true
     const lease = this.all.get(id)

@@ -58,7 +58,7 @@ interface Queue {
   isPausing: boolean
 }
 
-/** The answer of an effect that has it at once; `undefined` if it has to be waited for. */
+/** The driver's answer; a driver that throws fails with the defect. */
 export const answered = <A>(ask: () => Effect.Effect<A, StateStoreError>): Effect.Effect<A, StateStoreError> => {
   try {
     return ask()
@@ -75,7 +75,7 @@ export const isAccepted = (answer: Effect.Effect<boolean | void, StateStoreError
 export class StoreOutbox {
   private readonly context: Context.Context<never>
   private readonly options: Options
-  /** By what the messages are about; else by themselves. */
+  /** By what the messages are about; otherwise by queue. */
   private readonly unsent = new Map<string | Queue, Queue>()
   private readonly fibers = new Map<Fiber.Fiber<unknown>, Queue>()
   private isOver = false
@@ -126,7 +126,7 @@ export class StoreOutbox {
     return Effect.asVoid(Detached.within(attempt, timeout))
   }
 
-  /** Sends a message after all others about the same thing; false if there are none. */
+  /** Sends a message after all others about the same thing; false if it is the only one. */
   sendBehind(about: string, message: Message): boolean {
     const queue = this.unsent.size === 0 ? undefined : this.unsent.get(about)
     queue?.messages.push(message)

@@ -20,7 +20,7 @@ import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type Journal, JournalError } from "../store/Journal.ts"
 
-/** How long a driver may take for an answer; the state store has a setting of its own. */
+/** How long a driver may take for an answer; the state store has a separate setting. */
 export const timeoutMillis = 5_000
 
 /** Waits for a driver no longer than `millis`, and not for its clean-up. `failed` makes the error of whatever went wrong. */
@@ -99,11 +99,11 @@ export const journal = (driver: Journal["Service"]): Journal["Service"] => {
 
 /** Approvers as an executor asks them: neither method fails, dies or hangs, whatever the driver does. */
 export interface People {
-  /** Makes a request with an id; `undefined` if that failed, which means that there is no approver. */
+  /** Makes a request with an id; `undefined` if that failed, which counts as a missing approver. */
   readonly request: (question: NewRequest) => Effect.Effect<ApprovalRequest | undefined>
   /**
-   * Waits for the answer to a request. What follows runs in a turn of its own, never in the fiber that
-   * answers. Interruption withdraws the request at once.
+   * Waits for the answer to a request. What follows runs in a separate turn, never in the fiber that
+   * answers. Interruption withdraws the request immediately.
    * `told` is called once, as soon as there is an answer: it is not lost if the caller is interrupted
    * before its turn.
    */

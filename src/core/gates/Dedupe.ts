@@ -2,11 +2,9 @@
  * Gate 8: an equal call inside the window is not run again.
  *
  * Equal is the same tool with the same decoded parameters, whatever the order
- * of object keys, within the scope of the policy: by default one batch, so whoever
- * is refused has seen the result. The keys live in `StateStore`; here is the
+ * of object keys, within the scope of the policy: by default one batch, so a model
+ * that is refused has seen the result. The keys live in `StateStore`; here is the
  * policy that says which calls have one and what a duplicate gets.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -18,19 +16,14 @@ import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { GateCall } from "./Gate.ts"
 
-/**
- * Options of the policy.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the policy. */
 export interface Options {
   /**
    * How far a key reaches: one process, one batch (a conversation, whose model has
    * seen the result), or everything that the principal does. Default `"batch"`.
    *
    * With `"principal"` a replay crosses batches. It gives everything but an artifact,
-   * which belongs to its batch: there a ReadOnly tool runs anew, and a call that may
+   * which belongs to its batch: there a ReadOnly tool runs again, and a call that may
    * change things is refused.
    */
   readonly scope?: "process" | "batch" | "principal" | undefined
@@ -50,12 +43,9 @@ export interface Options {
 /**
  * Which calls are equal, and what the second of two equal ones gets.
  *
- * `layer` does it by a policy. A service of one's own decides as it likes: what it
+ * `layer` decides by a policy. Another service decides as it likes: what it
  * refuses itself (`claim`) never reaches the store, and what it has kept with a
  * key (`settlement`) it is given again (`duplicate`).
- *
- * @category services
- * @since 0.1.0
  */
 export class Dedupe extends Context.Service<Dedupe, {
   /** Gives the key that a call needs, `undefined` if it needs none, or says why the call may not run. */
@@ -68,12 +58,7 @@ export class Dedupe extends Context.Service<Dedupe, {
   readonly settlement: (call: GateCall, outcome: ToolOutcome.ToolOutcome, options: SettlementOptions) => KeySettlement
 }>()("effect-tool-executor/policy/Dedupe") {}
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = {
   scope: "batch",
   window: "5 minutes",
@@ -82,76 +67,46 @@ export const defaults = {
   inFlight: "reject"
 } as const satisfies Required<Options>
 
-/**
- * Creates a policy; fails with everything that is wrong with the options.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a policy; fails with everything that is wrong with the options. */
 export const make = (options?: Options): Effect.Effect<Dedupe["Service"], ConfigurationError> =>
   Effect.map(policyOf(options, true), fromPolicy)
 
-/**
- * Layer that refuses, replays or joins equal calls.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that refuses, replays or joins equal calls. */
 export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> => Layer.effect(Dedupe, make(options))
 
-/**
- * Layer that lets equal calls run, except where a rule says `AlwaysDedupe`.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that lets equal calls run, except where a rule says `AlwaysDedupe`. */
 export const layerNoop: Layer.Layer<Dedupe> = Layer.effect(
   Dedupe,
   Effect.suspend(() => Effect.orDie(Effect.map(policyOf(undefined, false), fromPolicy)))
 )
 
-/**
- * What a key depends on besides the call itself.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a key depends on besides the call itself. */
 export interface ClaimOptions {
   /** What the rules say of the tool. */
   readonly rule: "never" | "always" | undefined
   /** The batch, as the store knows it. */
   readonly batch: string
-  /** A model is told of the outcome. */
+  /** The model sees the outcome. */
   readonly told: boolean
   /** The process still waits for a success of this tool. */
   readonly awaited: boolean
   /** It is the tool that the process is there for: what others have done is not what it does. */
   readonly fires: boolean
-  /** There is nothing that it could share: it runs, unless a model will be told of an equal call that runs. */
+  /** It has nothing to share: it runs, unless the model will see the outcome of an equal call that runs. */
   readonly anew: boolean
-  /** The sub-agent that calls: each has keys of its own. */
+  /** The sub-agent that calls: each has separate keys. */
   readonly agent: string | undefined
 }
 
-/**
- * What decides whether a call may be joined.
- *
- * @category options
- * @since 0.1.0
- */
+/** What decides whether a call may be joined. */
 export interface LeadOptions {
   /** A process may wait for a success of this tool. */
   readonly mayBeAwaited: boolean
 }
 
-/**
- * What decides, besides the two calls, what a duplicate gets.
- *
- * @category options
- * @since 0.1.0
- */
+/** What decides, besides the two calls, what a duplicate gets. */
 export interface DuplicateOptions {
-  /** A model is told of the outcome. */
+  /** The model sees the outcome. */
   readonly told: boolean
   /** The process still waits for a success of this tool. */
   readonly awaited: boolean
@@ -165,12 +120,7 @@ export interface DuplicateOptions {
   readonly isRead: boolean
 }
 
-/**
- * What decides, besides the outcome, what becomes of a key.
- *
- * @category options
- * @since 0.1.0
- */
+/** What decides, besides the outcome, what becomes of a key. */
 export interface SettlementOptions {
   /** The fiber of the handler has outlived the outcome. */
   readonly stillRunning: boolean
@@ -178,20 +128,10 @@ export interface SettlementOptions {
   readonly wanted: boolean
 }
 
-/**
- * What becomes of a key: the part of a settlement that dedupe decides.
- *
- * @category models
- * @since 0.1.0
- */
+/** What becomes of a key: the part of a settlement that dedupe decides. */
 export type KeySettlement = Omit<Settlement, "started">
 
-/**
- * What a call gets when another call has its key.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a call gets when another call has its key. */
 export type Duplicate =
   /** It is refused, with the id of the other one (`DuplicateCall`). */
   | { readonly _tag: "Refused" }
@@ -242,7 +182,7 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] => {
   return Dedupe.of({
     claim: (call, options) => {
       const { rule } = options
-      // a tool whose answer changes by itself has no key, unless a rule says so
+      // a volatile tool has no key, unless a rule says so
       if (rule === "never" || (rule === undefined && (!policy.enabled || call.tool.volatile))) return undefined
       try {
         return keyOf(policy, call, options)
@@ -255,7 +195,7 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] => {
     },
     leads: (_, { mayBeAwaited }) => policy.joins || mayBeAwaited,
     duplicate: (call, taken, options) => {
-      // no model is refused for a result that no model was told of, and no host for one that a model was told of
+      // a model is only refused for a result that it saw, a host only for one that the model did not see
       const nothing = options.told && !taken.untold ? refused : anew
       if (taken.running) {
         const may = policy.joins || (taken.process !== call.process && options.awaited)
@@ -290,7 +230,7 @@ const keyOf = (
   options: ClaimOptions
 ): KeyClaim => {
   const { agent, anew, awaited, batch, fires, told } = options
-  // where results are not shared: no model is refused for what no model was told of, and no host for what one was
+  // without sharing, a model is only refused for a result that it saw, a host only for one that it did not see
   const unshared = told ? "told" : "none"
   return {
     _tag: "Key",

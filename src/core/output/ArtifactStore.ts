@@ -6,8 +6,6 @@
  * never costs another a payload. The driver in memory is here, that of a folder in
  * `tools/ArtifactFolder`, that of a database in `sql/SqlArtifacts`; what they decide
  * alike (`fit`, `surplus`, `isOver`, `partOf`) is here, too.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -20,23 +18,13 @@ import * as Surplus from "../../internal/surplus.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type { ArtifactRef } from "../vocabulary/ToolOutcome.ts"
 
-/**
- * Who may read an artifact.
- *
- * @category models
- * @since 0.1.0
- */
+/** Who may read an artifact. */
 export interface Owner {
   readonly principal: string
   readonly batch: string
 }
 
-/**
- * Error of a payload that could not be kept or read.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a payload that could not be kept or read. */
 export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-tool-executor/ArtifactError")(
   "ArtifactError",
   {
@@ -62,23 +50,13 @@ export class ArtifactError extends Schema.TaggedError<ArtifactError>("effect-too
   }
 }
 
-/**
- * A part of a payload, in characters.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of a payload, in characters. */
 export interface Range {
   readonly offset: number
   readonly length: number
 }
 
-/**
- * Keeps payloads and reads them in parts.
- *
- * @category services
- * @since 0.1.0
- */
+/** Keeps payloads and reads them in parts. */
 export class ArtifactStore extends Context.Service<ArtifactStore, {
   /** Keeps a payload, whole or not at all; the owner's oldest give way where they have to. */
   readonly put: (owner: Owner, payload: string) => Effect.Effect<ArtifactRef, ArtifactError>
@@ -93,17 +71,12 @@ export class ArtifactStore extends Context.Service<ArtifactStore, {
   ) => Effect.Effect<{ readonly text: string; readonly chars: number }, ArtifactError>
   /**
    * Forgets what is past its time; gives the number of payloads dropped. A driver does
-   * so by itself when something is put: this is for a store that nobody puts into.
+   * so whenever something is put: call this for a store that is no longer written to.
    */
   readonly prune: Effect.Effect<number, ArtifactError>
 }>()("effect-tool-executor/output/ArtifactStore") {}
 
-/**
- * Bounds of a store, whichever driver it has. A character takes up to two bytes.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of a store, whichever driver it has. A character takes up to two bytes. */
 export interface Options {
   /** How long a payload is kept. Default 1 hour. */
   readonly timeToLive?: Duration.Input | undefined
@@ -114,17 +87,12 @@ export interface Options {
   /**
    * Characters kept for all principals together. Where they are reached a principal
    * has what it keeps already, and a payload that needs more is refused as `Full`:
-   * nobody's makes another's go. Default 500,000,000.
+   * no principal evicts another's. Default 500,000,000.
    */
   readonly maxTotalChars?: number | undefined
 }
 
-/**
- * What holds where nobody says anything.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The default options. */
 export const defaults = {
   timeToLive: "1 hour",
   maxChars: 50_000_000,
@@ -132,12 +100,7 @@ export const defaults = {
   maxTotalChars: 500_000_000
 } as const satisfies Options
 
-/**
- * The bounds in plain numbers.
- *
- * @category models
- * @since 0.1.0
- */
+/** The bounds in plain numbers. */
 export interface Bounds {
   readonly timeToLiveMillis: number
   readonly maxChars: number
@@ -145,12 +108,7 @@ export interface Bounds {
   readonly maxTotalChars: number
 }
 
-/**
- * Reads bounds, for drivers; fails with everything that is wrong with them.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Reads bounds, for drivers; fails with everything that is wrong with them. */
 export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, ConfigurationError> =>
   readOptions("ArtifactStore", (read) => ({
     timeToLiveMillis: read.millis("timeToLive", options.timeToLive ?? defaults.timeToLive),
@@ -160,11 +118,8 @@ export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, Configura
   }))
 
 /**
- * Fails where a payload cannot be kept, beside so many characters of other principals,
+ * Fails if a payload cannot be kept, given the characters of other principals,
  * even if all that its own principal has gives way.
- *
- * @category checking
- * @since 0.1.0
  */
 export const fit = (chars: number, others: number, bounds: Bounds): Effect.Effect<void, ArtifactError> => {
   if (chars > bounds.maxChars || bounds.maxCount < 1) return new ArtifactError({ reason: "TooLarge", id: "" })
@@ -172,11 +127,8 @@ export const fit = (chars: number, others: number, bounds: Bounds): Effect.Effec
 }
 
 /**
- * Gives the payloads of a principal that have to go, oldest first, beside so many
+ * Gives the payloads of a principal to evict, oldest first, given the
  * characters of other principals. `own` are all it has, the new one last.
- *
- * @category checking
- * @since 0.1.0
  */
 export const surplus = <A extends { readonly chars: number }>(
   own: ReadonlyArray<A>,
@@ -186,41 +138,23 @@ export const surplus = <A extends { readonly chars: number }>(
   Surplus.surplus(own, (it) => it.chars, Math.min(bounds.maxChars, bounds.maxTotalChars - others), bounds.maxCount)
 
 /**
- * Tells whether what was put at a time is past its own. A clock that was set back does
- * not keep anything for long: what was put in a distant future is past its time as well.
- *
- * @category checking
- * @since 0.1.0
+ * Whether a payload put at this time has expired. A clock that was set back does
+ * not keep payloads for long: one from a distant future has expired as well.
  */
 export const isOver = (at: number, now: number, { timeToLiveMillis }: Pick<Bounds, "timeToLiveMillis">): boolean =>
   Math.abs(now - at) >= timeToLiveMillis
 
-/**
- * Gives the first character of a range and the one behind its last, both within the payload.
- *
- * @category checking
- * @since 0.1.0
- */
+/** Gives the first character of a range and the one behind its last, both within the payload. */
 export const partOf = ({ length, offset }: Range, chars: number): readonly [start: number, end: number] => {
   const within = (n: number) => Math.min(Math.max(Math.trunc(n) || 0, 0), chars)
   const start = within(offset)
   return [start, Math.max(start, within(start + within(length)))]
 }
 
-/**
- * Creates a store in memory.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a store in memory. */
 export const makeMemory = (options?: Options): ArtifactStore["Service"] => memory(Effect.runSync(boundsOf(options)))
 
-/**
- * Layer that keeps artifacts in memory.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that keeps artifacts in memory. */
 export const layerMemory = (options?: Options): Layer.Layer<ArtifactStore, ConfigurationError> =>
   Layer.effect(ArtifactStore, Effect.map(boundsOf(options), memory))
 

@@ -5,8 +5,6 @@
  * previewed or confirmed write right before it, and notes calls that change
  * things without saying what. Bringing files back is for those who know them
  * (`tools/Undo` for a workspace).
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -21,12 +19,7 @@ import * as Versioned from "../../internal/versioned.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
 
-/**
- * Schema of a checkpoint.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a checkpoint. */
 export const Checkpoint = Schema.Struct({
   /** Sorts by age. */
   id: Schema.String,
@@ -50,12 +43,7 @@ export const Checkpoint = Schema.Struct({
   }))
 })
 
-/**
- * A point to go back to: the files of one write as they were before it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A point to go back to: the files of one write as they were before it. */
 export type Checkpoint = typeof Checkpoint.Type
 
 /** The stored text of a checkpoint: its JSON, with a version. */
@@ -66,22 +54,12 @@ export const decode = (text: string): Result.Result<Checkpoint, Error> => Versio
 
 const readers = { 1: Schema.decodeUnknownResult(Checkpoint) }
 
-/**
- * What is kept, and for which call.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is kept, and for which call. */
 export interface Write extends Pick<Checkpoint, "principal" | "batch" | "callId" | "tool"> {
   readonly files: ReadonlyArray<FileChange.FileChange>
 }
 
-/**
- * Error of a checkpoint that cannot be kept or read.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a checkpoint that cannot be kept or read. */
 export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect-tool-executor/CheckpointError")(
   "CheckpointError",
   {
@@ -103,12 +81,7 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
   }
 }
 
-/**
- * The checkpoints.
- *
- * @category services
- * @since 0.1.0
- */
+/** The checkpoints. */
 export class Checkpoints extends Context.Service<Checkpoints, {
   /** Keeps what is there before a write, whole or not at all; the principal's oldest give way where they have to. */
   readonly save: (write: Write) => Effect.Effect<Checkpoint, CheckpointError>
@@ -123,17 +96,12 @@ export class Checkpoints extends Context.Service<Checkpoints, {
   readonly forget: (checkpoint: Checkpoint) => Effect.Effect<void, CheckpointError>
   /**
    * Forgets what is past its age; gives the number of checkpoints dropped. A driver does
-   * so by itself when something is kept: this is for a store that nobody uses.
+   * so whenever something is kept: call this for a store that is no longer written to.
    */
   readonly prune: Effect.Effect<number, CheckpointError>
 }>()("effect-tool-executor/output/Checkpoints") {}
 
-/**
- * Bounds of what is kept, whichever driver keeps it.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of what is kept, whichever driver keeps it. */
 export interface Options {
   /** Bytes of contents of each principal; its oldest checkpoints go first. Default 100,000,000. */
   readonly maxBytes?: number | undefined
@@ -142,19 +110,14 @@ export interface Options {
   /**
    * Bytes of contents of all principals together. Where they are reached, a
    * principal has what it keeps already, and contents that need more are not kept
-   * (`NotKept`): nobody's make another's go. Default 1,000,000,000.
+   * (`NotKept`): no principal evicts another's. Default 1,000,000,000.
    */
   readonly maxTotalBytes?: number | undefined
   /** How long a checkpoint is kept. Default 7 days. */
   readonly maxAge?: Duration.Input | undefined
 }
 
-/**
- * What holds where nobody says anything.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The default options. */
 export const defaults = {
   maxBytes: 100_000_000,
   maxCount: 1_000,
@@ -162,12 +125,7 @@ export const defaults = {
   maxAge: "7 days"
 } as const satisfies Options
 
-/**
- * The bounds in plain numbers.
- *
- * @category models
- * @since 0.1.0
- */
+/** The bounds in plain numbers. */
 export interface Bounds {
   readonly maxBytes: number
   readonly maxCount: number
@@ -175,12 +133,7 @@ export interface Bounds {
   readonly maxAgeMillis: number
 }
 
-/**
- * Reads bounds, for drivers; fails with everything that is wrong with them.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Reads bounds, for drivers; fails with everything that is wrong with them. */
 export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, ConfigurationError> =>
   readOptions("Checkpoints", (read) => ({
     maxBytes: read.atLeast("maxBytes", options.maxBytes ?? defaults.maxBytes, 0),
@@ -192,12 +145,9 @@ export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, Configura
 
 /**
  * Gives the checkpoints of writes, for drivers: their ids and hashes, and which
- * contents are to be kept beside what is there: a content of at most a quarter of a
- * principal's bytes, while there is room beside other principals' bytes. Ids sort as
+ * contents are kept: a content of at most a quarter of a
+ * principal's bytes, while other principals' bytes leave room. Ids sort as
  * they are made, also behind those that are there and where the clock was set back.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const describer = (
   { maxBytes, maxTotalBytes }: Bounds
@@ -232,37 +182,19 @@ export const describer = (
   })
 }
 
-/**
- * Tells whether a text may be the id of a checkpoint.
- *
- * @category checking
- * @since 0.1.0
- */
+/** Tells whether a text may be the id of a checkpoint. */
 export const isId = (text: string): boolean => /^[0-9a-z]{9}-[0-9a-z]{5}-[0-9a-f]{8}$/.test(text)
 
-/**
- * The time that an id begins with, in epoch milliseconds.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The time that an id begins with, in epoch milliseconds. */
 export const timeOf = (id: string): number => Number.parseInt(id.slice(0, 9), 36)
 
-/**
- * Bytes of contents that a checkpoint holds.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Bytes of contents that a checkpoint holds. */
 export const bytesOf = ({ files }: Pick<Checkpoint, "files">): number =>
   files.reduce((sum, it) => sum + (it.isKept ? it.size : 0), 0)
 
 /**
- * Gives the checkpoints of a principal that have to go, oldest first, beside so many
+ * Gives the checkpoints of a principal to evict, oldest first, given the
  * bytes of other principals. `own` are all it has, in whatever order.
- *
- * @category checking
- * @since 0.1.0
  */
 export const surplus = <A extends { readonly id: string; readonly bytes: number }>(
   own: ReadonlyArray<A>,
@@ -277,20 +209,12 @@ export const surplus = <A extends { readonly id: string; readonly bytes: number 
   )
 
 /**
- * Tells whether what was kept at a time is past its age. A clock that was set back does
- * not keep anything for long: what was kept in a distant future is past its age as well.
- *
- * @category checking
- * @since 0.1.0
+ * Whether a checkpoint kept at this time has expired. A clock that was set back does
+ * not keep checkpoints for long: one from a distant future has expired as well.
  */
 export const isOver = (at: number, now: number, { maxAgeMillis }: Bounds): boolean => Math.abs(now - at) >= maxAgeMillis
 
-/**
- * Layer that keeps checkpoints in memory.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that keeps checkpoints in memory. */
 export const layerMemory = (options?: Options): Layer.Layer<Checkpoints, ConfigurationError> =>
   Layer.effect(Checkpoints, Effect.map(boundsOf(options), memory))
 
@@ -323,7 +247,7 @@ const memory = (bounds: Bounds): Checkpoints["Service"] => {
       const checkpoint = yield* describe(write, { othersBytes, newestId: undefined })
       const contents = new Map<string, Uint8Array>()
       for (const [index, { before, path }] of write.files.entries()) {
-        // the caller may go on with its array
+        // the caller may reuse its array
         if (before !== undefined && checkpoint.files[index]!.isKept) {
           contents.set(path, FileChange.bytesOf(before).slice())
         }

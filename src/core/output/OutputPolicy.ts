@@ -4,9 +4,7 @@
  * Within the limit an output is untouched. Over it the full payload goes to the
  * artifact store and the model sees a preview; without a store, or with a
  * failing one, it sees the beginning. Size never fails a call. Files, such as
- * images, have limits of their own; one that is too large is named.
- *
- * @since 0.1.0
+ * images, have separate limits; one that is too large is named.
  */
 import * as Effect from "effect/Effect"
 import type { OptionReader } from "../../internal/OptionReader.ts"
@@ -14,12 +12,7 @@ import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type { Output } from "../vocabulary/ToolOutcome.ts"
 import type { ArtifactError, ArtifactStore, Owner } from "./ArtifactStore.ts"
 
-/**
- * Limits of what a model sees.
- *
- * @category options
- * @since 0.1.0
- */
+/** Limits of what a model sees. */
 export interface Options {
   /** Characters of the model's text for one call. Default 10,000. */
   readonly maxChars?: number | "unbounded" | undefined
@@ -39,12 +32,7 @@ export interface Options {
   readonly previewDepth?: number | undefined
 }
 
-/**
- * What holds where nobody says anything.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The default limits. */
 export const defaults = {
   maxChars: 10_000,
   batchChars: 1_000_000,
@@ -56,20 +44,10 @@ export const defaults = {
   previewDepth: 4
 } as const
 
-/**
- * The limits in plain numbers; `Infinity` means no limit.
- *
- * @category models
- * @since 0.1.0
- */
+/** The limits in plain numbers; `Infinity` means no limit. */
 export type Bounds = { readonly [K in keyof Options]-?: number }
 
-/**
- * Reads limits, each at its place below `output`.
- *
- * @category decoding
- * @internal
- */
+/** Reads limits, each at its place below `output`. */
 export const read = (reader: OptionReader, options: Complete): Bounds => ({
   maxChars: reader.bound("output.maxChars", options.maxChars, 1),
   batchChars: reader.bound("output.batchChars", options.batchChars, 1),
@@ -81,12 +59,7 @@ export const read = (reader: OptionReader, options: Complete): Bounds => ({
   previewDepth: reader.atLeast("output.previewDepth", options.previewDepth, 0)
 })
 
-/**
- * What a model may still be shown of one output.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a model may still be shown of one output. */
 export interface Room {
   /** Characters of text. */
   readonly chars: number
@@ -94,23 +67,13 @@ export interface Room {
   readonly fileChars: number
 }
 
-/**
- * Room for anything.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Room for anything. */
 export const unbounded: Room = { chars: Infinity, fileChars: Infinity }
 
 /** Characters that every output has, even when the batch has used up its own. */
 const minimumChars = 500
 
-/**
- * Applies the limits to one output.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Applies the limits to one output. */
 export const make = (bounds: Bounds, store: Pick<ArtifactStore["Service"], "put"> | undefined) => {
   const { batchChars, batchFileChars, maxChars, maxFileChars } = bounds
   /** The limit of the next text, given what the batch has used. */
@@ -173,12 +136,9 @@ export const make = (bounds: Bounds, store: Pick<ArtifactStore["Service"], "put"
 }
 
 /**
- * Gives what is shown beside a text that was changed: the files, behind the text
- * that stood beside them; nothing where there are none. What was not changed
+ * Gives the files of an output whose text was changed, after the text
+ * that accompanied them; nothing if the output has no files. What was not changed
  * keeps its order.
- *
- * @category conversions
- * @internal
  */
 export const withFiles = (
   content: ToolContent.ToolContent | undefined,
@@ -191,30 +151,16 @@ export const withFiles = (
   return { content: changed === text ? content : [ToolContent.text(changed), ...files] }
 }
 
-/**
- * Applies the limits to one output.
- *
- * @category models
- * @since 0.1.0
- */
+/** Applies the limits to one output. */
 export type OutputPolicy = ReturnType<typeof make>
 
 /**
- * Gives the text of an encoded output: a string as it is, anything else as
+ * Gives the text of an encoded output: a string unchanged, anything else as
  * JSON. A value that JSON cannot carry throws.
- *
- * @category formatting
- * @internal
  */
 export const textOf = (value: unknown): string => typeof value === "string" ? value : JSON.stringify(value) ?? "Done."
 
-/**
- * Cuts a text so that it ends with the marker and is no longer than the limit,
- * never inside a surrogate pair.
- *
- * @category formatting
- * @internal
- */
+/** Cuts a text so that it ends with the marker and is no longer than the limit, never inside a surrogate pair. */
 export const cut = (text: string, limit: number, marker: string): string => {
   if (text.length <= limit) return text
   const room = limit - marker.length
@@ -226,9 +172,6 @@ export const cut = (text: string, limit: number, marker: string): string => {
 /**
  * Gives a smaller value that shows the shape of a large one: long strings and
  * lists cut, keys and levels bounded, each with what was left out.
- *
- * @category formatting
- * @internal
  */
 export const compact = (value: unknown, bounds: Bounds, depth = 0): unknown => {
   if (typeof value === "string") {

@@ -1,35 +1,17 @@
-/**
- * What calls claim of the state that they share, as plain data: a driver of
- * `StateStore` may keep it anywhere.
- *
- * @since 0.1.0
- */
+/** What calls claim of the state that they share, as plain data: a driver of `StateStore` may keep it anywhere. */
 import * as Schema from "effect/Schema"
 import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 
-/**
- * One thing that a call needs, as data.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that a call needs, as data. */
 export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim | BatchClaim
 
 /**
  * How far something counts: in one process, in one batch, or in everything that a
  * principal does. What reaches as far as a process ends no later than its batch.
- *
- * @category models
- * @since 0.1.0
  */
 export type KeyScope = "process" | "batch" | "principal"
 
-/**
- * The right to be the only call of this key inside its window.
- *
- * @category models
- * @since 0.1.0
- */
+/** The right to be the only call of this key inside its window. */
 export interface KeyClaim {
   readonly _tag: "Key"
   /** In which of the three the key is the only one; below a principal, a settled key ends with its batch. */
@@ -37,13 +19,13 @@ export interface KeyClaim {
   readonly principal: string
   readonly batch: string
   readonly process: string
-  /** The sub-agent that calls: each has keys of its own. Absent: none. */
+  /** The sub-agent that calls: each has separate keys. Absent: the agent itself. */
   readonly agent?: string | undefined
   readonly tool: string
   readonly key: string
   /** The key dies when a mutating call of the principal starts or ends after this one. */
   readonly readOnly: boolean
-  /** No model is told of the outcome: such a call never takes the key of one whose outcome a model is told. */
+  /** The model does not see the outcome: such a call never takes the key of a call whose outcome the model sees. */
   readonly untold?: boolean | undefined
   /** Which settled keys count against this claim; absent: all. */
   readonly settled?: Counted | undefined
@@ -55,21 +37,10 @@ export interface KeyClaim {
   readonly windowMillis?: number | undefined
 }
 
-/**
- * Which keys count against a claim: all of them, only those of calls whose outcome a
- * model is told, or none.
- *
- * @category models
- * @since 0.1.0
- */
+/** Which keys count against a claim: all of them, only those of calls whose outcome the model sees, or none. */
 export type Counted = "all" | "told" | "none"
 
-/**
- * One of the `max` starts that a tool has in a batch.
- *
- * @category models
- * @since 0.1.0
- */
+/** One of the `max` starts that a tool has in a batch. */
 export interface CallsClaim {
   readonly _tag: "Calls"
   readonly batch: string
@@ -77,12 +48,7 @@ export interface CallsClaim {
   readonly max: number
 }
 
-/**
- * The right to use a tool of a group of which one may be used in a batch.
- *
- * @category models
- * @since 0.1.0
- */
+/** The right to use a tool of a group of which one may be used in a batch. */
 export interface GroupClaim {
   readonly _tag: "Group"
   readonly batch: string
@@ -91,12 +57,7 @@ export interface GroupClaim {
   readonly tool: string
 }
 
-/**
- * The right to start a tool of a principal that rests between its calls.
- *
- * @category models
- * @since 0.1.0
- */
+/** The right to start a tool of a principal that rests between its calls. */
 export interface CooldownClaim {
   readonly _tag: "Cooldown"
   readonly principal: string
@@ -108,9 +69,6 @@ export interface CooldownClaim {
 /**
  * Keeps a batch in use until it is settled, and refuses nothing: a wave holds one
  * where a rule counts in batches, whatever its calls reserve themselves.
- *
- * @category models
- * @since 0.1.0
  */
 export interface BatchClaim {
   readonly _tag: "Batch"
@@ -120,9 +78,6 @@ export interface BatchClaim {
 /**
  * What one call asks for: it gets all of its claims or none. They are of one tool,
  * batch and principal, and at most one of them is a key.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Request {
   /** Id of the call. */
@@ -132,7 +87,7 @@ export interface Request {
   readonly claims: ReadonlyArray<Claim>
   /**
    * What the call has reserved before. It is given back in the same step, whatever
-   * comes of the claims: it does not refuse the call itself, and nobody else can take
+   * comes of the claims: it does not refuse the call itself, and no other call can take
    * it in between.
    */
   readonly replaces?: Reservation | undefined
@@ -148,9 +103,6 @@ export interface Request {
 /**
  * What a call has reserved, as the driver knows it: data, not an object. Whoever
  * has the id and the epoch may settle it.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Reservation {
   /** Opaque, and never given twice. */
@@ -163,20 +115,10 @@ export interface Reservation {
   readonly isStarted?: boolean | undefined
 }
 
-/**
- * The first claim that could not be had, and why.
- *
- * @category models
- * @since 0.1.0
- */
+/** The first claim that could not be had, and why. */
 export type Refused = KeyTaken | CallsUsedUp | GroupTaken | CoolingDown
 
-/**
- * An equal call is running, or has ended inside the window.
- *
- * @category models
- * @since 0.1.0
- */
+/** An equal call is running, or has ended inside the window. */
 export interface KeyTaken {
   readonly _tag: "KeyTaken"
   /** The call that has the key. */
@@ -185,7 +127,7 @@ export interface KeyTaken {
   readonly reservation: string
   /** The process of that call. */
   readonly process: string
-  /** No model is told of its outcome. */
+  /** The model does not see its outcome. */
   readonly untold: boolean
   /** Whether that call is still running. */
   readonly running: boolean
@@ -193,22 +135,12 @@ export interface KeyTaken {
   readonly value: Kept | undefined
 }
 
-/**
- * All starts of the tool in the batch are used.
- *
- * @category models
- * @since 0.1.0
- */
+/** All starts of the tool in the batch are used. */
 export interface CallsUsedUp {
   readonly _tag: "CallsUsedUp"
 }
 
-/**
- * Another tool of the group is the one that is used.
- *
- * @category models
- * @since 0.1.0
- */
+/** Another tool of the group is the one that is used. */
 export interface GroupTaken {
   readonly _tag: "GroupTaken"
   readonly group: string
@@ -216,12 +148,7 @@ export interface GroupTaken {
   readonly tool: string
 }
 
-/**
- * The tool rests, or is running and will rest after that.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool rests, or is running and will rest after that. */
 export interface CoolingDown {
   readonly _tag: "CoolingDown"
   readonly running: boolean
@@ -232,9 +159,6 @@ export interface CoolingDown {
 /**
  * Schema of an outcome that is kept with a key, to be given to an equal call. A
  * driver that stores bytes encodes it with `Schema.toCodecJson`.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Kept = Schema.Struct({
   outcome: ToolOutcome,
@@ -249,20 +173,10 @@ export const Kept = Schema.Struct({
   })))
 })
 
-/**
- * An outcome that is kept with a key, to be given to an equal call.
- *
- * @category models
- * @since 0.1.0
- */
+/** An outcome that is kept with a key, to be given to an equal call. */
 export type Kept = typeof Kept.Type
 
-/**
- * What becomes of a reservation.
- *
- * @category models
- * @since 0.1.0
- */
+/** What becomes of a reservation. */
 export interface Settlement {
   /** Whether the call started: then its slot is spent, its group is chosen, its tool rests. */
   readonly started: boolean

@@ -1,8 +1,6 @@
 /**
  * Appends that come while one is being written are written together, by the next one:
  * what a disk or a database takes for one commit is paid once for all of them.
- *
- * @since 0.1.0
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,12 +15,7 @@ interface Group {
   readonly waiting: Array<(exit: Exit.Exit<void, JournalError>) => void>
 }
 
-/**
- * The appends of a driver.
- *
- * @category models
- * @since 0.1.0
- */
+/** The appends of a driver. */
 export class GroupedAppends {
   private readonly write: (lines: ReadonlyArray<Line>, durable: boolean) => Effect.Effect<void, JournalError>
   private readonly context: Context.Context<never>

@@ -7,8 +7,6 @@
  * start on record it would be run again. So its handler waits for the journal, and
  * does not begin if that cannot be written; a read runs even so. No journal is the
  * default, and costs nothing.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -21,12 +19,7 @@ import * as MemoryJournal from "./MemoryJournal.ts"
 
 export * from "./JournalEntry.ts"
 
-/**
- * Error of a journal that could not be written or read.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a journal that could not be written or read. */
 export class JournalError extends Schema.TaggedError<JournalError>("effect-tool-executor/JournalError")(
   "JournalError",
   { operation: Schema.String, cause: Schema.Defect() }
@@ -47,15 +40,12 @@ export class JournalError extends Schema.TaggedError<JournalError>("effect-tool-
  * database), or holds a lock (a file); one that was given up or lost cannot
  * be written in any more: `append` fails. A driver whose term others can end opens a new
  * one for what comes later, and has both as `term`.
- *
- * @category services
- * @since 0.1.0
  */
 export class Journal extends Context.Service<Journal, {
   readonly keeps: Keeps
   /** A hash with a key that only this journal has: equal texts are known again, and not found out. */
   readonly digest: (text: string) => string
-  /** The term in which what arrives now is written; absent: nobody else can end it. */
+  /** The term in which what arrives now is written; absent: no other process can end it. */
   readonly term?: (() => Term) | undefined
   /**
    * Writes entries behind all others, in this order: all of them, or it fails. With
@@ -75,7 +65,7 @@ export class Journal extends Context.Service<Journal, {
    */
   readonly page: (query: Query, bounds: PageBounds) => Effect.Effect<Page, JournalError>
   /**
-   * Takes over calls that have no end and that nobody works on, by their keys, in one
+   * Takes over calls that have no end and no running process, by their keys, in one
    * atomic step; a call that is not on record is taken, too. A call has an end once it
    * is `Settled`; it is free again when it is `Suspended`, or when its term is over.
    * A term that held one of them cannot be written in afterwards.
@@ -83,47 +73,23 @@ export class Journal extends Context.Service<Journal, {
   readonly claim: (keys: ReadonlyArray<string>) => Effect.Effect<Claimed, JournalError>
 }>()("effect-tool-executor/store/Journal") {}
 
-/**
- * Bounds of the journal in memory, and what it keeps.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of the journal in memory, and what it keeps. */
 export type MemoryOptions = MemoryJournal.Options
 
-/**
- * The defaults of the journal in memory.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults of the journal in memory. */
 export const memoryDefaults = MemoryJournal.defaults
 
 /**
  * Layer of a journal in memory, bounded: the oldest entries go first. It is for tests
  * and for looking at what happened; it does not survive anything.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layerMemory = (options?: MemoryOptions): Layer.Layer<Journal, ConfigurationError> =>
   Layer.effect(Journal, checked(options))
 
-/**
- * Layer without a journal, as if none were provided: for a part of a program that
- * has one around it.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer without a journal, as if none were provided: for a part of a program that has one around it. */
 export const layerNoop: Layer.Layer<Journal> = Layer.sync(Journal, () => noop)
 
-/**
- * A journal that keeps nothing.
- *
- * @category constructors
- * @internal
- */
+/** A journal that keeps nothing. */
 export const noop: Journal["Service"] = {
   keeps: { arguments: "none", outputs: "none" },
   digest: (text) => text,

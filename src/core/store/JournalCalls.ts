@@ -1,19 +1,8 @@
-/**
- * What a journal says of each call, put together from its entries, and what in it does
- * not go together. Pure.
- *
- * @since 0.1.0
- */
+/** What a journal says of each call, put together from its entries, and what in it does not go together. Pure. */
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { type CallEntry, isOfCall, type JournalEntry, type Of, type Recorded } from "./JournalEntry.ts"
 
-/**
- * One call as it is on record: from when it was handed over to its end, resumed lives
- * included.
- *
- * @category models
- * @since 0.1.0
- */
+/** One call on record: from its submission to its end, resumed lives included. */
 export interface RecordedCall {
   /** The first entry of it: who it is of, and when. */
   readonly first: CallEntry
@@ -23,16 +12,13 @@ export interface RecordedCall {
   readonly startedAt: number | undefined
   readonly outcome: ToolOutcome | undefined
   readonly endedAt: number | undefined
-  /** When people were asked about it; a question that is still open has no end. */
+  /** When its approval was requested; a pending request has no end. */
   readonly asking: ReadonlyArray<readonly [from: number, to: number | undefined]>
 }
 
 /**
  * The calls of a journal, in the order in which they arrived. A call that was handed
- * over anew after its end is another one.
- *
- * @category reading
- * @since 0.1.0
+ * again after its end is another one.
  */
 export const callsOf = (entries: Iterable<JournalEntry>): ReadonlyArray<RecordedCall> => {
   const calls: Array<Array<CallEntry>> = []
@@ -51,13 +37,7 @@ export const callsOf = (entries: Iterable<JournalEntry>): ReadonlyArray<Recorded
   return calls.map(callOf)
 }
 
-/**
- * Something that does not go together: a call that was started and has no end, or a
- * record that cannot be right.
- *
- * @category models
- * @since 0.1.0
- */
+/** Something that does not go together: a call that was started and has no end, or a record that cannot be right. */
 export interface Finding {
   readonly kind: "NoEnd" | "Twice" | "Unannounced" | "Order" | "Gap"
   /** The call it is about; absent where it is about none. */
@@ -65,13 +45,7 @@ export interface Finding {
   readonly problem: string
 }
 
-/**
- * What does not go together in a journal; nothing where every call that was started has
- * its one end.
- *
- * @category checking
- * @since 0.1.0
- */
+/** What does not go together in a journal; nothing where every call that was started has its one end. */
 export const verify = (recorded: Iterable<Recorded>): ReadonlyArray<Finding> => {
   const findings: Array<Finding> = []
   const entries: Array<JournalEntry> = []

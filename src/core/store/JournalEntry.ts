@@ -4,8 +4,6 @@
  *
  * Entries are plain JSON. Secrets are taken out and arguments and outputs left out
  * (`Journal.Keeps`) before a driver sees them.
- *
- * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -34,40 +32,26 @@ const call = {
   callId: Schema.String,
   tool: Schema.String,
   /**
-   * Knows the call again when it is handed over a second time: a hash with a key of
+   * Identifies the call when it is submitted a second time: a hash with a key of
    * principal, agent, batch, process where it has a name, id, tool and arguments.
    * Entries of one call have the same.
    */
   key: Schema.String
 }
 
-/**
- * Schema of what is kept of arguments: themselves without secrets, a hash that knows
- * equal ones again, or nothing.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of what is kept of arguments: themselves without secrets, a hash that knows equal ones again, or nothing. */
 export const KeptArguments = Schema.Union([
   Schema.TaggedStruct("Full", { value: Schema.Unknown }),
   Schema.TaggedStruct("Hash", { hash: Schema.String }),
   Schema.TaggedStruct("None", {})
 ])
 
-/**
- * What is kept of arguments.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is kept of arguments. */
 export type KeptArguments = typeof KeptArguments.Type
 
 /**
- * A call was handed over. Its arguments are as decoded, control arguments out and the
+ * A call was submitted. Its arguments are as decoded, control arguments out and the
  * host's own in; of a call that was refused on Arrival, as the model wrote them.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Arrived = Schema.TaggedStruct("Arrived", {
   ...call,
@@ -75,22 +59,17 @@ export const Arrived = Schema.TaggedStruct("Arrived", {
   /** One text for tools that describe themselves in the same words and take the same arguments. */
   revision: Schema.optionalKey(Schema.String),
   args: KeptArguments,
-  /** What the call is about, as far as it is known. */
+  /** The targets of the call, if they are known. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
   /** It was refused before anything ran: it holds up none of the others. */
   isRefused: Schema.optionalKey(Schema.Boolean),
-  /** It was handed over before, and goes on from the record. */
+  /** It was submitted before, and resumes from the record. */
   isResumed: Schema.optionalKey(Schema.Boolean),
   /** Its span, where it has one: a later life of the call is linked to it. */
   span: Schema.optionalKey(Fact.SpanId)
 })
 
-/**
- * A gate has decided: `gate` is its name, `sentence` what it says.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A gate has decided: `gate` is its name, `sentence` what it says. */
 export const Decided = Schema.TaggedStruct("Decided", {
   ...call,
   verdict: Schema.Literals(["allowed", "refused"]),
@@ -98,12 +77,7 @@ export const Decided = Schema.TaggedStruct("Decided", {
   sentence: Schema.String
 })
 
-/**
- * A person is asked.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A person is asked. */
 export const Asked = Schema.TaggedStruct("Asked", {
   ...call,
   requestId: Schema.String,
@@ -116,11 +90,8 @@ export const Asked = Schema.TaggedStruct("Asked", {
 })
 
 /**
- * A question is over: `answer` is what a person said, or `timeout`, `closed`,
+ * An approval request has ended: `answer` is the approver's answer, or `timeout`, `closed`,
  * `noApprover`, `withdrawn`, `suspended`.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Answered = Schema.TaggedStruct("Answered", {
   ...call,
@@ -136,13 +107,7 @@ export const Answered = Schema.TaggedStruct("Answered", {
   isEdited: Schema.optionalKey(Schema.Boolean)
 })
 
-/**
- * The handler is about to begin. Of a call that may change things this is on record
- * before it does.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The handler is about to begin. Of a call that may change things this is on record before it does. */
 export const Started = Schema.TaggedStruct("Started", {
   ...call,
   /** 1, or more after automatic retries. */
@@ -156,28 +121,18 @@ export const Started = Schema.TaggedStruct("Started", {
   allowedBy: Schema.String,
   /** A person has edited the arguments that arrived. */
   isEdited: Schema.optionalKey(Schema.Boolean),
-  /** What it has reserved, where a store has it that outlives the executor: whoever knows this may spend it. */
+  /** Its reservation, in a store that outlives the executor: knowing the id is enough to spend it. */
   reservation: Schema.optionalKey(Schema.Struct({ id: Schema.String, epoch: Schema.Finite }))
 })
 
-/**
- * A write of the call has landed.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A write of the call has landed. */
 export const Committed = Schema.TaggedStruct("Committed", {
   ...call,
   /** How many have landed, with this one. */
   commits: Schema.Finite
 })
 
-/**
- * The call has its outcome. What is left of it where outputs are not kept says so.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The call has its outcome. If outputs are not kept, the entry says so. */
 export const Settled = Schema.TaggedStruct("Settled", {
   ...call,
   outcome: ToolOutcome,
@@ -189,60 +144,25 @@ export const Settled = Schema.TaggedStruct("Settled", {
   routes: Schema.optionalKey(Fact.Routes)
 })
 
-/**
- * The host stopped before the call started: it has no outcome, and may be resumed.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The host stopped before the call started: it has no outcome, and may be resumed. */
 export const Suspended = Schema.TaggedStruct("Suspended", { ...call, reason: Schema.String })
 
-/**
- * Something that a handler did after its call had its outcome was kept out.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Something that a handler did after its call had its outcome was kept out. */
 export const LateWriteBlocked = Schema.TaggedStruct("LateWriteBlocked", call)
 
-/**
- * A handler that outlived its outcome has ended.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A handler that outlived its outcome has ended. */
 export const OrphanEnded = Schema.TaggedStruct("OrphanEnded", call)
 
-/**
- * A person has allowed something for longer than one call.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A person has allowed something for longer than one call. */
 export const Granted = Schema.TaggedStruct("Granted", { ...common, grant: Grant })
 
-/**
- * A standing permission was taken back.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A standing permission was taken back. */
 export const Revoked = Schema.TaggedStruct("Revoked", { ...common, grant: Schema.String, tool: Schema.String })
 
-/**
- * Entries are missing here: the journal could not be written for a while.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Entries are missing here: the journal could not be written for a while. */
 export const Gap = Schema.TaggedStruct("Gap", { ...common, lost: Schema.Finite })
 
-/**
- * Schema of an entry that is about a call.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an entry that is about a call. */
 export const CallEntry = Schema.Union([
   Arrived,
   Decided,
@@ -256,61 +176,28 @@ export const CallEntry = Schema.Union([
   OrphanEnded
 ])
 
-/**
- * An entry that is about a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** An entry that is about a call. */
 export type CallEntry = typeof CallEntry.Type
 
-/**
- * Schema of an entry.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an entry. */
 export const JournalEntry = Schema.Union([...CallEntry.members, Granted, Revoked, Gap])
 
-/**
- * An entry of a journal.
- *
- * @category models
- * @since 0.1.0
- */
+/** An entry of a journal. */
 export type JournalEntry = typeof JournalEntry.Type
 
-/**
- * Name of a kind of entry.
- *
- * @category models
- * @since 0.1.0
- */
+/** Name of a kind of entry. */
 export type Tag = JournalEntry["_tag"]
 
-/**
- * The entry of one kind.
- *
- * @category models
- * @since 0.1.0
- */
+/** The entry of one kind. */
 export type Of<T extends Tag> = Extract<JournalEntry, { readonly _tag: T }>
 
-/**
- * Tells whether an entry is about a call.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether an entry is about a call. */
 export const isOfCall = (entry: JournalEntry): entry is CallEntry => "key" in entry
 
 /**
  * What a journal keeps of arguments and outputs: all but secrets (`full`), a hash with
  * a key (`hashes`), or nothing (`none`). The key of a call, which knows equal
  * arguments again, is kept anyway: it is a hash, too.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Keeps {
   readonly arguments: "full" | "hashes" | "none"
@@ -319,29 +206,23 @@ export interface Keeps {
 
 /**
  * An entry to be written. `entry` is made when it is first asked for, without
- * secrets, and is plain JSON but for `undefined`: a driver that writes asks at once, one
+ * secrets, and is plain JSON but for `undefined`: a driver that writes reads it immediately, one
  * that keeps things in memory when somebody reads.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Line {
   readonly entry: JournalEntry
-  /** The term that its call arrived in; absent: it is of no call, or nobody else can end the term. */
+  /** The term that its call arrived in; absent: it belongs to no call, or no other process can end the term. */
   readonly term?: Term | undefined
 }
 
 /**
  * The time in which the calls of a process are its own: another process may end it and
  * take them over once its lease has expired.
- *
- * @category models
- * @since 0.1.0
  */
 export interface Term {
   /** It is known to be over: nothing is written in it any more. */
   readonly isOver: boolean
-  /** Whether its lease has not expired, by a clock of this process: nobody else has its calls yet. */
+  /** Whether its lease has not expired, by a clock of this process: no other process has its calls yet. */
   readonly isHeld: boolean
   /** Holds it for longer; false if it is over, `undefined` if that could not be found out. */
   readonly renew: Effect.Effect<boolean | undefined>
@@ -349,24 +230,13 @@ export interface Term {
   readonly onOver: (run: () => void) => () => void
 }
 
-/**
- * An entry as it is read, with its place in the journal: later ones have higher
- * places.
- *
- * @category models
- * @since 0.1.0
- */
+/** An entry with its place in the journal: later ones have higher places. */
 export interface Recorded {
   readonly place: number
   readonly entry: JournalEntry
 }
 
-/**
- * Which entries are read; what is absent excludes nothing.
- *
- * @category models
- * @since 0.1.0
- */
+/** Which entries are read; what is absent excludes nothing. */
 export interface Query {
   readonly principal?: string | undefined
   /** Those of principals that have one of these texts before their first slash, or are one. */
@@ -393,12 +263,7 @@ export interface Query {
   readonly text?: string | undefined
 }
 
-/**
- * A part of what a query asks for.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of what a query asks for. */
 export interface Page {
   readonly entries: ReadonlyArray<Recorded>
   /**
@@ -408,55 +273,29 @@ export interface Page {
   readonly next?: number | undefined
 }
 
-/**
- * How much a page has at most. It has one entry more than the characters allow, so that
- * each page gets on.
- *
- * @category models
- * @since 0.1.0
- */
+/** How much a page has at most. It has one entry more than the characters allow, so that each page gets on. */
 export interface PageBounds {
   readonly entries: number
   readonly chars: number
 }
 
-/**
- * So many entries are looked at for a page at most: what is asked for may be rare.
- *
- * @category constants
- * @since 0.1.0
- */
+/** So many entries are looked at for a page at most: what is asked for may be rare. */
 export const mostLookedAt = 2_000
 
-/**
- * Gives whose a principal is: the text before its first slash.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives whose a principal is: the text before its first slash. */
 export const ownerOf = (principal: string): string => {
   const at = principal.indexOf("/")
   return at < 0 ? principal : principal.slice(0, at)
 }
 
-/**
- * What becomes of calls that somebody wants to take over.
- *
- * @category models
- * @since 0.1.0
- */
+/** What becomes of calls that somebody wants to take over. */
 export type Claimed =
   /** All that have no end are the claimer's now; `ended` are those that have one. */
   | { readonly _tag: "Claimed"; readonly ended: ReadonlyArray<string> }
   /** Somebody who is alive works on these: nothing was taken over. */
   | { readonly _tag: "Busy"; readonly keys: ReadonlyArray<string> }
 
-/**
- * Tells whether a query asks for an entry at a place.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a query asks for an entry at a place. */
 export const matches = (query: Query, { entry, place }: Recorded): boolean => {
   const { after, batch, before, callId, keys, owners, principal, since, tool } = query
   if (after !== undefined && place <= after) return false

@@ -1,27 +1,13 @@
-/**
- * Entries of a journal as texts, for drivers that write them: one line of JSON each, with its version in front.
- *
- * @since 0.1.0
- */
+/** Entries of a journal as texts, for drivers that write them: one line of JSON each, with its version in front. */
 import type * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Versioned from "../../internal/versioned.ts"
 import { JournalEntry } from "./JournalEntry.ts"
 
-/**
- * The text of an entry. What JSON cannot hold is left out.
- *
- * @category encoding
- * @since 0.1.0
- */
+/** The text of an entry. What JSON cannot hold is left out. */
 export const encode = (entry: JournalEntry): string => Versioned.encode(1, jsonOf(entry))
 
-/**
- * The entry of a text, or what is wrong with it.
- *
- * @category decoding
- * @since 0.1.0
- */
+/** The entry of a text, or what is wrong with it. */
 export const decode = (text: string): Result.Result<JournalEntry, Error> => Versioned.decode(readers, text)
 
 // Utilities

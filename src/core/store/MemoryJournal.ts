@@ -1,9 +1,4 @@
-/**
- * The memory driver of `Journal`: a ring of lines whose entries are made when
- * somebody reads them.
- *
- * @since 0.1.0
- */
+/** The memory driver of `Journal`: a ring of lines whose entries are made when somebody reads them. */
 import { hmac } from "@noble/hashes/hmac.js"
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Effect from "effect/Effect"
@@ -24,25 +19,15 @@ import {
 } from "./JournalEntry.ts"
 import * as JournalText from "./JournalText.ts"
 
-/**
- * Bounds of the journal in memory, and what it keeps.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of the journal in memory, and what it keeps. */
 export interface Options extends Partial<Keeps> {
   /** So many entries are kept; the oldest goes first. Default 10,000. */
   readonly maxEntries?: number | undefined
-  /** What is on record already: whoever wrote it is gone. */
+  /** Existing entries; their writer has ended. */
   readonly entries?: ReadonlyArray<JournalEntry> | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = {
   maxEntries: 10_000,
   entries: [],
@@ -50,13 +35,7 @@ export const defaults = {
   outputs: "full"
 } as const satisfies Options
 
-/**
- * Creates a journal in memory. Its one term lasts as long as it does: whoever writes
- * to it is alive.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a journal in memory. Its only term lasts as long as the journal: every writer to it is alive. */
 export const make = (options: Required<{ readonly [K in keyof Options]: NonNullable<Options[K]> }>) => {
   const { arguments: args, entries, maxEntries, outputs } = options
   const keeps: Keeps = { arguments: args, outputs }
@@ -115,12 +94,7 @@ export const make = (options: Required<{ readonly [K in keyof Options]: NonNulla
   }
 }
 
-/**
- * Takes a page from entries that are in the order of a query.
- *
- * @category reading
- * @since 0.1.0
- */
+/** Takes a page from entries that are in the order of a query. */
 export const pageOf = (recorded: Iterable<Recorded>, query: Query, { chars, entries }: PageBounds): Page => {
   const found: Array<Recorded> = []
   const { after = 0, before = Infinity } = query

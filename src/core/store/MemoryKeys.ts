@@ -3,19 +3,12 @@
  *
  * Most keys outlive their calls by minutes. As objects they would be copied by every collection of
  * the young generation, which costs more than all else a key needs. Here a key is about 110 bytes that the
- * collector never visits: a 128-bit digest instead of its text, and no object of its own.
- *
- * @since 0.1.0
+ * collector never visits: a 128-bit digest instead of its text, and no separate object.
  */
 import { TextDigest } from "../../internal/textDigest.ts"
 import type { Counted, Kept, KeyClaim, KeyTaken, Settlement } from "./Claims.ts"
 
-/**
- * The dedupe keys of one principal. A key is known by its slot, and a slot belongs to a reservation.
- *
- * @category models
- * @since 0.1.0
- */
+/** The dedupe keys of one principal. A key is known by its slot, and a slot belongs to a reservation. */
 export class Keys {
   /** Settled keys that are kept; the oldest is evicted first. */
   private readonly maxSettled: number
@@ -47,7 +40,7 @@ export class Keys {
     return this.size === this.settled && now >= this.until
   }
 
-  /** The slot of a key, dead or alive; 0 if nobody has it. */
+  /** The slot of a key, dead or alive; 0 if the key is free. */
   find(claim: KeyClaim): number {
     digest(claim)
     const { first, fourth, second, third } = wanted
@@ -87,7 +80,7 @@ export class Keys {
 
   /**
    * Takes the key that was looked for last, from the call in `before` if there is one. Gives its slot,
-   * or 0 if a model is told of that call and not of this one, which then goes without.
+   * or 0 if the model sees the outcome of that call and not of this one, which then has no key.
    */
   take(claim: KeyClaim, before: number, batch: number, owner: string, holder: number, now: number): number {
     const isUntold = claim.untold === true
@@ -130,7 +123,7 @@ export class Keys {
     if (this.has(slot, holder)) this.remove(slot)
   }
 
-  /** A mutating call starts or has ended: what was read before is stale. */
+  /** A mutating call starts or has ended: earlier reads are stale. */
   mutated(): void {
     this.mutations++
   }

@@ -2,10 +2,8 @@
  * The memory driver of `StateStore`. It is atomic because it does not yield,
  * and its cost does not grow with what it holds.
  *
- * What nobody asks for any more is dropped little by little as new batches and
+ * Unused state is dropped little by little as new batches and
  * principals come, so endlessly many of them need no `pruneExpired`.
- *
- * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -23,12 +21,7 @@ import type {
 } from "./Claims.ts"
 import { Keys } from "./MemoryKeys.ts"
 
-/**
- * Bounds of the memory driver.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of the memory driver. */
 export interface Options {
   /** Settled dedupe keys kept per principal; the oldest goes first. Default 2,000. */
   readonly maxKeys?: number | undefined
@@ -36,23 +29,15 @@ export interface Options {
   readonly batchTimeToLive?: Duration.Input | undefined
 }
 
-/**
- * The defaults.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The defaults. */
 export const defaults = {
   maxKeys: 2_000,
   batchTimeToLive: "1 hour"
 } as const satisfies Options
 
 /**
- * Creates a driver that keeps the state in memory: all of its answers are there at
- * once, and what is reserved is held as long as the process lives.
- *
- * @category constructors
- * @since 0.1.0
+ * Creates a driver that keeps the state in memory. It answers without waiting, and holds reservations
+ * until the process ends.
  */
 export const make = (options?: Options) => {
   const maxKeys = options?.maxKeys ?? defaults.maxKeys
@@ -73,7 +58,7 @@ export const make = (options?: Options) => {
   }
   const batchOf = (id: string, now: number): Batch => {
     let batch = batches.get(id)
-    // a batch that was idle past its time begins anew, whether pruned or not
+    // a batch that was idle past its time starts over, pruned or not
     if (batch === undefined || isIdle(batch, now)) {
       sweep(batches, (it) => isIdle(it, now))
       batches.set(id, batch = { serial: ++lastBatch, usedAt: now, open: 0, calls: new Map(), groups: new Map() })
@@ -292,7 +277,7 @@ class Held implements Reservation {
   readonly session: string
   /** Its call may run since then. */
   startedAt: number | undefined = undefined
-  /** How long its key counts from there if nobody says how the call ended. */
+  /** How long its key counts from there if the end of the call is never reported. */
   windowMillis: number | undefined = undefined
   /** Where it stands among all. */
   place = 0

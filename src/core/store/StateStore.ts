@@ -3,10 +3,8 @@
  * counts, choices of exclusive groups, cooldown clocks, standing permissions.
  *
  * A call reserves everything it needs in one atomic step (`reserve`: all claims
- * or none) and settles it exactly once. What is claimed and what is answered is in
- * `Claims`, the driver in memory in `MemoryStore`.
- *
- * @since 0.1.0
+ * or none) and settles it exactly once. `Claims` has the claims and their answers,
+ * `MemoryStore` the driver in memory.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -19,12 +17,7 @@ import * as MemoryStore from "./MemoryStore.ts"
 
 export * from "./Claims.ts"
 
-/**
- * Error of a store that could not do its work. The memory driver never fails.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a store that could not do its work. The memory driver never fails. */
 export class StateStoreError extends Schema.TaggedError<StateStoreError>("effect-tool-executor/StateStoreError")(
   "StateStoreError",
   { operation: Schema.String, cause: Schema.Defect() }
@@ -37,15 +30,12 @@ export class StateStoreError extends Schema.TaggedError<StateStoreError>("effect
 /**
  * State shared between calls. Times are epoch milliseconds of the executor's clock.
  *
- * A driver that has its answer at once gives it as `Effect.succeed`, and nobody
- * waits: an effect that is an `Exit` already needs no fiber. Such a driver does its
- * work when it is called, so whoever calls a method runs what it gives, once.
+ * A driver that has its answer immediately returns it as `Effect.succeed`: an effect that is
+ * an `Exit` already needs no fiber. Such a driver does its work when it is called, so callers
+ * run the returned effect exactly once.
  *
- * A driver that leases lets what it is asked later see what it was told before: an
+ * A driver that leases has to see earlier messages when it answers later ones: an
  * executor does not wait for the settlement of a read.
- *
- * @category services
- * @since 0.1.0
  */
 export class StateStore extends Context.Service<StateStore, {
   /**
@@ -61,7 +51,7 @@ export class StateStore extends Context.Service<StateStore, {
   readonly check: (claims: ReadonlyArray<Claim>, now: number) => Effect.Effect<Refused | undefined, StateStoreError>
   /**
    * Calls are about to start: from now on what they have reserved stays spent where
-   * nobody settles it, because its lease is lost or its session over. Gives those that
+   * it is never settled, because its lease is lost or its session has ended. Gives those that
    * are still held; the others may not start. Only asked of reservations that are leased.
    */
   readonly start: (
@@ -76,7 +66,7 @@ export class StateStore extends Context.Service<StateStore, {
   /**
    * Settles a reservation: spends or gives back each of its claims. False where it is
    * no longer held, because it was settled before or its lease was lost: then nothing
-   * changes. Where the answer gets lost, the same is told again with the same times,
+   * changes. If the answer gets lost, the same message is sent again with the same times,
    * and only the first time counts.
    */
   readonly settle: (
@@ -90,7 +80,7 @@ export class StateStore extends Context.Service<StateStore, {
    */
   readonly release: (reservation: Reservation, now: number) => Effect.Effect<boolean, StateStoreError>
   /**
-   * Whoever reserved things in a session is over. What did not start is free at once,
+   * The owner of a session has ended. What did not start is free immediately,
    * what started stays spent, and nothing that is said later of what the session has
    * reserved until now counts. `started` are reservations of the session that are known
    * to have started, or to have been about to: they are spent, if they are still held.
@@ -104,9 +94,9 @@ export class StateStore extends Context.Service<StateStore, {
   readonly grant: (grant: Grant) => Effect.Effect<void, StateStoreError>
   /** Gives the standing permissions of a principal that have not expired. */
   readonly grants: (principal: string, now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
-  /** Gives those of all principals, for whoever looks after them. */
+  /** Gives those of all principals, for an operator. */
   readonly allGrants: (now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
-  /** Takes a standing permission back; false if there is none of that id. */
+  /** Revokes a standing permission; false if the id is unknown. */
   readonly revoke: (principal: string, id: string) => Effect.Effect<boolean, StateStoreError>
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
   readonly mutated: (principal: string) => Effect.Effect<void, StateStoreError>
@@ -119,37 +109,17 @@ export class StateStore extends Context.Service<StateStore, {
   readonly pruneExpired: (now: number) => Effect.Effect<number, StateStoreError>
 }>()("effect-tool-executor/store/StateStore") {}
 
-/**
- * Bounds of the memory driver.
- *
- * @category options
- * @since 0.1.0
- */
+/** Bounds of the memory driver. */
 export type MemoryOptions = MemoryStore.Options
 
-/**
- * Layer that keeps the state in memory.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that keeps the state in memory. */
 export const layerMemory = (options?: MemoryOptions): Layer.Layer<StateStore, ConfigurationError> =>
   Layer.effect(StateStore, checked(options))
 
-/**
- * The default bounds of the memory driver.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The default bounds of the memory driver. */
 export const memoryDefaults = MemoryStore.defaults
 
-/**
- * Creates a store that keeps the state in memory.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a store that keeps the state in memory. */
 export const makeMemory: (options?: MemoryOptions) => StateStore["Service"] = MemoryStore.make
 
 // Utilities
