@@ -11,7 +11,6 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -22,6 +21,7 @@ import * as Option from "effect/Option"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Scope from "effect/Scope"
 import { within } from "../../internal/detached.ts"
+import { serviceOr } from "../../internal/serviceOr.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type { ToolCall } from "../vocabulary/ToolCall.ts"
 import type { CheckedCircuit } from "../vocabulary/ToolLimits.ts"
@@ -57,19 +57,8 @@ export const defaults = { storeTimeout: "2 seconds" } as const
  */
 export const name = "CircuitBreakers"
 
-/**
- * The store in the context, or one in memory.
- *
- * @category getters
- * @internal
- */
-export const store: Effect.Effect<CircuitBreaker.CircuitBreakerStore["Service"], never, Scope.Scope> = Effect.gen(
-  function*() {
-    const found = yield* Effect.serviceOption(CircuitBreaker.CircuitBreakerStore)
-    if (Option.isSome(found)) return found.value
-    return Context.get(yield* Layer.build(CircuitBreaker.layerStoreMemory()), CircuitBreaker.CircuitBreakerStore)
-  }
-)
+/** The store in the context, or one in memory. @internal */
+export const store = serviceOr(CircuitBreaker.CircuitBreakerStore, CircuitBreaker.layerStoreMemory())
 
 /**
  * Creates the gate. Every executor has one unless a layer replaces it.

@@ -165,34 +165,18 @@ export const layer = <const G extends Gate<unknown>, E = never, R = never>(
     )
   )
 
-/**
- * Layer of several gates that take one place under one name.
- *
- * @category layers
- * @internal
- */
+/** Layer of several gates that take one place under one name. @internal */
 export const layerAll = <R = never>(name: string, gates: ReadonlyArray<Gate<R>>): Layer.Layer<never, never, R> =>
   entryLayer<R, never, never>(Effect.succeed({ name, gates, place: undefined }))
 
-/**
- * Gates that take one place under one name.
- *
- * @category models
- * @internal
- */
+/** Gates that take one place under one name. @internal */
 export interface Entry<R = never> {
   readonly name: string
   readonly gates: ReadonlyArray<Gate<R>>
   readonly place: Place | undefined
 }
 
-/**
- * Gives the entry of a gate of the executor's own, where the host provides none of
- * its name.
- *
- * @category getters
- * @internal
- */
+/** Gives the entry of a gate of the executor's own, where the host provides none of its name. @internal */
 export const entryOr = <E, R>(
   name: string,
   make: Effect.Effect<Gate, E, R>
@@ -204,12 +188,7 @@ export const entryOr = <E, R>(
       : Effect.succeed(given)
   })
 
-/**
- * Gives the gates that a context provides, outer layers first.
- *
- * @category getters
- * @internal
- */
+/** Gives the gates that a context provides, outer layers first. @internal */
 export const entriesIn = (context: Context.Context<never>): ReadonlyArray<Entry> =>
   Array.from(context.mapUnsafe).flatMap(([key, it]) => key.startsWith(prefix) ? [it as Entry] : [])
 

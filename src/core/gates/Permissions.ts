@@ -196,13 +196,7 @@ export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions,
   needsTargets: () => false
 })
 
-/**
- * Fails where permissions are about tools that an executor neither has nor
- * expects.
- *
- * @category checking
- * @internal
- */
+/** Fails where permissions are about tools that an executor neither has nor expects. @internal */
 export const checkNames = (
   permissions: Permissions["Service"],
   handlers: ToolHandlers["Service"],
@@ -220,12 +214,7 @@ export const checkNames = (
  */
 export const layerReadOnly: Layer.Layer<Permissions> = Layer.sync(Permissions, () => readOnly)
 
-/**
- * Lets only ReadOnly, closed-world tools run.
- *
- * @category constructors
- * @internal
- */
+/** Lets only ReadOnly, closed-world tools run. @internal */
 export const readOnly: Permissions["Service"] = {
   decide: ({ tool }) =>
     isHarmless(tool)
@@ -240,7 +229,6 @@ export const readOnly: Permissions["Service"] = {
  * because a rule requires consent is decided by the first; the second can only
  * narrow it.
  *
- * @category combining
  * @internal
  */
 export const both = (a: Permissions["Service"], b: Permissions["Service"]): Permissions["Service"] => ({
@@ -261,12 +249,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
   problems: (tools, expects) => [...problemsOf(a, tools, expects), ...problemsOf(b, tools, expects)]
 })
 
-/**
- * Gate 5: the policy's no. Asking comes later.
- *
- * @category gates
- * @internal
- */
+/** Gate 5: the policy's no. Asking comes later. @internal */
 export const check = (self: Permissions["Service"], call: GateCall, reporter?: Reporter): Verdict => {
   const decision = decide(self, call)
   if (decision._tag !== "Deny") return undefined
@@ -285,33 +268,18 @@ export interface Asks {
   readonly remember: "call" | "resources" | "tool"
 }
 
-/**
- * Gate 12: tells whether a rule or the policy requires approval.
- *
- * @category gates
- * @internal
- */
+/** Gate 12: tells whether a rule or the policy requires approval. @internal */
 export const asks = (
   self: Permissions["Service"],
   call: GateCall,
   consent: Consent | undefined
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
 
-/**
- * Tells whether the policy objects to the targets of this call and not to every call of the tool.
- *
- * @category gates
- * @internal
- */
+/** Tells whether the policy objects to the targets of this call and not to every call of the tool. @internal */
 export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean =>
   reasonsOf(decide(self, call)).length > 0
 
-/**
- * Tells whether a call of another tool with the same targets would run without approval.
- *
- * @category gates
- * @internal
- */
+/** Tells whether a call of another tool with the same targets would run without approval. @internal */
 export const letsRun = (
   self: Permissions["Service"],
   call: GateCall,
@@ -339,7 +307,6 @@ export type Permit =
  * Decides about one target of a running call like about the call. `within` is the
  * target of the call that contains it, if any.
  *
- * @category gates
  * @internal
  */
 export const permit = (
@@ -361,12 +328,7 @@ export const permit = (
   return { _tag: "Ask", asks, isAnswered: reasonsOf(decision).every((it) => own.includes(it)) }
 }
 
-/**
- * Tells whether the agent may see the tool. A policy that throws hides it.
- *
- * @category gates
- * @internal
- */
+/** Tells whether the agent may see the tool. A policy that throws hides it. @internal */
 export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
   try {
     return self.sees(tool)
@@ -375,12 +337,7 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
   }
 }
 
-/**
- * Tells whether the targets of calls of the tool matter to the policy.
- *
- * @category gates
- * @internal
- */
+/** Tells whether the targets of calls of the tool matter to the policy. @internal */
 export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
   try {
     const says: unknown = self.needsTargets?.(tool)

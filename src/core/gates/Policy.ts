@@ -159,13 +159,7 @@ export const parse = (
   return problems.length > 0 ? Result.fail(problems) : Result.succeed(parsed)
 }
 
-/**
- * Gives what a policy says of one tool's calls, so that each call asks only
- * what matters to it.
- *
- * @category getters
- * @internal
- */
+/** Gives what a policy says of one tool's calls, so that each call asks only what matters to it. @internal */
 export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
   const naming = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
     patterns.filter((it) => PermissionPattern.names(it, tool.name))
@@ -240,12 +234,7 @@ export interface ToolPolicy {
   readonly needsTargets: boolean
 }
 
-/**
- * Tells whether an agent may know of a tool: some call of it is not denied.
- *
- * @category checking
- * @internal
- */
+/** Tells whether an agent may know of a tool: some call of it is not denied. @internal */
 export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
   const names = namesOf(tool)
   if (self.deny.some((it) => it.target === undefined && names.some((name) => PermissionPattern.names(it, name)))) {

@@ -12,7 +12,6 @@
  * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
-import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -21,6 +20,7 @@ import * as Option from "effect/Option"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import type * as Scope from "effect/Scope"
 import { within } from "../../internal/detached.ts"
+import { serviceOr } from "../../internal/serviceOr.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type { ToolCall } from "../vocabulary/ToolCall.ts"
 import * as ToolLimits from "../vocabulary/ToolLimits.ts"
@@ -57,19 +57,8 @@ export const defaults = { storeTimeout: "2 seconds" } as const
  */
 export const name = "RateLimits"
 
-/**
- * The store in the context, or one in memory.
- *
- * @category getters
- * @internal
- */
-export const store: Effect.Effect<RateLimiter.RateLimiterStore["Service"], never, Scope.Scope> = Effect.gen(
-  function*() {
-    const found = yield* Effect.serviceOption(RateLimiter.RateLimiterStore)
-    if (Option.isSome(found)) return found.value
-    return Context.get(yield* Layer.build(Layer.fresh(RateLimiter.layerStoreMemory)), RateLimiter.RateLimiterStore)
-  }
-)
+/** The store in the context, or one in memory. @internal */
+export const store = serviceOr(RateLimiter.RateLimiterStore, Layer.fresh(RateLimiter.layerStoreMemory))
 
 /**
  * Creates the gate. Every executor has one unless a layer replaces it.

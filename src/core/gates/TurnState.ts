@@ -42,12 +42,7 @@ export const TurnState = Schema.Struct({
  */
 export type TurnState = typeof TurnState.Type
 
-/**
- * Fails with everything that is wrong with a state that may come from a record.
- *
- * @category decoding
- * @internal
- */
+/** Fails with everything that is wrong with a state that may come from a record. @internal */
 export const check = (state: TurnState, subject: string): Effect.Effect<TurnState, ConfigurationError> => {
   const problems = validateStrict(TurnState, state, "state")
   return problems.length === 0 ? Effect.succeed(state) : Effect.fail(new ConfigurationError({ subject, problems }))

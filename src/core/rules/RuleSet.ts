@@ -28,72 +28,19 @@
  */
 import * as Equal from "effect/Equal"
 import { valueAt } from "../../internal/valuePath.ts"
-import { graph } from "./RuleGraph.ts"
-import { make, type Required, type RuleSet, type ToolRules } from "./RuleIndex.ts"
+import type { RuleSet, ToolRules } from "./RuleIndex.ts"
 import type * as Kind from "./RuleKind.ts"
 import type { ToolRule } from "./RuleKinds.ts"
-import { namesIn } from "./RuleNames.ts"
-import { problems, type RuleTool } from "./RuleProblems.ts"
-import { describe, explain, sentence, type Violation } from "./RuleText.ts"
+import type { Violation } from "./RuleText.ts"
 
-export {
-  /**
-   * Gives one sentence per rule, for the prompt of a model.
-   *
-   * @category formatting
-   * @since 0.1.0
-   */
-  describe,
-  /**
-   * Explains a violation to the model: what was wrong, what is allowed instead,
-   * and whether a retry makes sense.
-   *
-   * @category formatting
-   * @since 0.1.0
-   */
-  explain,
-  /**
-   * Draws the order that a rule set enforces, as the text of a Mermaid
-   * flowchart.
-   *
-   * @category formatting
-   * @since 0.1.0
-   */
-  graph,
-  /**
-   * Creates a rule set for tools. It does not look for mistakes; `problems` does.
-   *
-   * @category constructors
-   * @since 0.1.0
-   */
-  make,
-  /**
-   * Gives the names of the tools that rules use, in order.
-   *
-   * @category getters
-   * @since 0.1.0
-   */
-  namesIn,
-  /**
-   * Gives everything that is wrong with a rule set, each with its path.
-   *
-   * @category checking
-   * @since 0.1.0
-   */
-  problems,
-  type Required,
-  type RuleSet,
-  type RuleTool,
-  /**
-   * Gives the sentence of one rule.
-   *
-   * @category formatting
-   * @since 0.1.0
-   */
-  sentence,
-  type ToolRules,
-  type Violation
-}
+export { graph } from "./RuleGraph.ts"
+export { make } from "./RuleIndex.ts"
+export type { Required, RuleSet, ToolRules } from "./RuleIndex.ts"
+export { namesIn } from "./RuleNames.ts"
+export { problems } from "./RuleProblems.ts"
+export type { RuleTool } from "./RuleProblems.ts"
+export { describe, explain, sentence } from "./RuleText.ts"
+export type { Violation } from "./RuleText.ts"
 
 /**
  * A success as rules remember it.
