@@ -4,7 +4,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 
-/** The service in the context, or else one of a layer. */
+/** The service in the context, or else one of a layer that is built for this use only. */
 export const serviceOr = <I, S>(
   key: Context.Key<I, S>,
   otherwise: Layer.Layer<I>
@@ -13,6 +13,6 @@ export const serviceOr = <I, S>(
     Effect.serviceOption(key),
     Option.match({
       onSome: Effect.succeed,
-      onNone: () => Effect.map(Layer.build(otherwise), (context) => Context.get(context, key))
+      onNone: () => Effect.map(Layer.build(Layer.fresh(otherwise)), (context) => Context.get(context, key))
     })
   )

@@ -15,7 +15,7 @@ import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
-import * as Layer from "effect/Layer"
+import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as RateLimiter from "effect/persistence/RateLimiter"
 import type * as Scope from "effect/Scope"
@@ -58,7 +58,7 @@ export const defaults = { storeTimeout: "2 seconds" } as const
 export const name = "RateLimits"
 
 /** The store in the context, or one in memory. @internal */
-export const store = serviceOr(RateLimiter.RateLimiterStore, Layer.fresh(RateLimiter.layerStoreMemory))
+export const store = serviceOr(RateLimiter.RateLimiterStore, RateLimiter.layerStoreMemory)
 
 /**
  * Creates the gate. Every executor has one unless a layer replaces it.
