@@ -13,10 +13,12 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
+import * as Versioned from "../internal/versioned.ts"
 import { type Session, type Transcript, TranscriptError, Transcripts } from "./Transcripts.ts"
 
 /** What a store is told beside where its entries are. */
@@ -93,9 +95,10 @@ const Entry = Schema.Struct({
 
 type Entry = typeof Entry.Type
 
-const encode = Schema.encodeEffect(Schema.fromJsonString(Entry))
-const parse = Schema.decodeUnknownEffect(Schema.fromJsonString(Schema.Unknown))
-const decode = Schema.decodeUnknownEffect(Entry)
+const toJson = Schema.encodeEffect(Schema.fromJsonString(Entry))
+const encode = (entry: Entry) => Effect.map(toJson(entry), (json) => Versioned.encode(1, json))
+const readers = { 1: Schema.decodeUnknownResult(Entry) }
+const decode = (text: string) => Versioned.decode(readers, text)
 
 /** A name may be any text; what stands for it is good in every store, whatever it makes of `/`, `A` or `é`. */
 const idOf = (session: string, principal: string): string =>
@@ -138,14 +141,15 @@ const read = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore, id:
     const key = keyOf(id, index)
     const text = yield* store.get(key)
     if (text === undefined) return yield* problem("get", key, `entry ${index} is missing`)
-    const json = yield* Effect.result(parse(text))
-    if (json._tag === "Failure") {
-      if (index === count - 1) break
-      return yield* problem("get", key, `entry ${index} cannot be read`, json.failure)
+    const entry = decode(text)
+    if (Result.isFailure(entry)) {
+      const isCut = entry.failure.cause instanceof SyntaxError
+      // a crash can cut only the last one
+      if (isCut && index === count - 1) break
+      const what = isCut ? "cannot be read" : `is not valid: ${entry.failure.message}`
+      return yield* problem("get", key, `entry ${index} ${what}`, entry.failure)
     }
-    entries.push(
-      yield* Effect.mapError(decode(json.success), (cause) => problem("get", key, `entry ${index} is not valid`, cause))
-    )
+    entries.push(entry.success)
   }
   return entries
 })
@@ -164,15 +168,17 @@ const summary = Effect.fnUntraced(function*(
   id: string,
   count: number
 ): Effect.fn.Return<ReadonlyArray<Session>, KeyValueStore.KeyValueStoreError> {
-  const at = (index: number) => Effect.map(store.get(keyOf(id, index)), (text) => Option.getOrUndefined(peek(text)))
+  const at = (index: number) =>
+    Effect.map(
+      store.get(keyOf(id, index)),
+      (text) => text === undefined ? undefined : Option.getOrUndefined(Result.getSuccess(decode(text)))
+    )
   const first = yield* at(0)
   const last = (count > 1 ? yield* at(count - 1) : undefined) ?? (count > 2 ? yield* at(count - 2) : undefined) ?? first
   return last === undefined
     ? []
     : [{ name: last.session, principal: last.principal, at: last.at, words: wordsOf(first?.messages ?? []) }]
 })
-
-const peek = Schema.decodeUnknownOption(Schema.fromJsonString(Entry))
 
 /** What was said first. */
 const wordsOf = (messages: ReadonlyArray<Prompt.Message>): string => {

@@ -150,9 +150,11 @@ describe("sessions", () => {
       yield* kept.remove(keys[1]!)
       yield* fails("entry 1 is missing")
       yield* kept.set(keys[1]!, whole)
-      // of a later version, perhaps: whole, and nobody's to write over
-      yield* kept.set(keys[2]!, JSON.stringify({ messages: [{ role: "oracle" }] }))
+      // whole, and nobody's to write over
+      yield* kept.set(keys[2]!, JSON.stringify({ v: 1, messages: [{ role: "oracle" }] }))
       yield* fails("entry 2 is not valid")
+      yield* kept.set(keys[2]!, JSON.stringify({ v: 2 }))
+      yield* fails("entry 2 is not valid: it has version 2, and this release reads 1")
       // one that cannot be read does not hide the others
       yield* append(transcripts, "t", user("one"))
       assert.include((yield* transcripts.list).map(({ name }) => name), "t")
