@@ -86,7 +86,7 @@ const demo = Effect.gen(function*() {
   const events = yield* Effect.gen(function*() {
     const process = yield* (yield* ToolExecutor.ToolExecutor).process()
     return yield* process.stream(calls).pipe(
-      Stream.tap((event) => Files.tell(write(event))),
+      Stream.tap((event) => Files.printError(write(event))),
       Stream.runCollect
     )
   }).pipe(Effect.provide(executor))

@@ -32,7 +32,7 @@ export interface AgentConfig {
   readonly servers: McpServers.McpServers | undefined
   readonly options: LocalExecutor.Options
   /** What is about tools that may come or not, each as it was written. */
-  readonly unsure: ReadonlyArray<Parameters<typeof GatewayProblems.meaningless>[0]>
+  readonly unverified: ReadonlyArray<Parameters<typeof GatewayProblems.meaningless>[0]>
 }
 
 /**
@@ -44,7 +44,12 @@ export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, 
   const { $schema: _, ...ofFolder } = folder
   if (Option.isNone(mcp)) {
     yield* Config.checkFlags(policy, own)
-    const told: AgentConfig = { folder, servers: undefined, options: Config.toOptions(ofFolder, policy), unsure: [] }
+    const told: AgentConfig = {
+      folder,
+      servers: undefined,
+      options: Config.toOptions(ofFolder, policy),
+      unverified: []
+    }
     return told
   }
   const gateway = yield* GatewayConfig.read(mcp.value, own)
@@ -57,7 +62,7 @@ export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, 
     folder,
     servers,
     options: Config.toOptions(both, policy),
-    unsure: [ofServers, { policy }]
+    unverified: [ofServers, { policy }]
   }
   return told
 })

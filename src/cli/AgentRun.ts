@@ -56,7 +56,7 @@ export const run = Effect.fnUntraced(function*(input: Input) {
   const session = yield* Sessions.find(input.session, root)
   const protect = [...Option.toArray(input.config), ...Option.toArray(input.mcp)].map((it) => resolve(it))
   const checkpoints = yield* Checkpoints.layerOf(input.checkpoints, root)
-  const record = Option.isSome(input.journal) ? yield* JournalAt.layerBeside(input.journal.value, root) : Layer.empty
+  const record = Option.isSome(input.journal) ? yield* JournalAt.layerOutside(input.journal.value, root) : Layer.empty
   const agents = AgentExecutor.layer.pipe(
     Layer.provideMerge(AgentTools.layer({ root, told, protect, subAgents: input.subAgents })),
     Layer.provide(model.layer),
@@ -101,11 +101,11 @@ const operate = Effect.fnUntraced(
     })
     yield* Effect.forkScoped(stopping, { startImmediately: true })
     let failure: CliFailure | undefined
-    let hadNobody = false
+    let hadNoApprover = false
     yield* Stream.runForEach(agent.events, (event) => {
-      if (event._tag === "ToolCallComplete") hadNobody ||= FolderTools.hadNobody(event.outcome)
+      if (event._tag === "ToolCallComplete") hadNoApprover ||= FolderTools.hadNoApprover(event.outcome)
       const { stderr = "", stdout = "" } = write(event)
-      const saying = Files.tell(withoutKey(stderr))
+      const saying = Files.printError(withoutKey(stderr))
       if (stdout === "" || failure !== undefined) return saying
       return Effect.andThen(
         saying,
@@ -116,14 +116,14 @@ const operate = Effect.fnUntraced(
       )
     })
     const { reason } = yield* agent.result
-    if (hadNobody) yield* Files.tell(`No approver was available. ${FolderTools.howToAllow}.\n`)
+    if (hadNoApprover) yield* Files.printError(`No approver was available. ${FolderTools.howToAllow}.\n`)
     yield* FolderTools.cleanUp(yield* ToolExecutor)
     if (failure !== undefined) return yield* failure
     if (isDone(reason)) return
     // a provider may have a part in it
     const explanation = inLines(withoutKey(AgentEvent.describe(reason)))
     if (!wasTold) return yield* new CliFailure({ code: 1, explanation })
-    yield* Files.tell(`${explanation}\n`)
+    yield* Files.printError(`${explanation}\n`)
     return yield* Effect.interrupt
   },
   Effect.scoped

@@ -32,10 +32,10 @@ export const toolNames: ReadonlyArray<string> = [
 ]
 
 /** Layer of the executor. Servers are connected to before it is there. */
-export const layer = ({ protect, root, subAgents, told: { folder, options, servers, unsure } }: Options) => {
+export const layer = ({ protect, root, subAgents, told: { folder, options, servers, unverified } }: Options) => {
   const tools = FolderTools.make(root, folder, protect)
   const toolkits = [...tools.toolkits, ArtifactTools.toolkit]
-  const about = { servers, tools: options.tools, unsure }
+  const about = { servers, tools: options.tools, unverified }
   const handlers = subAgents
     ? JoinedTools.layer([...toolkits, dispatch.toolkit], about).pipe(Layer.provide(dispatch.layer))
     : JoinedTools.layer(toolkits, about)

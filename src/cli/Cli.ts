@@ -59,14 +59,15 @@ export const run = (
   Command.runWith(command, options)(args).pipe(
     Effect.as(0),
     Effect.catchTag("CliFailure", ({ code, explanation }) =>
-      Effect.as(Files.tell(explanation === "" ? "" : `${explanation}\n`), code)),
+      Effect.as(Files.printError(explanation === "" ? "" : `${explanation}\n`), code)),
     // bad usage; the presenter has said so
     Effect.orElseSucceed(() =>
       2
     ),
     Effect.catchCauseIf(
       (cause) => !Cause.hasInterruptsOnly(cause),
-      (cause) => Effect.as(Files.tell(`This is a bug of tool-executor:\n${escapeLines(Cause.pretty(cause))}\n`), 70)
+      (cause) =>
+        Effect.as(Files.printError(`This is a bug of tool-executor:\n${escapeLines(Cause.pretty(cause))}\n`), 70)
     ),
     Effect.provide(layer)
   )

@@ -59,7 +59,7 @@ export const write = Effect.fnUntraced(function*(text: string) {
 export const printJson = (value: unknown) => print(escapeJson(JSON.stringify(value, undefined, 2)))
 
 /** Writes a text to standard error, unchanged; never fails. */
-export const tell = Effect.fnUntraced(function*(text: string) {
+export const printError = Effect.fnUntraced(function*(text: string) {
   if (text === "") return
   const stdio = yield* Stdio.Stdio
   yield* Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))

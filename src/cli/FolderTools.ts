@@ -58,7 +58,7 @@ export const make = (root: string, config: Config.Config, protect: ReadonlyArray
 }
 
 /** Tells whether a call was denied because there was no approver. */
-export const hadNobody = (outcome: ToolOutcome): boolean =>
+export const hadNoApprover = (outcome: ToolOutcome): boolean =>
   outcome._tag === "Denied" && "by" in outcome.reason && outcome.reason.by === "noApprover"
 
 /** How to allow calls that were denied for lack of an approver. */

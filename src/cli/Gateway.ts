@@ -170,7 +170,7 @@ const listening = Effect.fnUntraced(function*<E, R>(
   const server = serveRoutes(app, http.server({ host, port }), { disableListenLog: true, disableLogger: true }).pipe(
     Layer.provide(http.services)
   )
-  return Layer.provide(Layer.effectDiscard(Files.tell(`Serving http://${host}:${port}/mcp\n`)), server)
+  return Layer.provide(Layer.effectDiscard(Files.printError(`Serving http://${host}:${port}/mcp\n`)), server)
 })
 
 const gatesOf = (handlers: ToolHandlers["Service"], config: GatewayConfig.GatewayConfig) =>

@@ -52,6 +52,6 @@ export const open = Effect.fnUntraced(function*(
   )
   const { address } = Context.get(yield* Layer.build(page), HttpServer.HttpServer)
   const url = `http://127.0.0.1:${"port" in address ? address.port : port}/`
-  yield* Files.tell(`Approve calls at ${url} with the token of this run: ${Redacted.value(token)}\n`)
+  yield* Files.printError(`Approve calls at ${url} with the token of this run: ${Redacted.value(token)}\n`)
   return { executors, url }
 })

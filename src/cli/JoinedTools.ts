@@ -11,7 +11,7 @@ export interface Options {
   readonly servers: McpServers.McpServers | undefined
   readonly tools: ToolHandlers.Options["tools"]
   /** What is about tools that may come or not, each as it was written. */
-  readonly unsure: ReadonlyArray<Parameters<typeof GatewayProblems.meaningless>[0]>
+  readonly unverified: ReadonlyArray<Parameters<typeof GatewayProblems.meaningless>[0]>
 }
 
 /**
@@ -20,20 +20,20 @@ export interface Options {
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: ReadonlyArray<T>,
-  { servers, tools, unsure }: Options
+  { servers, tools, unverified }: Options
 ) =>
   servers === undefined
     ? ToolHandlers.layer(toolkits, { tools })
     : Layer.provideMerge(
-      Layer.effectDiscard(warn(unsure)),
+      Layer.effectDiscard(warn(unverified)),
       Layer.unwrap(Effect.map(load, (mcp) => mcp.layer(servers, { toolkits, tools })))
     )
 
 // Utilities
 
-const warn = Effect.fnUntraced(function*(unsure: Options["unsure"]) {
+const warn = Effect.fnUntraced(function*(unverified: Options["unverified"]) {
   const there = (yield* ToolHandlers.ToolHandlers).current()
-  for (const { path, problem } of unsure.flatMap((it) => GatewayProblems.meaningless(it, there))) {
+  for (const { path, problem } of unverified.flatMap((it) => GatewayProblems.meaningless(it, there))) {
     yield* Effect.logWarning(`${path}: ${problem} at the moment`)
   }
 })

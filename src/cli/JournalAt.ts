@@ -37,7 +37,7 @@ export const layerOf = (at: string): Layer.Layer<Journal.Journal, CliFailure> =>
       )
 
 /** The same, where tools work in a root: the journal is not in it, for they could change it there. */
-export const layerBeside = Effect.fnUntraced(function*(at: string, root: string) {
+export const layerOutside = Effect.fnUntraced(function*(at: string, root: string) {
   if (isUrl(at)) return layerOf(at)
   const path = yield* Path.Path
   const workspace = yield* Workspace.make(root)

@@ -70,7 +70,7 @@ export const command = Command.make(
           : new Set<Journal.JournalEntry>(calls.flatMap((it) => it.entries))
         const shown = recorded.filter(({ entry }) => entries === undefined || entries.has(entry))
         if (shown.length > 0) yield* Files.print(shown.map(jsonLine).join("\n"))
-      } else if (calls.length === 0) yield* Files.tell("No matching calls.\n")
+      } else if (calls.length === 0) yield* Files.printError("No matching calls.\n")
       else if (timeline) yield* Files.print(Lines.timeline(calls))
       else if (Option.isSome(filters.call)) yield* Files.print(calls.map(Lines.whole).join("\n\n"))
       else yield* Files.print(Lines.table(calls))

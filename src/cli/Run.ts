@@ -83,8 +83,8 @@ export const command = Command.make(
       onSuccess: Effect.succeed,
       onFailure: (error) => Effect.fail(wrong(escape(`${file === "-" ? "standard input" : file}: ${error.message}`)))
     })
-    if (wave.calls.length === 0) yield* Files.tell("The message has no tool calls.\n")
-    yield* tellOfEqualIds(wave)
+    if (wave.calls.length === 0) yield* Files.printError("The message has no tool calls.\n")
+    yield* warnOfEqualIds(wave)
     const approvals = approve === "deny" || (approve === "ask" && !(yield* Keyboard.isThere))
       ? Layer.empty
       : Approvals.layer()
@@ -92,7 +92,7 @@ export const command = Command.make(
     const turn = Option.isSome(journal)
       ? (yield* Effect.mapError(Workspace.make(root), (error) => wrong(describe(error)))).root
       : undefined
-    const record = Option.isSome(journal) ? yield* JournalAt.layerBeside(journal.value, root) : Layer.empty
+    const record = Option.isSome(journal) ? yield* JournalAt.layerOutside(journal.value, root) : Layer.empty
     yield* execute(wave, yield* writerOf(events), approve, { resume, turn }).pipe(
       Effect.provide(
         layerOf(root, settings, policy, Option.toArray(config).map((it) => resolve(it))).pipe(
@@ -162,14 +162,14 @@ const execute = Effect.fnUntraced(
       })
     }
     let outcomes: ReadonlyArray<ToolOutcome.ToolOutcome> = []
-    const tell = (event: ToolEvent) => {
+    const report = (event: ToolEvent) => {
       if (isEnd(event)) outcomes = event.executionResults
       // nothing is written into a question
-      return screen.withPermits(1)(Files.tell(write(event)))
+      return screen.withPermits(1)(Files.printError(write(event)))
     }
     if (resume) {
       const told = yield* Effect.forkScoped(
-        Stream.runForEach(Stream.takeUntil(process.events, isEnd), tell),
+        Stream.runForEach(Stream.takeUntil(process.events, isEnd), report),
         { startImmediately: true }
       )
       const isAsked = approve === "ask" && Option.isSome(approvals)
@@ -178,8 +178,8 @@ const execute = Effect.fnUntraced(
         (error) => new CliFailure({ code: 1, explanation: escape(error.message) })
       )
       yield* Fiber.join(told)
-    } else yield* Stream.runForEach(process.stream(calls), tell)
-    if (outcomes.some(FolderTools.hadNobody)) yield* Files.tell(howToAllow)
+    } else yield* Stream.runForEach(process.stream(calls), report)
+    if (outcomes.some(FolderTools.hadNoApprover)) yield* Files.printError(howToAllow)
     yield* Files.printJson(WireFormat.write(format, outcomes))
     yield* FolderTools.cleanUp(executor)
     if (outcomes.some(ToolOutcome.isError)) return yield* incomplete
@@ -200,18 +200,20 @@ const batchOf = Effect.fnUntraced(function*(calls: WireFormat.Wave["calls"], tur
         ? entry.batch
         : batch
   ).pipe(Effect.mapError((error) => JournalAt.unusable("--journal", error)))
-  if (found === undefined) yield* Files.tell("The journal contains none of these calls: all of them run.\n")
+  if (found === undefined) yield* Files.printError("The journal contains none of these calls: all of them run.\n")
   return found
 })
 
-/** Each is run and answered; a reader of the answers has to tell them apart by their order. */
-const tellOfEqualIds = ({ calls }: WireFormat.Wave) => {
+/** Each is run and answered; a reader of the answers has to report them apart by their order. */
+const warnOfEqualIds = ({ calls }: WireFormat.Wave) => {
   const counts = new Map<string, number>()
   for (const { id } of calls) counts.set(id, (counts.get(id) ?? 0) + 1)
   return Effect.forEach(
     Array.from(counts).filter(([, count]) => count > 1),
     ([id, count]) =>
-      Files.tell(`${count} calls share the id ${clip(id, 100)}. Each gets a result, in the order of the message.\n`),
+      Files.printError(
+        `${count} calls share the id ${clip(id, 100)}. Each gets a result, in the order of the message.\n`
+      ),
     { discard: true }
   )
 }

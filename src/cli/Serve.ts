@@ -92,9 +92,11 @@ const layerOf = Effect.fnUntraced(
     const { server = {}, workspace } = config
     const http = yield* HttpPort
     if (http === undefined) return yield* wrong("This platform cannot serve HTTP.")
-    const beside = (it: string) => path.resolve(path.dirname(file), it)
-    const root = workspace === undefined ? undefined : beside(workspace.root)
-    const tls = server.tls === undefined ? undefined : { cert: beside(server.tls.cert), key: beside(server.tls.key) }
+    const besideConfig = (it: string) => path.resolve(path.dirname(file), it)
+    const root = workspace === undefined ? undefined : besideConfig(workspace.root)
+    const tls = server.tls === undefined
+      ? undefined
+      : { cert: besideConfig(server.tls.cert), key: besideConfig(server.tls.key) }
     if (root !== undefined && tls !== undefined) yield* checkKey(root, tls.key)
     const pem = tls === undefined
       ? undefined
@@ -124,9 +126,9 @@ const layerOf = Effect.fnUntraced(
 
 /** The tools, and what holds for them. */
 const gatesOf = (config: ServeConfig.ServeConfig, root: string | undefined, protect: ReadonlyArray<string>) => {
-  const { $schema: _, mcpServers: servers, server: __, workspace, ...unsure } = config
+  const { $schema: _, mcpServers: servers, server: __, workspace, ...unverified } = config
   const options = ServeConfig.toOptions(config)
-  const about = { servers, tools: options.tools, unsure: [unsure] }
+  const about = { servers, tools: options.tools, unverified: [unverified] }
   const gates = LocalExecutor.layerGates(options)
   if (root === undefined || workspace === undefined) {
     return gates.pipe(

@@ -267,10 +267,10 @@ const ofUsers = ({ server: { users = {} } = {} }: ServeConfig): ReadonlyArray<Pr
   const owners = new Map<string, string>()
   return Object.entries(users).flatMap(([name, user]) => [
     ...(["approve", "records"] as const).flatMap((list) =>
-      (user[list] ?? []).flatMap((whose, index) =>
-        whose === "*" || names.includes(whose) ? [] : [{
+      (user[list] ?? []).flatMap((listed, index) =>
+        listed === "*" || names.includes(listed) ? [] : [{
           path: `server.users.${name}.${list}[${index}]`,
-          problem: `there is no user ${JSON.stringify(whose)}`,
+          problem: `there is no user ${JSON.stringify(listed)}`,
           expected: `* or one of ${names.join(", ")}`
         }]
       )

@@ -39,11 +39,11 @@ export const command = Command.make(
     const token = yield* Tokens.make
     const user = { tokens: [{ hash: Tokens.hash(token), ...until }], run: true, approve: [name], records: [name] }
     // standard output contains only the token, for programs that store it
-    yield* Files.tell(
+    yield* Files.printError(
       `The token of ${name}. It is shown only once; give it to ${name} only:\n\n`
     )
     yield* Files.print(Redacted.value(token))
-    yield* Files.tell(
+    yield* Files.printError(
       `\nAdd this entry to "server.users" in the config. It does not reveal the token:\n\n` +
         `  ${JSON.stringify(name)}: ${JSON.stringify(user)}\n\n` +
         "run: may submit calls. approve, records: users whose calls may be approved or whose records may be read; \"*\" means all.\n"

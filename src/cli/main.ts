@@ -38,7 +38,7 @@ const makeInterruption = () => {
 const interruption = makeInterruption()
 
 /** Who sends slowly, or much before anything is known of them, does not hold a connection. */
-const patience = {
+const connectionLimits = {
   headersTimeout: 10_000,
   requestTimeout: 60_000,
   connectionsCheckingInterval: 5_000,
@@ -57,8 +57,8 @@ const http: Http = {
         // a certificate, or a key, may be none
         try: () =>
           tls === undefined
-            ? createServer(patience)
-            : https.createServer({ ...patience, ...tls, minVersion: "TLSv1.2" }),
+            ? createServer(connectionLimits)
+            : https.createServer({ ...connectionLimits, ...tls, minVersion: "TLSv1.2" }),
         catch: (cause) => new ServeError({ cause })
       })
       server.maxConnections = 4_000

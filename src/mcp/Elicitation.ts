@@ -17,7 +17,7 @@ import { escape, escapeJson } from "../internal/escape.ts"
  * Puts what is asked about calls to the clients that made them, as `putOf` says, and withdraws it
  * where an answer is no longer needed. Requests that belong to no client are left to others.
  */
-export const askPeople = Effect.fnUntraced(function*(
+export const showRequests = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],
   putOf: (request: ApprovalRequest) => Effect.Effect<void> | undefined
 ) {

@@ -134,7 +134,7 @@ const maxBytesWithoutSession = 64 * 1024
 /** What the larger bodies may hold together. */
 const maxTotalBytes = 64 * 1024 * 1024
 
-const bodyPatience = "30 seconds"
+const bodyTimeout = "30 seconds"
 
 const post = Effect.fnUntraced(function*<E, R>(
   lifecycle: GatewayLifecycle,
@@ -149,7 +149,7 @@ const post = Effect.fnUntraced(function*<E, R>(
   const read = yield* request.text.pipe(
     Effect.provideService(HttpIncomingMessage.MaxBodySize, BigInt(most)),
     Effect.option,
-    Effect.timeoutOption(bodyPatience)
+    Effect.timeoutOption(bodyTimeout)
   )
   if (Option.isNone(read)) return refused(408, "The body did not arrive in time.")
   // a client that has gone reads no answer

@@ -105,7 +105,7 @@ export const make = (scope: Scope.Scope, kept: Kept): HttpReplies => {
         const first = Deferred.makeUnsafe<HttpServerResponse.HttpServerResponse | undefined, E>()
         known.set(reply.id, reply)
         yield* Effect.forkIn(run(reply, handle, first), scope, { startImmediately: true })
-        const whole = yield* Effect.timeoutOption(Deferred.await(first), patience)
+        const whole = yield* Effect.timeoutOption(Deferred.await(first), firstAnswerTimeout)
         if (Option.isSome(whole) && whole.value !== undefined) return whole.value
         Deferred.doneUnsafe(first, Effect.undefined)
         return streamOf(reply, 0, isPrimed ? `id: ${reply.id}-0\ndata: \n\n` : comment)
@@ -129,7 +129,7 @@ export const make = (scope: Scope.Scope, kept: Kept): HttpReplies => {
 // Utilities
 
 /** After this time the connection gets a stream, even if the reply is not ready. */
-const patience = "200 millis"
+const firstAnswerTimeout = "200 millis"
 
 /** Maximum number of concurrent requests of a session; a turn has at most 1,000 calls. */
 const maxRunning = 2_000

@@ -88,11 +88,11 @@ export const make = Effect.fnUntraced(function*(
       isClosed(rejected) || Deferred.isDoneUnsafe(gone)
         ? Effect.flatMap(Deferred.await(gone), Effect.fail)
         : Effect.fail(fail(isUnreachable(rejected) ? "NotStarted" : "Protocol", problemOf(server, rejected))))
-  const patience = Duration.fromInputUnsafe((server.startTimeout ?? "30 seconds") as Duration.Input)
+  const startTimeout = Duration.fromInputUnsafe((server.startTimeout ?? "30 seconds") as Duration.Input)
   const within = <A>(what: string, run: (signal: AbortSignal) => Promise<A>) =>
     Effect.timeoutOrElse(request(run), {
-      duration: patience,
-      orElse: () => Effect.fail(fail("NotAnswering", `it did not ${what} within ${Duration.format(patience)}`))
+      duration: startTimeout,
+      orElse: () => Effect.fail(fail("NotAnswering", `it did not ${what} within ${Duration.format(startTimeout)}`))
     })
   const doubts = yield* Queue.sliding<void>(1)
   // an address is asked whether anybody is there who knows the session; a process is seen to end

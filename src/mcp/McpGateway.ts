@@ -173,13 +173,13 @@ const maxPrincipals = 1_000
 type Client = McpSchema.McpServerClient["Service"]
 
 /** Puts a question to the person behind a call. */
-type Asking = RoundTrips.Ask
+type ShowRequest = RoundTrips.Ask
 
 interface Session {
   readonly process: ToolProcess
   readonly run: SessionCalls.Run
   /** Who asked for the calls that have no outcome yet. */
-  readonly callers: Map<string, Asking>
+  readonly callers: Map<string, ShowRequest>
   lastId: number
 }
 
@@ -212,7 +212,7 @@ const make = Effect.fnUntraced(function*(
   // makes these names unique to this gateway
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const idOf = sessionIds(unique)
-  const join = Effect.fnUntraced(function*(session: Session, asked: CallMeta, asking: Asking) {
+  const join = Effect.fnUntraced(function*(session: Session, asked: CallMeta, asking: ShowRequest) {
     const { callers } = session
     let id = asked.call
     while (id === undefined || (asked.call === undefined && callers.has(id))) id = `call_${++session.lastId}`
@@ -224,7 +224,7 @@ const make = Effect.fnUntraced(function*(
     )
     return id
   })
-  const tellProgress = (
+  const reportProgress = (
     context: Pick<Client, "clientCapabilities">,
     process: ToolProcess,
     id: string,
@@ -233,16 +233,16 @@ const make = Effect.fnUntraced(function*(
     const elsewhere = Elicitation.isPossible(context) ? undefined : options.elsewhere
     return asked.progressToken === undefined && elsewhere === undefined
       ? Effect.succeed(Effect.void)
-      : Progress.tell(server, process, id, { ...asked, elsewhere })
+      : Progress.report(server, process, id, { ...asked, elsewhere })
   }
 
   const callInSession = Effect.fnUntraced(function*(client: Client, name: string, args: unknown) {
     const asked = yield* Effect.fromResult(readMeta(client.requestMetadata))
     const session = yield* Effect.orDie(RcMap.get(sessions, idOf(client)))
-    const asking: Asking = (request) =>
+    const asking: ShowRequest = (request) =>
       approvals === undefined ? Effect.void : Elicitation.put(approvals, client, request, isElsewhere)
     const id = yield* join(session, asked, asking)
-    const told = yield* tellProgress(client, session.process, id, asked)
+    const told = yield* reportProgress(client, session.process, id, asked)
     const ended = yield* session.run(ToolCall.make(id, name, args), asked.place)
     yield* told
     return resultOf(ended, asked)
@@ -270,7 +270,7 @@ const make = Effect.fnUntraced(function*(
         const joined = Effect.gen(function*() {
           yield* makeRoomFor(principal)
           const session = yield* Effect.orDie(RcMap.get(sessions, principal))
-          const asking = Deferred.makeUnsafe<Asking>()
+          const asking = Deferred.makeUnsafe<ShowRequest>()
           const id = yield* join(
             session,
             asked,
@@ -287,7 +287,7 @@ const make = Effect.fnUntraced(function*(
         return yield* Effect.onError(Scope.provide(joined, own), (cause) => Scope.close(own, Exit.failCause(cause)))
       })
       const tell = Effect.fnUntraced(function*(waiting: RoundTrips.Waiting) {
-        const told = yield* tellProgress(context, waiting.process, waiting.callId, asked)
+        const told = yield* reportProgress(context, waiting.process, waiting.callId, asked)
         const next = yield* trips.next(waiting)
         if (next instanceof McpSchema.InputRequired) return next
         yield* told
@@ -363,7 +363,7 @@ const make = Effect.fnUntraced(function*(
   })
 
   if (approvals === undefined) return
-  const asking = Elicitation.askPeople(approvals, (request) => callerOf(open, request)?.(request))
+  const asking = Elicitation.showRequests(approvals, (request) => callerOf(open, request)?.(request))
   yield* Effect.forkScoped(asking, { startImmediately: true })
 })
 
@@ -415,7 +415,7 @@ const none = new McpSchema.Tool({ name: "none", inputSchema: { type: "object" } 
 const callerOf = (
   open: ReadonlyMap<string, Session>,
   { batch, callId, process }: Approvals.ApprovalRequest
-): Asking | undefined => {
+): ShowRequest | undefined => {
   const own = open.get(process)?.callers.get(callId)
   if (own !== undefined) return own
   for (const session of open.values()) {

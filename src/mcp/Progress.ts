@@ -23,14 +23,14 @@ export interface Options {
  * Tells the client of the request about the progress of a call from now on, and that it waits for
  * a person elsewhere; gives what ends when all of it has been told.
  */
-export const tell = Effect.fnUntraced(function*(
+export const report = Effect.fnUntraced(function*(
   server: McpServer.McpServer["Service"],
   process: ToolProcess,
   callId: string,
   { elsewhere, progressToken }: Options
 ): Effect.fn.Return<Effect.Effect<void>, never, Scope.Scope> {
   let last: number | undefined
-  const tellProgress = (token: string | number, { message, progress, total }: Told) => {
+  const reportProgress = (token: string | number, { message, progress, total }: Report) => {
     last = grown(last, finite(progress))
     return server.notifications["notifications/progress"]({
       progressToken: token,
@@ -40,21 +40,21 @@ export const tell = Effect.fnUntraced(function*(
     })
   }
   const waiting = yield* FiberHandle.make()
-  const tellOnce = (message: string) =>
+  const reportWaiting = (message: string) =>
     progressToken === undefined
       ? server.notifications["notifications/message"]({ level: "notice", logger: "approvals", data: message })
-      : Effect.repeat(tellProgress(progressToken, { message }), Schedule.spaced(stillWaiting))
+      : Effect.repeat(reportProgress(progressToken, { message }), Schedule.spaced(stillWaiting))
   return yield* process.events.pipe(
     Stream.filter((event) => "callId" in event && event.callId === callId),
     Stream.takeUntil((event) => event._tag === "ToolCallComplete"),
     Stream.runForEach((event): Effect.Effect<unknown> => {
       switch (event._tag) {
         case "ToolProgress":
-          return progressToken === undefined ? Effect.void : tellProgress(progressToken, event)
+          return progressToken === undefined ? Effect.void : reportProgress(progressToken, event)
         case "ToolApprovalRequested":
           return elsewhere === undefined
             ? Effect.void
-            : FiberHandle.run(waiting, tellOnce(`This call needs an approval: ${elsewhere}`))
+            : FiberHandle.run(waiting, reportWaiting(`This call needs an approval: ${elsewhere}`))
         case "ToolApprovalResolved":
         case "ToolCallComplete":
           return FiberHandle.clear(waiting)
@@ -69,7 +69,7 @@ export const tell = Effect.fnUntraced(function*(
 
 // Utilities
 
-interface Told {
+interface Report {
   readonly progress?: number | undefined
   readonly total?: number | undefined
   readonly message?: string | undefined

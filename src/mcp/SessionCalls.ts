@@ -31,7 +31,7 @@ export const Place = Schema.Struct({
 export type Place = typeof Place.Type
 
 /** How long a turn waits for calls that do not come. */
-const patience = "10 seconds"
+const turnTimeout = "10 seconds"
 
 /** Runs a call: in its turn, if it says which. Fails where its place is taken, or the turn has another size. */
 export type Run = (call: ToolCall, place: Place | undefined) => Effect.Effect<Ended, InvalidParams>
@@ -81,7 +81,7 @@ export const make = Effect.fnUntraced(function*(
     if (turn === undefined) {
       turn = { size, calls: new Map(), outcomes: Deferred.makeUnsafe() }
       turns.set(id, turn)
-      yield* Effect.forkIn(Effect.andThen(Effect.timeoutOption(hurry, patience), begin(id, turn)), scope)
+      yield* Effect.forkIn(Effect.andThen(Effect.timeoutOption(hurry, turnTimeout), begin(id, turn)), scope)
     }
     if (turn.calls.has(index) || turn.size !== size) {
       const problem = turn.size === size ? `has its call ${index} already` : `has ${turn.size} calls, not ${size}`

@@ -335,7 +335,7 @@ describe("the help of agent", () => {
       const { stdout } = yield* runHere(["--help"])
       const flags = Array.from(stdout.matchAll(/^ {2}--([a-z-]+) /gm), ([, name]) => name!)
         .filter((name) => name !== "completions")
-      const told = flagsIn(section.split("\n").filter((line) => line.startsWith("| `--")).join("\n"))
+      const told = flagsIn(section.split("\n").filter((line) => line.startsWith("- `--")).join("\n"))
       assert.isAbove(flags.length, 15)
       assert.sameMembers(Array.from(new Set(told)), flags)
       assert.match(stdout, /run_command.*NOT confined/)

@@ -334,7 +334,7 @@ describe("the result of a call", () => {
             [yield* of("interrupts"), "internal error"],
             [yield* of("hangs"), "5 s"],
             [yield* of("cyclic"), "not what it promises"],
-            [yield* of("once", { n: 1 }), "at most once"],
+            [yield* of("once", { n: 1 }), "limit of 1 call"],
             [yield* of("asks"), "needs a person's approval"],
             [yield* of("picky", { n: "one" }), "Correct the arguments"],
             [yield* of("picky", {}), "Correct the arguments"],
@@ -521,7 +521,7 @@ describe("a call that its client cancels", () => {
           yield* all([Fiber.interrupt(first!), Fiber.interrupt(second!)])
           // the second never began: its start is left for this one
           assert.strictEqual((yield* call("write", { n: 3 })).text, "w3")
-          assert.include((yield* call("write", { n: 4 })).text, "at most 2")
+          assert.include((yield* call("write", { n: 4 })).text, "limit of 2 calls")
           assert.deepStrictEqual(log, ["+w1", "!w1", "+w3", "-w3"])
         })
     )
@@ -650,7 +650,7 @@ describe("sessions", () => {
             // clients that say the same of themselves
             const [one, other] = [yield* connect(makeClient()), yield* connect(makeClient())]
             assert.strictEqual((yield* one.call("count", {})).text, "1")
-            assert.include((yield* one.call("count", {})).text, "at most once")
+            assert.include((yield* one.call("count", {})).text, "limit of 1 call")
             assert.isTrue((yield* other.call("last", {})).isError)
             assert.strictEqual((yield* other.call("count", {})).text, "2")
             assert.isFalse((yield* other.call("last", {})).isError)
