@@ -52,7 +52,7 @@ export const ApprovalSummary = Schema.Struct({
 export type ApprovalSummary = typeof ApprovalSummary.Type
 
 /**
- * The content of a file before or after the call; `null` if there is no file. Its text is read separately, in parts.
+ * The content of a file before or after the call; `null` if the file does not exist. Its text is read separately, in parts.
  */
 const Content = Schema.NullOr(Schema.Struct({
   /** Characters of a text, otherwise bytes. */

@@ -36,7 +36,7 @@ export class Logins extends Context.Service<Logins, {
   ) => Effect.Effect<User, AccessError | HttpApiError.Unauthorized | TooMany, HttpServerRequest.HttpServerRequest>
   /** Ends the login of the request's cookie. */
   readonly logout: Effect.Effect<void, never, HttpServerRequest.HttpServerRequest>
-  /** The user of the request's cookie; `undefined` if there is no cookie. */
+  /** The user of the request's cookie; `undefined` without a cookie. */
   readonly userOf: (
     request: HttpServerRequest.HttpServerRequest
   ) => Effect.Effect<Option.Option<User> | undefined, AccessError>

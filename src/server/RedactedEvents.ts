@@ -12,7 +12,7 @@ import * as Redact from "../internal/secrets/index.ts"
 export class RedactedEvents {
   private readonly calls = new Map<string, Secrets>()
 
-  /** The event without secrets; the same object if it has none. */
+  /** The event without secrets; the same object if nothing was redacted. */
   of(event: ToolEvent.Wire): ToolEvent.Wire {
     switch (event._tag) {
       case "ToolsEnd": {
@@ -69,7 +69,7 @@ const identity: ReadonlySet<string> = new Set([
 /** Fields made by models and tools: their keys can mark secrets. */
 const made: ReadonlySet<string> = new Set(["data", "error", "options", "params", "value"])
 
-/** Redacts the texts of a value; the same object if there are none. */
+/** Redacts the texts of a value; the same object if nothing was redacted. */
 const shownOf = <A>(value: A, secrets: Secrets): A => {
   const visit = (it: unknown): unknown => {
     if (typeof it === "string") return secrets.text(it)

@@ -7,7 +7,7 @@ export interface Route {
   readonly methods: ReadonlyArray<string>
 }
 
-/** The route of a path; `undefined` if the API has none. */
+/** The route of a path; `undefined` for other paths. */
 export const find = (path: string): Route | undefined => routes.find(({ pattern }) => pattern.test(path))
 
 // Utilities

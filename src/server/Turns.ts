@@ -65,7 +65,7 @@ export interface Bounds {
 /** The name of the turn of a wave without a named turn. Clients cannot choose such names. */
 export const ownTurn = (wave: string): string => `~${wave}`
 
-/** Creates the turns for the rest of the scope. Closing it leaves them as they are, for the next start. */
+/** Creates the turns for the rest of the scope. Closing it keeps them for the next start. */
 export const make = Effect.fnUntraced(function*(options: {
   readonly executors: ToolExecutors["Service"]
   readonly store: WaveStore["Service"]

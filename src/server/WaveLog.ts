@@ -112,7 +112,7 @@ export class WaveLog {
     this.news = Deferred.makeUnsafe()
   }
 
-  /** The next items after a position; waits if there are none yet. */
+  /** The next items after a position; waits for one if necessary. */
   private page(at: number): Page {
     return Effect.suspend((): Page => {
       const items = this.behind(at)

@@ -23,9 +23,8 @@ export const parts = <Block>(
     : undefined
 
 /**
- * Gives the blocks of what a model is shown, where a format has a place for one of
- * its files: `file` gives none for a file that has none, and the model is told
- * what it is.
+ * The blocks of what a model is shown, for formats that accept files. `file` returns an empty list for a file that the
+ * format does not accept; a text then names it.
  */
 export const blocks = <Block>(
   content: ToolContent.ToolContent,

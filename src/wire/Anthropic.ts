@@ -1,8 +1,7 @@
 /**
  * The shape of Anthropic messages.
  *
- * Blocks that are not calls of ours are passed over: text, thinking, and what
- * the provider's own tools did.
+ * Blocks that are not client tool calls are skipped: text, thinking, and the results of the provider's own tools.
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"

@@ -53,8 +53,7 @@ export class Queue<A> {
 }
 
 /**
- * Gives the calls that no later entry answers, in their order. Where ids are
- * equal, an answer is for the first call that has none.
+ * The calls that no later entry answers, in order. With equal ids, an answer belongs to the first unanswered call.
  *
  * @category reading
  * @since 0.1.0

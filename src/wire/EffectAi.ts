@@ -30,9 +30,8 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
  *
  * **Details**
  *
- * `result` is the value itself, where the model is shown all of it, or the
- * failure of the handler; of a call that did not come to its own end it says
- * why, as `effect/ai` does. `modelOutput` has what the model is told.
+ * `result` is the whole value, if the model is shown all of it, or the failure of the handler. For other outcomes it
+ * says what happened, as `effect/ai` does. `modelOutput` is the text for the model.
  */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Prompt.ToolMessageEncoded => ({
   role: "tool",

@@ -10,7 +10,7 @@ import * as PlainJson from "./PlainJson.ts"
 import * as Shape from "./Shape.ts"
 import type { Judged } from "./StrayCalls.ts"
 
-/** A file beside an answer. */
+/** A file attached to an answer. */
 export interface InlinePart {
   readonly inlineData: { readonly mimeType: string; readonly data: string }
 }
@@ -46,13 +46,12 @@ export const looksLike = (input: unknown): boolean =>
     : isContent(input) || Shape.own(input, "candidates") !== undefined
 
 /**
- * Reads the calls that have no response yet.
+ * Reads the calls without a response.
  *
  * **Details**
  *
- * Calls without an id get `#1`, `#2`, … by their place, which `write` leaves out
- * again: they are answered in their order. A response that has no id, or one that
- * no call has, is for the first call of its name that has none.
+ * Calls without an id get `#1`, `#2`, … by position, and are answered in order; `write` omits these ids. A response
+ * without a known id belongs to the first unanswered call of its name.
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.gen(function*() {
@@ -165,7 +164,7 @@ const readCandidates = (candidates: unknown, readPart: ReadPart): Shape.Read<Rea
   return Result.map(
     Shape.entries(candidates, "candidates", (candidate, path) => {
       if (!Shape.isObject(candidate)) return Shape.wrong(path, Shape.is(candidate), "a candidate")
-      // one that was blocked has none
+      // a blocked candidate has no content
       const content = Shape.own(candidate, "content") ?? {}
       return Shape.isObject(content)
         ? readContent(content, `${path}.content`, readPart)
@@ -194,7 +193,7 @@ const partReader = (judged: Judged): ReadPart => {
       if (answer !== undefined) {
         const id = Shape.own(answer, "id")
         const own = typeof id === "string" ? idOf(id) : undefined
-        // ids are lost on some ways: what is answered is never run again
+        // some transports drop ids: an answered call is never run again
         const answers = own !== undefined && ids.has(own) ? own : firstOpen(Shape.own(answer, "name"))
         if (answers !== undefined) answered.add(answers)
         return { answers }
@@ -226,7 +225,7 @@ const partReader = (judged: Judged): ReadPart => {
     })
 }
 
-/** The value itself, where that is what the model is told. */
+/** The value itself, if the model is shown all of it. */
 const responseOf = (outcome: ToolOutcome.ToolOutcome): FunctionResponsePart["functionResponse"]["response"] => {
   const text = Answers.answer(outcome)
   if (outcome._tag !== "Succeeded") return { error: text }
@@ -234,7 +233,7 @@ const responseOf = (outcome: ToolOutcome.ToolOutcome): FunctionResponsePart["fun
   return { output: value !== undefined && JSON.stringify(value) === text ? value : text }
 }
 
-/** What stands in the text where a file is shown beside it. */
+/** The text that refers to an attached file. */
 const textOf = (part: string | InlinePart): string =>
   typeof part === "string" ? part : `[${part.inlineData.mimeType} attached]`
 

@@ -1,7 +1,4 @@
-/**
- * The shape of LangChain: messages with `tool_calls`, as its classes have them,
- * as they are serialized, and as plain objects.
- */
+/** The shape of LangChain: messages with `tool_calls`, as class instances, serialized or as plain objects. */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import * as ToolContent from "../core/vocabulary/ToolContent.ts"
@@ -43,8 +40,8 @@ export const looksLike = (input: unknown): boolean =>
  *
  * **Details**
  *
- * A call whose arguments were no JSON, one of `invalid_tool_calls`, keeps their
- * text. A call without an id is a mistake: there is no answer to it.
+ * A call from `invalid_tool_calls`, whose arguments are not JSON, keeps their text. A call without an id is an error,
+ * since it cannot be answered.
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (!Shape.isArray(input)) return Result.flatMap(readMessage(input, "", true, judged), Conversation.unanswered)
@@ -139,7 +136,7 @@ const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean, jud
     const content = Shape.own(message, "content")
     if (Shape.isArray(content)) {
       const ids = new Set<unknown>(calls.map(({ id }) => id))
-      // the provider's own blocks come beside the calls that were made of them
+      // the provider's blocks repeat the calls
       yield* Shape.entries(
         content,
         Shape.at(path, "content"),

@@ -58,8 +58,7 @@ export const looksLike = (input: unknown): boolean =>
  *
  * **Details**
  *
- * An id that is a string stays as it is, one that is a number becomes its
- * digits; a string that would read as a number, such as `"1"`, keeps its quotes.
+ * String ids are kept. A number becomes its digits; a string that looks like a number, such as `"1"`, keeps its quotes.
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Shape.isArray(input)
@@ -71,13 +70,12 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
   outcomes.map((outcome) => ({ jsonrpc: "2.0", id: requestId(outcome.callId), result: resultOf(outcome) }))
 
 /**
- * Gives the result of one call.
+ * Writes the result of one call.
  *
  * **Details**
  *
- * What a tool of an MCP server gave is handed on as it is. Of any other the value
- * is `structuredContent`, where it is an object, and what the model is told the
- * content. Of an output that is too large there is only what the model is shown.
+ * Results of MCP servers are passed through. For other tools the value, if it is an object, is `structuredContent`, and
+ * the text for the model is the content. An output that is too large has only the content.
  */
 export const resultOf = (outcome: ToolOutcome.ToolOutcome): ToolResult => {
   const content = Answers.parts(outcome, textBlock, fileBlock) ?? [textBlock(Answers.answer(outcome))]
@@ -157,7 +155,7 @@ const readRequest = (judged: Judged) => (entry: unknown, path: string): Shape.Re
     return Shape.call(callId(id), name, Shape.own(params, "arguments"))
   })
 
-/** Our ids are strings: one that would not come back as it is becomes JSON. */
+/** Ids are strings here: an id that would not survive the round trip becomes JSON. */
 const callId = (id: string | number): string => requestId(String(id)) === id ? String(id) : JSON.stringify(id)
 
 const requestId = (id: string): string | number => {

@@ -1,4 +1,4 @@
-/** Our own shape: calls and outcomes as they are in memory, as plain JSON. */
+/** The native shape: calls and outcomes as plain JSON. */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import type * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"

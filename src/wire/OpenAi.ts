@@ -46,7 +46,7 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
   return choices === undefined ? readMessage(input, "", judged) : readChoices(choices, judged)
 }
 
-/** Writes one `tool` message per outcome. It has no place for files: the model is told what they are. */
+/** Writes one `tool` message per outcome. The format has no files: a text names them. */
 export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<ToolMessage> =>
   outcomes.map((outcome) => ({
     role: "tool",

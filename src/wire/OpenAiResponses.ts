@@ -1,10 +1,9 @@
 /**
  * The shape of OpenAI's Responses API.
  *
- * Items that are not calls of ours are passed over: messages, reasoning, and what
- * the provider's own tools did. Of the built-in tools whose calls a client has to
- * answer, shells and patches are calls like any other, of tools of those names;
- * a call that only another kind of answer fits, such as a screenshot, is refused.
+ * Items that are not client tool calls are skipped: messages, reasoning, and the results of the provider's own tools.
+ * Shell and patch calls, which a client has to answer, are calls of tools of those names. Calls that need another kind
+ * of answer, such as a screenshot, are refused.
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -58,7 +57,7 @@ export const looksLike = (input: unknown): boolean =>
     ? input.some((entry) => {
       const type = Shape.own(entry, "type")
       return type === "message" || (type === "reasoning" && Shape.own(entry, "summary") !== undefined) ||
-        // that of LangChain has its arguments beside its name
+        // LangChain puts the arguments next to the name
         (typeof type === "string" && type.endsWith("_call") && type !== "tool_call")
     })
     : Shape.isArray(Shape.own(input, "output"))

@@ -16,7 +16,7 @@ const largest = 100_000_000
 /** The same for one field of an event. */
 const largestShown = 10_000_000
 
-/** As many characters as a value counts for, beside those that it has. */
+/** Characters that each value counts in addition to its own. */
 const valueChars = 20
 
 /**
@@ -42,8 +42,8 @@ export const shown = (value: unknown): Schema.Json =>
   (plain(value, [], false, { left: largestShown, isShown: true }) ?? null) as Schema.Json
 
 /**
- * Leaves the `cause` and `stack` of encoded errors out, at every depth, and what
- * causes of `effect` say: a failure without them is what models and clients are told.
+ * Removes the `cause` and `stack` of encoded errors at every depth, and encoded causes of `effect`. Models and clients
+ * see failures without them.
  */
 export const withoutCauses = (json: unknown): unknown => {
   if (Array.isArray(json)) return json.map(withoutCauses)
@@ -73,11 +73,11 @@ const tooLarge = "[too large]"
 
 const aCause = "[cause]"
 
-/** An error says something, or has a tag: `Schema.TaggedError` has no message of its own. */
+/** Errors have a message or a tag: `Schema.TaggedError` has no message by default. */
 const isErrorJson = (json: unknown): boolean =>
   typeof Shape.own(json, "message") === "string" || typeof Shape.own(json, "_tag") === "string"
 
-/** What `effect` makes of a cause in JSON, also inside of other values of its own. */
+/** The JSON of a cause of `effect`, alone or inside an exit. */
 const isCauseJson = (json: object): boolean => {
   const id = Shape.own(json, "_id")
   return id === "Cause" || (id === "Exit" && Shape.own(json, "_tag") === "Failure")

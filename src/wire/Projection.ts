@@ -4,13 +4,13 @@ import * as SchemaAST from "effect/SchemaAST"
 import * as PlainJson from "./PlainJson.ts"
 
 /**
- * Makes a projection to a schema of tagged structs, arrays and plain values. It never throws and copies no field
- * that the schema does not name.
+ * Makes a projection to a schema of tagged structs, arrays and plain values. It never throws and copies no field that
+ * the schema does not name.
  *
  * **Details**
  *
- * Structs of a union are told apart by the first field that is another literal in each. `Schema.Json` takes any value: see `PlainJson.shown`. A text is a text
- * whatever callers without types gave for it, and a number that JSON does not have becomes null.
+ * The first field with a different literal in each struct discriminates a union. `Schema.Json` accepts any value
+ * (`PlainJson.shown`). Non-strings in a string field become text, and numbers that JSON does not have become null.
  */
 export const make = <S extends Schema.Top>(schema: S): (value: object) => S["Type"] => {
   const project = projectionOf(schema.ast)

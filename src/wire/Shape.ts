@@ -111,13 +111,10 @@ export const nothingElsewhere = (message: JsonObject, path: string, keys: Readon
     : wrong(at(path, key), "is another format's way to call tools", "a message of this format")
 }
 
-/** The problem with `tool_calls` beside parts. */
+/** The problem of `tool_calls` in a message with parts. */
 export const openAiWay = "is OpenAI's way to call tools"
 
-/**
- * Gives the parts of an assistant message, or of a bare array of them, and the
- * path to them; none for a message that is plain text.
- */
+/** The parts of an assistant message or of an array of them, with their path; empty for plain text. */
 export const content = (
   input: unknown,
   expected: string,
@@ -139,12 +136,12 @@ export const content = (
 }
 
 /**
- * Reads the arguments of a call: text is parsed, anything else is taken as it is.
+ * Reads the arguments of a call: text is parsed, other values are kept.
  *
  * **Details**
  *
- * The arguments are the model's own. Whatever is wrong with them is told to the
- * model, call by call, and does not spoil the wave.
+ * The model wrote the arguments. Invalid ones are reported to the model for this call, and do not affect the rest of
+ * the wave.
  */
 export const call = (id: string, name: string, params: unknown): ToolCall.ToolCall =>
   typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)

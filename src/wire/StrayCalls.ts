@@ -1,7 +1,6 @@
 /**
- * Calls that stand where their format has none: beside its own, above them, in another
- * format's shape or under a misspelt name. A reader does not look there, so the whole message
- * is swept once it has been read, and such a call is a mistake instead of being lost.
+ * Finds calls in the wrong place: in another field, above the message, in another format's shape or under a misspelt
+ * name. Each message is searched after it has been read, and a stray call is an error, so that none is lost.
  */
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Shape from "./Shape.ts"
@@ -55,7 +54,7 @@ export const find = (input: unknown, judged: Judged, expected: string): Shape.Mi
 const isCall = (entry: Shape.JsonObject): boolean => {
   const type = Shape.own(entry, "type")
   if (typeof type === "string" && callTypes.has(plain(type))) return true
-  // the AI SDK has the name in the type, or is asked to go on with the call
+  // the AI SDK has the name in the type, or asks for approval of the call
   if (typeof Shape.own(entry, "toolCallId") === "string" && typeof Shape.own(entry, "state") === "string") return true
   if (wrappers.some((key) => Shape.isObject(Shape.own(entry, key)))) return true
   if (Shape.own(entry, "method") === "tools/call") return true
@@ -185,7 +184,7 @@ const knownIn = (judged: Judged): Known => {
   const ids = new Map<string, Set<unknown>>()
   for (const entry of judged) {
     const name = among(saying(entry), nameKeys)
-    // what it wraps has been judged by itself, if it was
+    // its content has been checked separately
     for (const id of idsOf(entry)) ids.set(id, (ids.get(id) ?? new Set()).add(name))
   }
   let words: ReadonlySet<string> | undefined

@@ -6,7 +6,7 @@
  *
  * A call that is in a message is read or refused, and never passed over. Images
  * and documents that a tool gives are written wherever a shape has a place for
- * them; where it has none the model is told what they are.
+ * them; otherwise a text names them.
  *
  * n calls in, n outcomes out, with the same ids and in the same order; equal
  * ids are kept. What a provider's message must look like is checked here, and
@@ -129,12 +129,11 @@ export class WireFormatError extends Schema.TaggedError<WireFormatError>(
 }
 
 /**
- * Finds out the format of a message by its shape.
+ * Detects the format of a message by its shape.
  *
  * **Details**
  *
- * An empty array is `native`. A message that could be of several formats, such as
- * plain text, carries no calls, and what is written for it is empty.
+ * An empty array is `native`. An ambiguous message, such as plain text, has no calls, and its answer is empty.
  *
  * @category reading
  * @since 0.1.0
@@ -218,8 +217,8 @@ export const readText = (text: string, format: Format | "auto" = "auto"): Result
  *
  * **Details**
  *
- * One answer per outcome, in order, as a value that `JSON.stringify` takes. What
- * the model is told is `ToolOutcome.text`; lone surrogates in it are replaced.
+ * One answer per outcome, in order, as a value that `JSON.stringify` takes. The text
+ * for the model is `ToolOutcome.text`; lone surrogates in it are replaced.
  *
  * **Example** (Answering)
  *

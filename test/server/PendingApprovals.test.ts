@@ -152,8 +152,7 @@ describe("PendingApprovals", () => {
         how: "expired",
         endedAt: 3_600_000,
         next:
-          "Nobody answered in time, and the call was denied. Ask the model to try again, or allow the call in the policy." +
-          "Ask it to try again, or allow the call beforehand in the policy."
+          "Nobody answered in time, and the call was denied. Ask the model to try again, or allow the call in the policy."
       })
     }).pipe(Effect.provide(layer({ timeout: "1 hour" }))))
 
