@@ -140,8 +140,6 @@ export interface ToolProcess {
     calls: Calls,
     options?: ResumeOptions
   ) => Effect.Effect<WaveResult<Calls>, ResumeError | ConfigurationError>
-  /** Another name of `executeWave`. */
-  readonly executeBatch: ToolProcess["executeWave"]
   /** Runs one call. */
   readonly execute: {
     <const Call extends ToolCall>(call: Call): Effect.Effect<For<Call>>

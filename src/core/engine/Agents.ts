@@ -1,8 +1,6 @@
 /**
  * By which agent a call is made, and for which call: sub-agents, and what they share
  * with the executor they come from.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -13,20 +11,10 @@ import type { Agent } from "./Call.ts"
 import { type Above, Caller, type Engine, type Parent } from "./Engine.ts"
 import type { OpenBatch } from "./State.ts"
 
-/**
- * How deep sub-agents may be nested.
- *
- * @category constants
- * @since 0.1.0
- */
+/** How deep sub-agents may be nested. */
 export const maxDepth = 8
 
-/**
- * Finds where a sub-agent comes from: of a handler, the call that it runs for.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Finds where a sub-agent comes from: of a handler, the call that it runs for. */
 export const parentOf = (engine: Engine, caller: unknown): Parent => {
   const above = aboveOf(engine, caller)
   if (!(caller instanceof Caller)) return { engine, above, caller: undefined, batch: undefined, clock: undefined }
@@ -45,19 +33,11 @@ export const parentOf = (engine: Engine, caller: unknown): Parent => {
  * Finds the call that something is done for: that of the handler whose fiber does
  * it, or else the call whose handle is used, wherever the handle has got to. Once that
  * call is over nobody can do anything with its handle.
- *
- * @category getters
- * @since 0.1.0
  */
 export const callingWith = (handle: Caller | undefined): Effect.Effect<Caller | undefined> =>
   Effect.contextWith((context) => Effect.succeed(callerIn(context, handle)))
 
-/**
- * The same, of a fiber that has these services.
- *
- * @category getters
- * @since 0.1.0
- */
+/** The same, of a fiber that has these services. */
 export const callerIn = (context: Context.Context<never>, handle: Caller | undefined): Caller | undefined => {
   if (handle?.isOver === true) return handle
   const caller = Context.get(context, ToolContext.ToolContext)
@@ -67,30 +47,19 @@ export const callerIn = (context: Context.Context<never>, handle: Caller | undef
 /**
  * Gives the batch that whatever a handler begins belongs to: that of its call,
  * with every executor of the same tree.
- *
- * @category getters
- * @since 0.1.0
  */
 export const batchFor = (engine: Engine, caller: unknown): OpenBatch | undefined => callerOf(engine, caller)?.state.open
 
 /**
  * Gives what whatever a handler begins takes over from its call, with every
  * executor of the same tree; elsewhere, what a sub-agent has from its caller.
- *
- * @category getters
- * @since 0.1.0
  */
 export const aboveOf = (engine: Engine, caller: unknown): Above | undefined => {
   const live = callerOf(engine, caller)
   return live === undefined ? engine.parent?.above : live.above
 }
 
-/**
- * Gives the engine of a sub-agent.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives the engine of a sub-agent. */
 export const engineOf = (
   parent: Parent,
   name: string,
@@ -116,9 +85,6 @@ export const engineOf = (
  * Gives the engine whose agent a call belongs to: its executor's, or that of the
  * handler that makes it, where that is a sub-agent of this very executor. So holding
  * on to another executor gives nobody more than their own agent may do.
- *
- * @category getters
- * @since 0.1.0
  */
 export const agentOf = (engine: Engine, caller: Engine | undefined): Agent =>
   caller !== undefined && isWithin(caller, engine) ? caller : engine

@@ -1,9 +1,4 @@
-/**
- * Arrival: what is looked at for every call of a wave before anything runs.
- * Gates 1 to 5.
- *
- * @since 0.1.0
- */
+/** Arrival: what is looked at for every call of a wave before anything runs. Gates 1 to 5. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -24,13 +19,7 @@ import { hasTool, turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Lets every call of a wave arrive, and ends once all have: each is decided, or
- * has its tool and its parameters.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Lets every call of a wave arrive, and ends once all have: each is decided, or has its tool and its parameters. */
 export const arrive = (wave: WaveState): Effect.Effect<void> => {
   const registry = wave.engine.handlers.current()
   const now = wave.begunAt
@@ -42,12 +31,7 @@ export const arrive = (wave: WaveState): Effect.Effect<void> => {
   return slow.length === 0 ? Effect.void : wave.waits.waitAll(slow)
 }
 
-/**
- * Gates 4 and 5 with arguments that a person has edited.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Gates 4 and 5 with arguments that a person has edited. */
 export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
   const { gateCall: before, resumed, tool } = call
   const admitted = admit(wave, call, takeHeartbeat(call, params))

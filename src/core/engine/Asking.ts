@@ -3,8 +3,6 @@
  *
  * The turn's clock stands still while a question is open; interruption withdraws
  * the question. Nothing of the call runs in the fiber of whoever answers.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type { Of } from "../facts/Fact.ts"
@@ -16,12 +14,7 @@ import type { Call } from "./Call.ts"
 import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * What a person is asked about a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a person is asked about a call. */
 export interface Question extends Permissions.Asks {
   readonly preview?: Approvals.Preview | undefined
   /** What it is about, if not what the call was judged by. */
@@ -31,9 +24,6 @@ export interface Question extends Permissions.Asks {
 /**
  * What was answered; `Unrecorded`: nobody was asked, since the question could not be put on
  * record, and the call may change things.
- *
- * @category models
- * @since 0.1.0
  */
 export type Answer = Approvals.Resolution | { readonly _tag: "Unrecorded" }
 
@@ -41,9 +31,6 @@ export type Answer = Approvals.Resolution | { readonly _tag: "Unrecorded" }
  * Asks a person and waits for the answer. Where nobody is there, the answer is no at
  * once.
  * The turn's clock stands still meanwhile; interruption withdraws the question.
- *
- * @category steps
- * @since 0.1.0
  */
 export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
@@ -117,25 +104,14 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     return Effect.ensuring(asked, Effect.sync(() => end(wave)))
   })
 
-/**
- * The answer to a question where nobody is there.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The answer to a question where nobody is there. */
 export const nobody = ({ why }: Permissions.Asks): Extract<Approvals.Resolution, { readonly _tag: "Denied" }> => ({
   _tag: "Denied",
   by: "noApprover",
   reason: why
 })
 
-/**
- * An effect that ends with the call, also where whoever waits for it cannot be
- * interrupted.
- *
- * @category combining
- * @since 0.1.0
- */
+/** An effect that ends with the call, also where whoever waits for it cannot be interrupted. */
 export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A> =>
   Effect.callback<A>((resume) => {
     const fiber = Effect.runForkWith(wave.context)(effect)

@@ -7,8 +7,6 @@
  * a deadline beside that fiber and never an `Effect.timeout` round the handler,
  * because that waits for what it interrupts; one sleeping fiber serves the
  * deadlines of a whole wave.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -26,12 +24,7 @@ import * as Ending from "./Ending.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
 import { type Limit, TimeLimit, type Timer } from "./TimeLimit.ts"
 
-/**
- * What the attempts of a wave share.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the attempts of a wave share. */
 export interface Host extends Timer {
   readonly commitMillis: number
   /** Milliseconds that the artifact store has before the output is cut instead. */
@@ -48,12 +41,7 @@ export interface Host extends Timer {
   readonly executing: (more: number, now: number) => void
 }
 
-/**
- * The call that an attempt is of.
- *
- * @category models
- * @since 0.1.0
- */
+/** The call that an attempt is of. */
 export interface Attempted extends Ending.Ended {
   /** An attempt begins: the first, or an automatic retry. */
   readonly began: (number: number, limitMillis: number) => void
@@ -66,32 +54,17 @@ export interface Attempted extends Ending.Ended {
   readonly ended: (end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
 
-/**
- * What a handler runs in: its `ToolContext`, and all services that it finds.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a handler runs in: its `ToolContext`, and all services that it finds. */
 export interface Surroundings extends HandlerContext {
   readonly services: Context.Context<never>
 }
 
-/**
- * The attempt in whose commit a fiber is.
- *
- * @category references
- * @internal
- */
+/** The attempt in whose commit a fiber is. */
 export const InCommit = Context.Reference<Attempt | undefined>("effect-tool-executor/execution/Attempt/InCommit", {
   defaultValue: () => undefined
 })
 
-/**
- * One execution of a handler.
- *
- * @category models
- * @since 0.1.0
- */
+/** One execution of a handler. */
 export class Attempt {
   /** The phase of its call. */
   get _tag(): "Running" {

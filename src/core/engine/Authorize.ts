@@ -1,8 +1,4 @@
-/**
- * Gate 12: who allows a call, a standing permission or a person.
- *
- * @since 0.1.0
- */
+/** Gate 12: who allows a call, a standing permission or a person. */
 import * as Effect from "effect/Effect"
 import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
@@ -19,12 +15,7 @@ import * as Revisions from "./Revisions.ts"
 import { turnEnd } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * What became of a question.
- *
- * @category models
- * @since 0.1.0
- */
+/** What became of a question. */
 export type Authorized =
   | { readonly _tag: "Ends"; readonly end: End }
   | { readonly _tag: "Allowed" }
@@ -34,12 +25,7 @@ export type Authorized =
 const allowed: Authorized = { _tag: "Allowed" }
 const ends = (end: End): Authorized => ({ _tag: "Ends", end })
 
-/**
- * Whether a person has to be asked about a call, and has not been.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Whether a person has to be asked about a call, and has not been. */
 export const asks = (call: Call): Permissions.Asks | undefined =>
   call.consent.approved === true
     ? undefined
@@ -47,21 +33,13 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
     ? { why: call.resumed.why, remember: "call" }
     : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
-/**
- * Whether somebody can be asked about a call, or was before a crash.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Whether somebody can be asked about a call, or was before a crash. */
 export const isAnswerable = ({ process: { people } }: WaveState, { resumed }: Call): boolean =>
   people !== undefined || resumed?.answers !== undefined
 
 /**
  * Refuses, of some calls, those that a person would have to allow where nobody can be
  * asked and no standing permission lets them through.
- *
- * @category steps
- * @since 0.1.0
  */
 export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
   if (wave.process.people !== undefined) return Effect.void
@@ -94,9 +72,6 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
  * Waits until a person has said whether a call may run, with what it would write
  * where its tool can tell. One that writes to the same as an earlier call of its
  * wave is asked about when that is over.
- *
- * @category steps
- * @since 0.1.0
  */
 export const authorize = Effect.fnUntracedEager(function*(
   wave: WaveState,
@@ -130,33 +105,20 @@ export const authorize = Effect.fnUntracedEager(function*(
   return allowed
 })
 
-/**
- * Whether a standing permission lets a call through, which is noted in the call.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Whether a standing permission lets a call through, which is noted in the call. */
 export const isGranted = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
   Effect.mapEager(grantFor(wave, call, question), (grant) => {
     call.consent = { ...call.consent, grant }
     return grant !== undefined
   })
 
-/**
- * Gives what a call would write, for people to see.
- *
- * @category previews
- * @since 0.1.0
- */
+/** Gives what a call would write, for people to see. */
 export const preview = (wave: WaveState, call: Call): Effect.Effect<Preview.Previewed> =>
   Preview.preview(wave.engine, call, Math.max(0, wave.process.budget.left(wave.now())))
 
 /**
  * Finds the last earlier call of a wave that is not over and writes to what a call
  * writes to, as far as they say so.
- *
- * @category getters
- * @since 0.1.0
  */
 export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined => {
   const own = call.gateCall!.targets
@@ -179,9 +141,6 @@ export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined
 /**
  * Gives the standing permission that lets a call through, if there is one. Where
  * the store cannot tell there is none: a person is asked.
- *
- * @category getters
- * @since 0.1.0
  */
 export const grantFor = (
   wave: WaveState,
@@ -199,12 +158,7 @@ export const grantFor = (
   )
 }
 
-/**
- * Gives the first of some standing permissions that lets a call through.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the first of some standing permissions that lets a call through. */
 export const grantOf = (
   { engine: { handlers, revoked } }: WaveState,
   call: Call,
@@ -221,12 +175,7 @@ export const grantOf = (
   return grants.find((it) => !revoked.has(it.id) && Grant.covers(it, about, now))
 }
 
-/**
- * Notes what a person has said to a call.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Notes what a person has said to a call. */
 export const resolved = (call: Call, question: Permissions.Asks, resolution: Asking.Answer): Authorized => {
   if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
   if (resolution._tag === "Denied") return ends(refused(Recheck.notAllowed(call, question, resolution)))
@@ -241,13 +190,7 @@ export const resolved = (call: Call, question: Permissions.Asks, resolution: Ask
   return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
 }
 
-/**
- * What the call would wait for although the call of its own handler holds it, as
- * things are now.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What the call would wait for although the call of its own handler holds it, as things are now. */
 export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | undefined> =>
   call.parent === undefined
     ? Effect.undefined

@@ -4,8 +4,6 @@
  * A batch that is entered again is the same one until the last of its scopes
  * closes. The batches of a sub-agent belong to its caller's: they count
  * together, and end with it.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -23,12 +21,7 @@ import { EventHub } from "./report/EventHub.ts"
 import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "./State.ts"
 import type { People } from "./TimedPorts.ts"
 
-/**
- * The open batches of one executor.
- *
- * @category models
- * @since 0.1.0
- */
+/** The open batches of one executor. */
 export class Batches implements BatchTree {
   private readonly engine: Engine
   /** What is said of every turn of this executor. */

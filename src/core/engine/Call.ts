@@ -2,8 +2,6 @@
  * One call of a wave on its way: what is known of it, and in which phase it is.
  *
  * It is the call's ticket for permits, too.
- *
- * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -27,12 +25,7 @@ import type { CallRecord } from "./report/CallRecord.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
 import type { Observed, Reporter } from "./report/Reporter.ts"
 
-/**
- * Where a call is on its way.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where a call is on its way. */
 export type Phase =
   /** Its run has not begun, or is being dispatched. */
   | { readonly _tag: "Arrived" }
@@ -49,36 +42,21 @@ export type Phase =
   /** It has its outcome. */
   | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }
 
-/**
- * The phases that say nothing else.
- *
- * @category constants
- * @since 0.1.0
- */
+/** The phases that say nothing else. */
 export const phases: { readonly arrived: Phase; readonly asking: Phase; readonly queued: Phase } = {
   arrived: { _tag: "Arrived" },
   asking: { _tag: "Asking" },
   queued: { _tag: "Queued" }
 }
 
-/**
- * The agent that makes a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The agent that makes a call. */
 export interface Agent {
   readonly permissions: Permissions["Service"]
   /** Names of the sub-agents from the root down to this one; empty: the root. */
   readonly agentPath: ReadonlyArray<string>
 }
 
-/**
- * What became of a call's targets while it waited.
- *
- * @category models
- * @since 0.1.0
- */
+/** What became of a call's targets while it waited. */
 export interface Moved {
   /** What the call was judged by. */
   readonly from: GateCall["targets"]
@@ -86,31 +64,16 @@ export interface Moved {
   readonly hasOtherKeys: boolean
 }
 
-/**
- * Says what a write does to files.
- *
- * @category models
- * @since 0.1.0
- */
+/** Says what a write does to files. */
 export type Previewing = Effect.Effect<ReadonlyArray<FileChange>, unknown>
 
-/**
- * A preview that a person has seen, and the files it was made of.
- *
- * @category models
- * @since 0.1.0
- */
+/** A preview that a person has seen, and the files it was made of. */
 export interface Shown {
   readonly again: Previewing
   readonly fingerprint: string
 }
 
-/**
- * How a call that runs nothing any more stands among those of its wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** How a call that runs nothing any more stands among those of its wave. */
 export interface Recalled {
   /** As what it stood in its wave when it was handed over before. */
   readonly class: ToolClass | "ShortCircuit"
@@ -122,12 +85,7 @@ export interface Recalled {
   readonly happened?: { readonly result: unknown; readonly attempt: number } | undefined
 }
 
-/**
- * An answer that is on record: it holds for the same question about the same.
- *
- * @category models
- * @since 0.1.0
- */
+/** An answer that is on record: it holds for the same question about the same. */
 export interface Answered {
   /** What was shown, as it is recorded. */
   readonly shown: string
@@ -136,12 +94,7 @@ export interface Answered {
   readonly resolution: Resolution
 }
 
-/**
- * What a record says of a call that is handed over again after a crash.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a record says of a call that is handed over again after a crash. */
 export interface Resumed {
   /** What it ends with unless it starts again: it had started, and may have changed things. */
   readonly unless?: End.End | undefined
@@ -159,12 +112,7 @@ export interface Resumed {
   readonly recalled?: Recalled | undefined
 }
 
-/**
- * What gates and approvers have said of a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** What gates and approvers have said of a call. */
 export interface Consent {
   /** Gates of the host that were asked about it, and are notified how it ends. */
   readonly askedGates?: Set<Gate>
@@ -188,12 +136,7 @@ export interface Consent {
   readonly isSuspended?: true
 }
 
-/**
- * How a call stands to equal calls, and who waits for it.
- *
- * @category models
- * @since 0.1.0
- */
+/** How a call stands to equal calls, and who waits for it. */
 export interface Peers {
   /** An equal call has nothing for this one: it runs itself. */
   readonly runsItself?: true | undefined
@@ -207,12 +150,7 @@ export interface Peers {
   readonly afterwards?: Set<() => void> | undefined
 }
 
-/**
- * What is kept of a call so that its writes can be undone.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is kept of a call so that its writes can be undone. */
 export interface Undo {
   /** What its writes replace is kept. */
   readonly isCheckpointed?: true
@@ -224,12 +162,7 @@ export interface Undo {
 
 const nothing = {}
 
-/**
- * Who moves a call on.
- *
- * @category models
- * @since 0.1.0
- */
+/** Who moves a call on. */
 export interface Driver {
   /** The running call whose handler makes its calls. */
   readonly parent: Call | undefined
@@ -253,12 +186,7 @@ export interface Driver {
   readonly redispatch: (call: Call) => void
 }
 
-/**
- * One call of a wave on its way.
- *
- * @category models
- * @since 0.1.0
- */
+/** One call of a wave on its way. */
 export class Call implements Ticket {
   readonly driver: Driver
   readonly index: number

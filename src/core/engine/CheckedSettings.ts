@@ -1,9 +1,4 @@
-/**
- * The settings of an executor as it works with them: read once, checked
- * together, in plain values.
- *
- * @since 0.1.0
- */
+/** The settings of an executor as it works with them: read once, checked together, in plain values. */
 import * as Effect from "effect/Effect"
 import type { Mode } from "../contract/ToolProcess.ts"
 import * as OutputPolicy from "../output/OutputPolicy.ts"
@@ -11,12 +6,7 @@ import { type ConfigurationError, readOptions } from "../vocabulary/Configuratio
 import * as ExecutorSettings from "./ExecutorSettings.ts"
 import { Principal } from "./Principal.ts"
 
-/**
- * The settings, with every default filled in.
- *
- * @category models
- * @since 0.1.0
- */
+/** The settings, with every default filled in. */
 export interface CheckedSettings {
   readonly principal: string
   readonly mode: Mode
@@ -43,12 +33,7 @@ export interface CheckedSettings {
   readonly output: OutputPolicy.Bounds
 }
 
-/**
- * Reads the settings of the context; fails with every problem.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Reads the settings of the context; fails with every problem. */
 export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effect.gen(function*() {
   const settings = ExecutorSettings.complete(yield* ExecutorSettings.ExecutorSettings, yield* Principal)
   return yield* readOptions("ExecutorSettings", (read): CheckedSettings => ({

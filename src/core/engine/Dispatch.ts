@@ -4,8 +4,6 @@
  *
  * All calls of a run are dispatched before any of them starts; what they reserve
  * is reserved in one step.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -24,12 +22,7 @@ import type { Reserved } from "./RetryingStore.ts"
 import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * What becomes of a call at Dispatch.
- *
- * @category models
- * @since 0.1.0
- */
+/** What becomes of a call at Dispatch. */
 export type Dispatched =
   | { readonly _tag: "Ends"; readonly end: End }
   /** It goes on to its permits. */
@@ -41,12 +34,7 @@ export type Dispatched =
   /** It gets what an equal call has or will have, once a person has allowed it where one has to. */
   | { readonly _tag: "Shares"; readonly share: Share; readonly question: Permissions.Asks | undefined }
 
-/**
- * What an equal call has for another: its execution, or the outcome that is kept.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an equal call has for another: its execution, or the outcome that is kept. */
 export type Share =
   | { readonly _tag: "Joins"; readonly leader: Call }
   | { readonly _tag: "Replays"; readonly outcome: ToolOutcome }
@@ -54,9 +42,6 @@ export type Share =
 /**
  * Gate 7 for the calls of a run, all at once: the guards of one call are asked
  * in order, those of different calls side by side.
- *
- * @category steps
- * @since 0.1.0
  */
 export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> =>
   wave.gates.guard.length === 0 ? Effect.void : Effect.flatMapEager(Authorize.refuseUnanswerable(wave, calls), () => {
@@ -71,12 +56,7 @@ export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effec
     )
   })
 
-/**
- * A call at its dispatch.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call at its dispatch. */
 export interface Dispatching {
   readonly call: Call
   /** What it wants of the store. */
@@ -91,9 +71,6 @@ export interface Dispatching {
  * Dispatches calls that begin together, in their order. One that was dispatched before, with other arguments, replaces
  * what it has reserved. One that nobody can approve is refused first and reserves nothing: the others are judged
  * without it.
- *
- * @category steps
- * @since 0.1.0
  */
 export const dispatch = Effect.fnUntracedEager(function*(
   wave: WaveState,
@@ -140,33 +117,18 @@ export const dispatch = Effect.fnUntracedEager(function*(
   return run
 })
 
-/**
- * Gives what a call would reserve now, or how it ends.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Gives what a call would reserve now, or how it ends. */
 export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
   endBefore(wave, call, now) ?? denied(call.consent.guarded) ?? CallClaims.of(wave, call)
 
-/**
- * Counts a call in its turn.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Counts a call in its turn. */
 export const count = (process: ProcessState, call: Call): void => {
   if (call.counted) return
   call.counted = true
   process.budget.take()
 }
 
-/**
- * Takes a call out of the turn's count again: it runs nothing itself.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Takes a call out of the turn's count again: it runs nothing itself. */
 export const uncount = (process: ProcessState, call: Call): void => {
   if (!call.counted) return
   call.counted = false

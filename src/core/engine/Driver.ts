@@ -4,8 +4,6 @@
  * A call that needs to wait for nothing goes from its dispatch to its handler at
  * once; one that has to wait has one fiber from there on. Either way it is the same
  * steps, in the order of `life`.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -31,12 +29,7 @@ import { recall, start } from "./Start.ts"
 import type { Stoppable } from "./StopPlace.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * What moves the calls of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What moves the calls of a wave. */
 export class Driver implements Drives, Stoppable {
   readonly wave: WaveState
   readonly parent: Call | undefined

@@ -1,8 +1,6 @@
 /**
  * What a process did before the wave that is resumed, as its record has it: a process
  * that the host has named goes on where the one of that name was.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -23,9 +21,6 @@ import type { WaveState } from "./WaveState.ts"
 /**
  * Tells whether an entry is about a call of the agent of a wave, and of its process if
  * that is known again by its name.
- *
- * @category predicates
- * @since 0.1.0
  */
 export const isOwn = (
   { origin: { agentPath }, process }: WaveState,
@@ -39,9 +34,6 @@ export const isOwn = (
  * Lets a process go on from its earlier waves: what succeeded in them, which tools are
  * blocked, and what they have used up. `keys` are the calls that are handed over again,
  * which come later.
- *
- * @category steps
- * @since 0.1.0
  */
 export const goOn = Effect.fnUntraced(function*(
   wave: WaveState,

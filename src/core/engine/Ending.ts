@@ -1,8 +1,4 @@
-/**
- * How a handler's exit ends its call.
- *
- * @since 0.1.0
- */
+/** How a handler's exit ends its call. */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,12 +13,7 @@ import type { Output } from "../vocabulary/ToolOutcome.ts"
 import type { End } from "./End.ts"
 import { Principal } from "./Principal.ts"
 
-/**
- * The call that has ended.
- *
- * @category models
- * @since 0.1.0
- */
+/** The call that has ended. */
 export interface Ended {
   readonly call: { readonly id: string }
   readonly tool: RegisteredTool | undefined
@@ -32,12 +23,7 @@ export interface Ended {
   readonly rules: { readonly continues: boolean } | undefined
 }
 
-/**
- * The end of a call whose output was taken.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The end of a call whose output was taken. */
 export const succeeded = (call: Ended, output: Output): End => ({
   _tag: "Succeeded",
   output,
@@ -45,12 +31,7 @@ export const succeeded = (call: Ended, output: Output): End => ({
   hasContinueRule: call.rules?.continues ?? false
 })
 
-/**
- * The end of a call whose tool says no, or gives something that cannot be read.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The end of a call whose tool says no, or gives something that cannot be read. */
 export const failed = (
   call: Ended,
   origin: "handler" | "result" | "defect",
@@ -67,12 +48,7 @@ export const failed = (
   hasContinueRule: call.rules?.continues ?? false
 })
 
-/**
- * The end of a call that ran and whose output is not what its tool declares.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The end of a call that ran and whose output is not what its tool declares. */
 export const wrongResult = (call: Ended, why: string): End =>
   failed(
     call,
@@ -84,9 +60,6 @@ export const wrongResult = (call: Ended, why: string): End =>
 /**
  * The end of a call whose handler failed, or died. The cause is logged; models and
  * clients are told what the tool declares, and nothing of a defect.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const ofCause = (
   call: Ended,
@@ -115,24 +88,14 @@ export const ofCause = (
   return failed(call, "handler", value, modelText, isRetryable(tool, error.value))
 }
 
-/**
- * Logs that a handler died whose call has its outcome already, or another one.
- *
- * @category logging
- * @since 0.1.0
- */
+/** Logs that a handler died whose call has its outcome already, or another one. */
 export const late = (call: Ended, exit: Exit.Exit<unknown, unknown>, context: Context.Context<never>): void => {
   if (Exit.isFailure(exit) && Cause.hasDies(exit.cause)) {
     log(call, "Warn", "died after it was stopped", exit.cause, context)
   }
 }
 
-/**
- * Whether a tool says that a failure is worth another try.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Whether a tool says that a failure is worth another try. */
 export const isRetryable = (tool: RegisteredTool, failure: unknown): boolean => {
   try {
     return tool.isRetryable(failure)

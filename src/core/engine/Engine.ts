@@ -1,8 +1,6 @@
 /**
  * What the calls of one executor work with: its gates, its ports, its settings, and
  * where it comes from. Looked up once.
- *
- * @since 0.1.0
  */
 import type * as Context from "effect/Context"
 import type { Service as Executor } from "../contract/Executor.ts"
@@ -23,12 +21,7 @@ import type { RetryingStore } from "./RetryingStore.ts"
 import type { BatchTree, OpenBatch, ProcessState } from "./State.ts"
 import type { Artifacts, Kept, People } from "./TimedPorts.ts"
 
-/**
- * The gates that calls pass; the permissions are their agent's.
- *
- * @category models
- * @since 0.1.0
- */
+/** The gates that calls pass; the permissions are their agent's. */
 export interface Gates {
   readonly handlers: ToolHandlers["Service"]
   readonly rules: Rules["Service"]
@@ -40,12 +33,7 @@ export interface Gates {
   readonly turns: TurnBudget["Service"]
 }
 
-/**
- * What is not the executor's own.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is not the executor's own. */
 export interface Ports {
   readonly store: RetryingStore
   /** What is on record before it happens; absent: nothing. */
@@ -57,12 +45,7 @@ export interface Ports {
   readonly checkpoints: Kept | undefined
 }
 
-/**
- * The gates, ports and settings of one executor, and where it comes from.
- *
- * @category models
- * @since 0.1.0
- */
+/** The gates, ports and settings of one executor, and where it comes from. */
 export interface Engine
   extends Agent, Gates, Ports, Omit<CheckedSettings, "output" | "telemetry" | "telemetryContent">
 {
@@ -88,12 +71,7 @@ export interface Engine
   readonly handleFor: (caller: Caller) => Executor
 }
 
-/**
- * Where a sub-agent comes from.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where a sub-agent comes from. */
 export interface Parent {
   readonly engine: Engine
   /** What its processes take over from that call. */
@@ -106,13 +84,7 @@ export interface Parent {
   readonly clock: ParentClock | undefined
 }
 
-/**
- * What a process takes over from the call whose handler begins it, itself or by
- * a sub-agent.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a process takes over from the call whose handler begins it, itself or by a sub-agent. */
 export interface Above {
   /** Who is told of its calls, too. */
   readonly hub: EventHub
@@ -121,12 +93,7 @@ export interface Above {
   readonly people: ProcessState["people"]
 }
 
-/**
- * A running call, as those see it who make calls for it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A running call, as those see it who make calls for it. */
 export abstract class Caller {
   abstract readonly engine: Engine
   abstract readonly call: Call

@@ -1,8 +1,4 @@
-/**
- * The executor that a host sees, over its engine; and how it makes others of it.
- *
- * @since 0.1.0
- */
+/** The executor that a host sees, over its engine; and how it makes others of it. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -29,13 +25,7 @@ import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
 import * as TimedPorts from "./TimedPorts.ts"
 
-/**
- * Creates the executor of an engine. As the handle of a call (`handle`) it acts for
- * that call, and ends with it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the executor of an engine. As the handle of a call (`handle`) it acts for that call, and ends with it. */
 export const fromEngine = (
   engine: Engine,
   batches: Batches.Batches,

@@ -1,8 +1,4 @@
-/**
- * Puts a toolkit behind a process, and answers the calls of a response.
- *
- * @since 0.1.0
- */
+/** Puts a toolkit behind a process, and answers the calls of a response. */
 import * as Prompt from "effect/ai/Prompt"
 import * as Response from "effect/ai/Response"
 import type * as Tool from "effect/ai/Tool"
@@ -24,13 +20,7 @@ import * as Received from "./Received.ts"
 import { hasTool, type ProcessState } from "./State.ts"
 import * as Steps from "./Steps.ts"
 
-/**
- * Guards a toolkit for a process; fails where the executor does not have one of
- * its tools.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Guards a toolkit for a process; fails where the executor does not have one of its tools. */
 export const make = <Tools extends Record<string, Tool.Any>>(
   engine: Engine,
   state: ProcessState,
@@ -57,13 +47,7 @@ export const make = <Tools extends Record<string, Tool.Any>>(
     return Effect.as(Steps.checked(state), Object.assign(request, { tools }) as GuardedToolkit<Tools>)
   })
 
-/**
- * Gives the tool-result parts of calls, in their order. A call cut off in the
- * middle of a response is not run.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the tool-result parts of calls, in their order. A call cut off in the middle of a response is not run. */
 export const answer = (
   engine: Engine,
   state: ProcessState,

@@ -1,20 +1,13 @@
 /**
  * Calls that the host makes because rules demand them: start tools, tools
  * required before exit. They go through the same gates as a model's.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type { HostArguments } from "../contract/ToolProcess.ts"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import * as Received from "./Received.ts"
 
-/**
- * Tells whether there are arguments for a tool; what cannot be read counts as none.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether there are arguments for a tool; what cannot be read counts as none. */
 export const has = (args: HostArguments, tool: string): boolean => {
   try {
     return Object.hasOwn(args, tool)
@@ -26,9 +19,6 @@ export const has = (args: HostArguments, tool: string): boolean => {
 /**
  * Calls tools in one wave, and those that failed in a way worth a retry again,
  * up to `attempts` times. Gives the last outcome of each.
- *
- * @category running
- * @since 0.1.0
  */
 export const run = Effect.fnUntraced(function*(
   tools: ReadonlyArray<string>,

@@ -1,8 +1,6 @@
 /**
  * The host's own gates on the way of a call: asked at each of their moments, and
  * told how the call ended. Where there are no such gates nothing waits.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type { Gate, Moment, Verdict } from "../gates/Gate.ts"
@@ -12,12 +10,7 @@ import type { Call } from "./Call.ts"
 import { denied } from "./End.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Asks the gates of a moment about a call.
- *
- * @category gates
- * @since 0.1.0
- */
+/** Asks the gates of a moment about a call. */
 export const ask = (
   { engine: { guardMillis }, gates }: WaveState,
   call: Call,
@@ -27,23 +20,13 @@ export const ask = (
     ? Effect.undefined
     : HostGates.ask(gates, moment, call.gateCall!, guardMillis, askedGatesOf(call))
 
-/**
- * Asks the gates of a moment about a call, and decides it if one says no.
- *
- * @category gates
- * @since 0.1.0
- */
+/** Asks the gates of a moment about a call, and decides it if one says no. */
 export const pass = (wave: WaveState, call: Call, moment: Moment): Effect.Effect<void> =>
   wave.gates[moment].length === 0 ? Effect.void : Effect.map(ask(wave, call, moment), (verdict) => {
     call.decided ??= denied(verdict)
   })
 
-/**
- * Tells the gates that were asked about a call how it ended.
- *
- * @category gates
- * @since 0.1.0
- */
+/** Tells the gates that were asked about a call how it ended. */
 export const settle = (
   { engine: { guardMillis } }: WaveState,
   { consent: { askedGates }, gateCall }: Call,

@@ -1,8 +1,4 @@
-/**
- * The key by which a service that a tool uses knows a call again.
- *
- * @since 0.1.0
- */
+/** The key by which a service that a tool uses knows a call again. */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"
 import type { Origin } from "../facts/Fact.ts"
@@ -10,12 +6,7 @@ import type { GateCall } from "../gates/Gate.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Received } from "./Received.ts"
 
-/**
- * What tells a call from others of its wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What tells a call from others of its wave. */
 export interface Keyed {
   readonly index: number
   readonly call: Received
@@ -26,9 +17,6 @@ export interface Keyed {
 /**
  * Gives the key of a call: no other call has it, and every attempt of this one does,
  * after a crash, too. The same call with other arguments has another.
- *
- * @category getters
- * @since 0.1.0
  */
 export const of = (principal: string, origin: Origin, { call: { id, name }, gateCall, index, tool }: Keyed): string => {
   const { agentPath, batch, process, wave } = origin

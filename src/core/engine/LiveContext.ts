@@ -2,8 +2,6 @@
  * The `ToolContext` of a running call.
  *
  * Its members are made when they are asked for: most handlers ask for none.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -29,12 +27,7 @@ import { Writes } from "./Writes.ts"
 
 type Service = ToolContext.Service
 
-/**
- * The `ToolContext` of a running call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The `ToolContext` of a running call. */
 export class LiveContext extends Caller implements Service, Surroundings {
   /** The call that the handler works for; a call made by the handler has it as its parent. */
   readonly call: Call

@@ -1,19 +1,12 @@
 /**
  * What is on record of calls that were handed over before: the last life of each, and
  * who has left some in the middle. Pure.
- *
- * @since 0.1.0
  */
 import type { Reservation } from "../store/Claims.ts"
 import type * as Journal from "../store/Journal.ts"
 import { isOfCall } from "../store/Journal.ts"
 
-/**
- * What is on record of one call.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is on record of one call. */
 export interface Life {
   arrived: Journal.Of<"Arrived"> | undefined
   started: Journal.Of<"Started"> | undefined
@@ -28,21 +21,11 @@ export interface Life {
   answered: ReadonlyArray<readonly [Journal.Of<"Asked">, Journal.Of<"Answered">]>
 }
 
-/**
- * Why people are asked whether a call runs again.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Why people are asked whether a call runs again. */
 export const mayHaveHappened =
   "it was started before, and whatever ran it stopped before the result was recorded: it may have happened already"
 
-/**
- * Gives the last life of each call, by its key.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the last life of each call, by its key. */
 export const of = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life> => {
   const lives = new Map<string, Life>()
   for (const entry of entries) {
@@ -61,9 +44,6 @@ export const of = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Li
  * Who has left calls without an end, which could be taken over since it is gone, and
  * what of its reservations is on record as started. Whoever has ended or suspended its
  * calls may be alive, and have others.
- *
- * @category getters
- * @since 0.1.0
  */
 export const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Array<Reservation>> => {
   const gone = new Map<string, Array<Reservation>>()

@@ -1,9 +1,4 @@
-/**
- * What tools tell of a call before it runs, asked so that none can hold it up or
- * break it.
- *
- * @since 0.1.0
- */
+/** What tools tell of a call before it runs, asked so that none can hold it up or break it. */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
@@ -16,9 +11,6 @@ import type { WaveState } from "./WaveState.ts"
 /**
  * Milliseconds that decoding, or finding what a call touches, may take: never
  * longer than the call may run, or the turn.
- *
- * @category getters
- * @since 0.1.0
  */
 export const patience = (wave: WaveState, tool: RegisteredTool): number =>
   Math.min(10_000, wave.limitOf(tool), Math.max(0, wave.process.budget.left(wave.now())))
@@ -29,9 +21,6 @@ const maxSpelled = 500_000
 /**
  * Reads what a tool says its call is about; `undefined` where it has another form,
  * since it may come from code that no compiler has seen.
- *
- * @category getters
- * @since 0.1.0
  */
 export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefined => {
   if (!Array.isArray(answer)) return undefined
@@ -59,24 +48,13 @@ export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefi
   return targets
 }
 
-/**
- * Reads a list of keys.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Reads a list of keys. */
 export const readKeys = (answer: unknown): ReadonlyArray<string> | undefined => {
   const keys: ReadonlyArray<unknown> | undefined = Array.isArray(answer) ? Array.from(answer) : undefined
   return keys?.every(Predicate.isString) ? keys : undefined
 }
 
-/**
- * What a tool tells of a call; `undefined` where it fails, throws, takes too long
- * or is not what it should be.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What a tool tells of a call; `undefined` where it fails, throws, takes too long or is not what it should be. */
 export const lookUp = <B, A>(
   wave: WaveState,
   tool: RegisteredTool,
@@ -91,13 +69,7 @@ export const lookUp = <B, A>(
   return Effect.map(Detached.within(found, patience(wave, tool)), answer)
 }
 
-/**
- * Gives the resource keys of a call. Where they cannot be found out, calls of the
- * tool wait for each other.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the resource keys of a call. Where they cannot be found out, calls of the tool wait for each other. */
 export const resources = (wave: WaveState, call: Call): Effect.Effect<ReadonlyArray<string>> => {
   const tool = call.tool!
   if (tool.class === "ReadOnly") return noKeys

@@ -1,18 +1,11 @@
 /**
  * The time of a call whose handler waits for sub-agents: it stands still while
  * people are asked and none of the sub-agents executes anything.
- *
- * @since 0.1.0
  */
 import type { ParentClock } from "../gates/TurnBudget.ts"
 import type { Attempt } from "./Attempt.ts"
 
-/**
- * The time of a call, for the sub-agents that its handler makes.
- *
- * @category models
- * @since 0.1.0
- */
+/** The time of a call, for the sub-agents that its handler makes. */
 export class NestedClock implements ParentClock {
   private readonly attempt: Attempt
   private readonly budget: Pick<ParentClock, "ask">

@@ -1,8 +1,6 @@
 /**
  * Which tools may be called next in a process: those that the rules of order allow,
  * less those that another gate would refuse now.
- *
- * @since 0.1.0
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Clock from "effect/Clock"
@@ -13,12 +11,7 @@ import type { Claim } from "../store/Claims.ts"
 import type { Engine } from "./Engine.ts"
 import { hasTool, over, type ProcessState } from "./State.ts"
 
-/**
- * Gives the tools that may be called next.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the tools that may be called next. */
 export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => {
     if (over(process) !== undefined || process.budget.check(now, false) !== undefined) return Effect.succeed([])
@@ -41,24 +34,14 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
     })
   })
 
-/**
- * Gives the tools of which one has to be called next; empty if nothing is forced.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the tools of which one has to be called next; empty if nothing is forced. */
 export const forced = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(allowed(engine, process), (names) => {
     const forced = forcedOf(engine, process)
     return names.filter((name) => forced.includes(name))
   })
 
-/**
- * Gives the `toolChoice` for the next turn of a model.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the `toolChoice` for the next turn of a model. */
 export const choice = (engine: Engine, process: ProcessState): Effect.Effect<LanguageModel.ToolChoice<string>> =>
   Effect.map(allowed(engine, process), (names) => {
     const forced = forcedOf(engine, process).filter((name) => names.includes(name))

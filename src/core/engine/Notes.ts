@@ -2,8 +2,6 @@
  * What is noted of a call right before it starts: that it may change things. Whoever
  * undoes something is told of calls that do not say which files they change, and the
  * journal has every call.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -15,22 +13,13 @@ import type { WaveState } from "./WaveState.ts"
 /**
  * Notes a call that may change things and is about to start. Where the journal cannot
  * be written the call is refused, and does not start.
- *
- * @category writing
- * @since 0.1.0
  */
 export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const kept = keep(wave, call)
   return wave.engine.journal === undefined ? kept : Effect.flatMapEager(kept, () => record(wave, call))
 }
 
-/**
- * Takes back the note of a call that did not run, was refused its write, or has told
- * all that it writes.
- *
- * @category writing
- * @since 0.1.0
- */
+/** Takes back the note of a call that did not run, was refused its write, or has told all that it writes. */
 export const takeBack = (
   { engine: { checkpoints } }: WaveState,
   { outcome, undo: { isCheckpointed, isUnannounced, note } }: Call

@@ -3,17 +3,10 @@
  *
  * A call that is stopped has its outcome at once; its fiber may still clean up,
  * or be deaf to interruption. Until that fiber ends it is listed here.
- *
- * @since 0.1.0
  */
 import type * as Fiber from "effect/Fiber"
 
-/**
- * A handler that still runs although its call has its outcome.
- *
- * @category models
- * @since 0.1.0
- */
+/** A handler that still runs although its call has its outcome. */
 export interface Orphan {
   readonly callId: string
   readonly tool: string
@@ -21,12 +14,7 @@ export interface Orphan {
   readonly since: number
 }
 
-/**
- * The orphans of an executor.
- *
- * @category models
- * @since 0.1.0
- */
+/** The orphans of an executor. */
 export class Orphans {
   private readonly running = new Map<Fiber.Fiber<unknown, unknown>, Orphan>()
   private total = 0

@@ -3,8 +3,6 @@
  *
  * Each firing is a call like any other, alone in a batch and a process of its
  * own. A tool never overlaps itself: times that pass while it runs are left out.
- *
- * @since 0.1.0
  */
 import * as Cron from "effect/Cron"
 import type * as Duration from "effect/Duration"
@@ -19,9 +17,6 @@ import type { Orphans } from "./Orphans.ts"
 /**
  * Starts one runner per rule. What does not succeed is logged as a warning, and
  * so is a time that is left out because the call before it still runs.
- *
- * @category running
- * @since 0.1.0
  */
 export const start = (
   rules: ReadonlyArray<RuleSet["periodic"][number]>,

@@ -5,8 +5,6 @@
  * Calls get in line in the order in which they were admitted. What one touches may
  * have to be found out first; then those behind it that touch something, too, wait
  * for that.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import { exitOf } from "../../internal/exitOf.ts"
@@ -14,12 +12,7 @@ import type { Call } from "./Call.ts"
 import * as LookUp from "./LookUp.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Ends once the call holds everything it needs.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Ends once the call holds everything it needs. */
 export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { approval, pools } = wave.engine
   // where people are asked before anything runs, nothing starts while they think

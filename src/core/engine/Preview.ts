@@ -1,9 +1,4 @@
-/**
- * What a call would write, shown to people before it happens, and looked at once
- * more when it does.
- *
- * @since 0.1.0
- */
+/** What a call would write, shown to people before it happens, and looked at once more when it does. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -16,12 +11,7 @@ import * as FileChange from "../vocabulary/FileChange.ts"
 import type { Call, Shown } from "./Call.ts"
 import type { Engine } from "./Engine.ts"
 
-/**
- * A preview, or why there is none.
- *
- * @category models
- * @since 0.1.0
- */
+/** A preview, or why there is none. */
 export interface Previewed {
   readonly preview: Approvals.Preview
   readonly shown: Shown | undefined
@@ -29,21 +19,10 @@ export interface Previewed {
   readonly isNothing: boolean
 }
 
-/**
- * Milliseconds that a preview may take.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Milliseconds that a preview may take. */
 export const previewMillis = 5_000
 
-/**
- * Gives what a call would write, if its tool can tell, for people to see.
- * Without one it says why.
- *
- * @category previews
- * @since 0.1.0
- */
+/** Gives what a call would write, if its tool can tell, for people to see. Without one it says why. */
 export const preview = (
   engine: Engine,
   call: Call,
@@ -64,24 +43,14 @@ export const preview = (
   })
 }
 
-/**
- * Runs a preview and gives the files it is about, and how to make it once more.
- *
- * @category previews
- * @since 0.1.0
- */
+/** Runs a preview and gives the files it is about, and how to make it once more. */
 export const made = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E>) =>
   Effect.flatMap(again, (changes) =>
     FileChange.isChanges(changes)
       ? Effect.succeed({ changes, shown: { again, fingerprint: FileChange.fingerprint(changes) } })
       : Effect.die(new TypeError("a preview has to give { path, before, after }s")))
 
-/**
- * Changes as people see them. The diff is made only when somebody is shown it.
- *
- * @category previews
- * @since 0.1.0
- */
+/** Changes as people see them. The diff is made only when somebody is shown it. */
 export const seen = (changes: ReadonlyArray<FileChange.FileChange>): Approvals.Preview => {
   const preview: Approvals.Preview = { _tag: "Diff", diff: FileChange.diff(changes) }
   // whole contents are for whoever shows them, and in nothing that is printed or kept
@@ -92,9 +61,6 @@ export const seen = (changes: ReadonlyArray<FileChange.FileChange>): Approvals.P
  * Whether a write changes nothing and the agent may be told so. What the policy asks
  * about for its own sake, or the agent may not look at, is asked about even so: a
  * silent success would tell what is there.
- *
- * @category predicates
- * @since 0.1.0
  */
 export const isNothing = (
   engine: Engine,
@@ -110,12 +76,7 @@ export const isNothing = (
       Permissions.letsRun(agent.permissions, gateCall, tool, engine.rules.current().forTool(name).consent)
   })
 
-/**
- * Makes previews once more; gives the paths of the first whose files are not the same.
- *
- * @category previews
- * @since 0.1.0
- */
+/** Makes previews once more; gives the paths of the first whose files are not the same. */
 export const lookAgain = Effect.fnUntraced(function*(
   shown: ReadonlyArray<Shown>
 ): Effect.fn.Return<

@@ -1,8 +1,4 @@
-/**
- * A process as the host sees it, over the engine.
- *
- * @since 0.1.0
- */
+/** A process as the host sees it, over the engine. */
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -39,13 +35,7 @@ import * as Steps from "./Steps.ts"
 import { Wave } from "./Wave.ts"
 import type { Resumption, WaveOptions } from "./WaveOptions.ts"
 
-/**
- * Creates a process on an engine; `handle` is the call whose handler made it, which
- * it ends with.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a process on an engine; `handle` is the call whose handler made it, which it ends with. */
 export const make = (engine: Engine, state: ProcessState, handle?: Caller): ToolProcess => {
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
@@ -85,7 +75,6 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     id: state.id,
     batch: state.batch.id,
     executeWave,
-    executeBatch: executeWave,
     resume: Effect.fnUntraced(function*(calls: ReadonlyArray<ToolCall>, options?: ResumeOptions) {
       const { asks, ...own } = yield* resumption(engine, options)
       const resume: Resumption = { asks, problem: undefined }

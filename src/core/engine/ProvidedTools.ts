@@ -1,8 +1,6 @@
 /**
  * Tools that the provider of a model executes itself. No gate has a say in their calls;
  * rules that name them count them.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -11,12 +9,7 @@ import * as RuleSet from "../rules/RuleSet.ts"
 import type { Engine } from "./Engine.ts"
 import type { ProcessState } from "./State.ts"
 
-/**
- * Notes calls that a provider has executed, in their order. Limits have counted those that are known.
- *
- * @category registering
- * @since 0.1.0
- */
+/** Notes calls that a provider has executed, in their order. Limits have counted those that are known. */
 export const note = (
   engine: Engine,
   process: ProcessState,
@@ -41,12 +34,7 @@ export const note = (
   })
 }
 
-/**
- * Finds the calls that a provider has executed among the parts of an answer.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Finds the calls that a provider has executed among the parts of an answer. */
 export const callsIn = (
   parts: ReadonlyArray<unknown>
 ): ReadonlyArray<ProvidedCall> => {

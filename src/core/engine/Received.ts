@@ -5,19 +5,12 @@
  * What is no call is one all the same, with what is wrong with it: it is refused
  * like any other, and its siblings never notice. Parameters are copied, as the JSON
  * that they are; so a getter, a proxy or a change that comes later finds nobody.
- *
- * @since 0.1.0
  */
 import type { MalformedArguments, ToolCall } from "../vocabulary/ToolCall.ts"
 import type { ParameterIssue } from "../vocabulary/ToolRefusal.ts"
 import { unreadable } from "./End.ts"
 
-/**
- * A call that was read.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call that was read. */
 export interface Received extends ToolCall {
   /** Why it is no call; there is nothing else to know of it then. */
   readonly problem: ParameterIssue | undefined
@@ -26,9 +19,6 @@ export interface Received extends ToolCall {
 /**
  * Reads the calls of a wave: as many as there are. What cannot be gone through is
  * one call, of which nothing is known.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const wave = (calls: unknown): ReadonlyArray<Received> => {
   const read = isList(calls) ? ofList(calls) : ofOther(calls)
@@ -37,12 +27,7 @@ export const wave = (calls: unknown): ReadonlyArray<Received> => {
   return read.map((it, index): Received => ({ ...it, id: it.id ?? madeId(index, ids) }))
 }
 
-/**
- * Reads one call.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Reads one call. */
 export const one = (call: unknown): Received => wave([call])[0]!
 
 // Utilities

@@ -1,9 +1,4 @@
-/**
- * What is looked at once more before a call starts: the gates whose answer may
- * have changed while it waited.
- *
- * @since 0.1.0
- */
+/** What is looked at once more before a call starts: the gates whose answer may have changed while it waited. */
 import { clip } from "../../internal/clip.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
@@ -20,9 +15,6 @@ import type { WaveState } from "./WaveState.ts"
 /**
  * Gates 1, 2, 5, 6, 9 and 12 once more; `grants` are the standing permissions as
  * the store has them now, where that matters.
- *
- * @category gates
- * @since 0.1.0
  */
 export const recheck = (
   wave: WaveState,
@@ -37,12 +29,7 @@ export const recheck = (
     denied(Targets.changed(call, now)) ??
     denied(withdrawn(wave, call, grants))
 
-/**
- * The refusal of a call that nobody has allowed, with the permission that it needed.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The refusal of a call that nobody has allowed, with the permission that it needed. */
 export const notAllowed = (
   { gateCall, tool }: Call,
   { remember: scope }: Pick<Permissions.Asks, "remember">,
@@ -56,12 +43,7 @@ export const notAllowed = (
   return { _tag: "PermissionDenied", by, ...(reason === undefined ? {} : { reason }), permission, scope }
 }
 
-/**
- * The refusal of a call whose standing permission was taken back.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** The refusal of a call whose standing permission was taken back. */
 export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
   notAllowed(call, { remember: targets === undefined ? "tool" : "resources" }, { by: "user", reason: "revoked" })
 

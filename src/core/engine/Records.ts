@@ -1,9 +1,4 @@
-/**
- * The records of a wave's calls: begun once all have arrived and it is known what they
- * are about.
- *
- * @since 0.1.0
- */
+/** The records of a wave's calls: begun once all have arrived and it is known what they are about. */
 import * as Effect from "effect/Effect"
 import type { Term } from "../store/Journal.ts"
 import * as Earlier from "./Earlier.ts"
@@ -12,13 +7,7 @@ import type { JournalWriter } from "./report/JournalWriter.ts"
 import * as Resume from "./Resume.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Begins the records of a wave; of calls that were handed over before, from what is on
- * record of them.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Begins the records of a wave; of calls that were handed over before, from what is on record of them. */
 export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> => {
   const { options: { resume } } = wave
   const records = recordsOf(wave, journal)
@@ -30,13 +19,7 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
   return Effect.void
 }
 
-/**
- * Lets the process of a wave that is resumed go on from its earlier waves, before any of
- * its calls is judged.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Lets the process of a wave that is resumed go on from its earlier waves, before any of its calls is judged. */
 export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> =>
   wave.process.remembers
     ? Effect.void

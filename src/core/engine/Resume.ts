@@ -2,8 +2,6 @@
  * Calls that are handed over again after whoever ran them is gone: what has an outcome
  * on record gets it, what never started runs, and what started and has no end runs
  * again only if it may.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -24,12 +22,7 @@ import * as TimedPorts from "./TimedPorts.ts"
 import type { ResumeProblem, Resumption } from "./WaveOptions.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * A call, and what goes on record of it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call, and what goes on record of it. */
 export interface Record {
   readonly call: Call
   readonly record: CallRecord
@@ -38,9 +31,6 @@ export interface Record {
 /**
  * Looks up what is on record of calls, and takes over those without an end. Each of
  * them is decided by its record, or runs; or `resumption` says why none may.
- *
- * @category steps
- * @since 0.1.0
  */
 export const resume = Effect.fnUntraced(function*(
   wave: WaveState,

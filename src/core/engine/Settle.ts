@@ -2,8 +2,6 @@
  * Settle: a call gets its outcome, once, and everything that depends on it is done
  * in order: output, what is remembered, what was reserved, the event, those that
  * joined it, and its permits last.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -24,12 +22,7 @@ import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Gives a call its outcome; `fiber` is there if its handler still runs.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Gives a call its outcome; `fiber` is there if its handler still runs. */
 export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
   if (call.isSettled || call.phase._tag === "Doubted") return
   if (call.record?.isAtRisk === true) return doubt(wave, call, end, fiber)

@@ -1,30 +1,16 @@
-/**
- * Outcomes that a call gets from another one: joined while it ran, or replayed.
- *
- * @since 0.1.0
- */
+/** Outcomes that a call gets from another one: joined while it ran, or replayed. */
 import { cut, type Room, withFiles } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type { Output, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { End } from "./End.ts"
 
-/**
- * Gives the end of a call that shared another one's execution.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the end of a call that shared another one's execution. */
 export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {
   const { callId, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
   return own({ ...end, replayOf: callId }, heartbeat)
 }
 
-/**
- * Gives the end of a call that got an earlier call's outcome again, without an execution.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives the end of a call that got an earlier call's outcome again, without an execution. */
 export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
   const { attempt: _a, callId, commits: _c, duration: _d, index: _i, queuedAt: _q, startedAt: _s, tool: _t, ...end } =
     outcome
@@ -36,9 +22,6 @@ export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
 /**
  * Fits a shared output to who gets it: within its own room, and without an
  * artifact that belongs to another batch (then `value` is the whole).
- *
- * @category conversions
- * @since 0.1.0
  */
 export const fit = (output: Output, room: Room, whole: { readonly value: unknown } | undefined): Output => {
   const content = output.content && ToolContent.within(output.content, room.fileChars)

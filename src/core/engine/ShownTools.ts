@@ -1,8 +1,6 @@
 /**
  * The tools as a model sees them: without the arguments that the host fills in,
  * limited to what the rules allow, with the heartbeat where one is needed.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
@@ -14,12 +12,7 @@ import type { ToolRules } from "../rules/RuleSet.ts"
 import { heartbeatArgument, type RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Engine } from "./Engine.ts"
 
-/**
- * Gives a tool as the model sees it.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Gives a tool as the model sees it. */
 export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boolean): RegisteredTool => {
   const steps: ReadonlyArray<(schema: JsonSchema.JsonSchema) => JsonSchema.JsonSchema> = [
     ...rules.prefilled === undefined
@@ -36,12 +29,7 @@ export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boo
     : { ...tool, jsonSchema: steps.reduce((schema, step) => step(schema), tool.jsonSchema) }
 }
 
-/**
- * Gives the tools that the agent of an executor sees, as its model sees them.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the tools that the agent of an executor sees, as its model sees them. */
 export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>> =>
   Effect.sync(() =>
     Array.from(engine.handlers.current().values())
@@ -52,9 +40,6 @@ export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>
 /**
  * Tells, from now on, when the agent may see other tools than before: they were
  * replaced, or its policy or rules were.
- *
- * @category streams
- * @since 0.1.0
  */
 export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream<void> =>
   // whoever listens has missed nothing from the moment on at which it began
@@ -72,12 +57,7 @@ export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream
     )
   }, { bufferSize: 1, strategy: "sliding" })
 
-/**
- * Tells whether an agent goes on after the tool only if the model asks for it.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether an agent goes on after the tool only if the model asks for it. */
 export const requiresHeartbeat = ({ heartbeats, rules }: Engine, tool: string): boolean =>
   heartbeats && !rules.current().forTool(tool).continues
 

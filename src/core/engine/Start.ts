@@ -1,8 +1,6 @@
 /**
  * Start: a call holds all its permits. What may have changed is looked at once
  * more, the host's gates too, what cannot be undone is noted, and its handler begins.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import { exitOf, isDone } from "../../internal/exitOf.ts"
@@ -21,12 +19,7 @@ import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Starts the handler of a call; gives how the call ends if it may not start.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Starts the handler of a call; gives how the call ends if it may not start. */
 export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefined> => {
   const looked = look(wave, call)
   const known = exitOf(looked)
@@ -38,9 +31,6 @@ export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefine
 /**
  * Ends a call that has run in an earlier life: as it is on record, or as if its handler
  * had just given what its tool says that it gave.
- *
- * @category steps
- * @since 0.1.0
  */
 export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { decided, driver, resumed } = call

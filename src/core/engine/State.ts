@@ -1,8 +1,4 @@
-/**
- * The state of batches and processes, as the calls in them share it.
- *
- * @since 0.1.0
- */
+/** The state of batches and processes, as the calls in them share it. */
 import type * as Effect from "effect/Effect"
 import { clip } from "../../internal/clip.ts"
 import type { Budget } from "../gates/TurnBudget.ts"
@@ -15,12 +11,7 @@ import type { EventHub } from "./report/EventHub.ts"
 import type { RetryingStore } from "./RetryingStore.ts"
 import type { People } from "./TimedPorts.ts"
 
-/**
- * The state of a batch that its processes share.
- *
- * @category models
- * @since 0.1.0
- */
+/** The state of a batch that its processes share. */
 export interface BatchState {
   readonly id: string
   /** What the store knows it by: of two principals no batch is the same. */
@@ -35,12 +26,7 @@ export interface BatchState {
   readonly succeeded: Set<string>
 }
 
-/**
- * An open batch.
- *
- * @category models
- * @since 0.1.0
- */
+/** An open batch. */
 export interface OpenBatch {
   readonly state: BatchState
   /** The batch that it belongs to: its own executor's, or the caller's of a sub-agent. */
@@ -57,22 +43,12 @@ export interface OpenBatch {
   over: string | undefined
 }
 
-/**
- * Has a batch, and those that it belongs to, keep what it is counted by when it closes.
- *
- * @category models
- * @since 0.1.0
- */
+/** Has a batch, and those that it belongs to, keep what it is counted by when it closes. */
 export const suspend = (open: OpenBatch): void => {
   for (let it: OpenBatch | undefined = open; it !== undefined; it = it.base) it.isSuspended = true
 }
 
-/**
- * The open batches of an executor, as others of its tree see them.
- *
- * @category models
- * @since 0.1.0
- */
+/** The open batches of an executor, as others of its tree see them. */
 export interface BatchTree {
   /** The open batch of an id, this executor's or one further up. */
   readonly find: (id: string) => OpenBatch | undefined
@@ -85,12 +61,7 @@ export interface BatchTree {
   readonly revoke: (grant: string) => void
 }
 
-/**
- * A wave under way, as its process sees it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A wave under way, as its process sees it. */
 export interface UnderWay {
   /** Ends every call that has no outcome yet; the wave goes on to its end. */
   readonly cancel: (reason: string) => void
@@ -106,12 +77,7 @@ export interface UnderWay {
   readonly resumed: () => void
 }
 
-/**
- * The state of one process.
- *
- * @category models
- * @since 0.1.0
- */
+/** The state of one process. */
 export interface ProcessState {
   readonly id: string
   /** The host has chosen the id: after a crash it is the same. */
@@ -148,49 +114,24 @@ export interface ProcessState {
   cancelled: string | undefined
 }
 
-/**
- * What a process remembers, as plain data.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What a process remembers, as plain data. */
 export const record = ({ blocked, budget, history }: ProcessState): TurnState => ({
   rules: history.state,
   blocked: Array.from(blocked, ([tool, because]) => ({ tool, because })),
   calls: budget.calls
 })
 
-/**
- * Why nothing of a process is run any more: it was cancelled, or its batch is over.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Why nothing of a process is run any more: it was cancelled, or its batch is over. */
 export const over = (process: ProcessState): string | undefined => process.cancelled ?? batchOver(process.open)
 
-/**
- * Why a batch is over, itself or one that it belongs to.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Why a batch is over, itself or one that it belongs to. */
 export const batchOver = ({ base, over }: OpenBatch): string | undefined =>
   over ?? (base === undefined ? undefined : batchOver(base))
 
-/**
- * Whether there is a tool for a process.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Whether there is a tool for a process. */
 export const hasTool = ({ tools }: ProcessState, name: string): boolean => tools === undefined || tools.has(name)
 
-/**
- * Notes a process with its batches as long as it has to be told of their end.
- *
- * @category registering
- * @since 0.1.0
- */
+/** Notes a process with its batches as long as it has to be told of their end. */
 export const keep = (process: ProcessState): void => {
   const isAlive = process.waves.size > 0 || process.hub.isRead
   for (let open: OpenBatch | undefined = process.open; open !== undefined; open = open.base) {
@@ -199,36 +140,20 @@ export const keep = (process: ProcessState): void => {
   }
 }
 
-/**
- * Gates 1 and 2: is the process cancelled, is its turn over?
- *
- * @category gates
- * @since 0.1.0
- */
+/** Gates 1 and 2: is the process cancelled, is its turn over? */
 export const turnEnd = (process: ProcessState, isCounted: boolean, now: number): End | undefined => {
   const reason = over(process)
   return reason === undefined ? denied(process.budget.check(now, isCounted)) : cancelled(reason)
 }
 
-/**
- * Tells whether what a call on record used up as it started has to be counted here; from
- * then on it is.
- *
- * @category registering
- * @since 0.1.0
- */
+/** Tells whether what a call on record used up as it started has to be counted here; from then on it is. */
 export const recounts = (
   { batch }: ProcessState,
   store: Pick<RetryingStore, "recounts" | "session">,
   { at, key, session }: Pick<Journal.CallEntry, "at" | "key" | "session">
 ): boolean => !(session === store.session && at >= batch.since) && store.recounts(batch.key, key)
 
-/**
- * Blocks a tool for the rest of the process, if the end of its call says so.
- *
- * @category registering
- * @since 0.1.0
- */
+/** Blocks a tool for the rest of the process, if the end of its call says so. */
 export const block = ({ blocked }: ProcessState, outcome: ToolOutcome): void => {
   const isFinal = (outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable
   if (!isFinal || outcome.startedAt === undefined) return
@@ -236,12 +161,7 @@ export const block = ({ blocked }: ProcessState, outcome: ToolOutcome): void => 
   blocked.set(outcome.tool, `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`)
 }
 
-/**
- * Gate 6: is the tool blocked for the rest of the process?
- *
- * @category gates
- * @since 0.1.0
- */
+/** Gate 6: is the tool blocked for the rest of the process? */
 export const blockedEnd = ({ blocked }: ProcessState, tool: string): End | undefined => {
   if (blocked.size === 0) return undefined
   const because = blocked.get(tool)

@@ -6,8 +6,6 @@
  * alone, in order of arrival. In stop mode the first refused or timed out one ends
  * the step at its place: what has not started behind it, or is handed over later,
  * is skipped. Nothing of one step waits for another step.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import { type Item, makeRunGate } from "../../internal/runGate.ts"
@@ -26,25 +24,14 @@ import { StopPlace } from "./StopPlace.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
 import type * as Waves from "./Waves.ts"
 
-/**
- * Runs one call at its place in a step, and passes on what is reported meanwhile.
- *
- * @category models
- * @since 0.1.0
- */
+/** Runs one call at its place in a step, and passes on what is reported meanwhile. */
 export type Run = (
   call: Received.Received,
   hub: EventHub,
   step: NonNullable<WaveOptions["step"]>
 ) => Effect.Effect<ToolOutcome.ToolOutcome>
 
-/**
- * Runs the call of a place that was taken, and passes its outcome on before the next
- * may go.
- *
- * @category models
- * @since 0.1.0
- */
+/** Runs the call of a place that was taken, and passes its outcome on before the next may go. */
 export type Turn = <A>(
   call: Received.Received,
   then: (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<A>,
@@ -54,9 +41,6 @@ export type Turn = <A>(
 /**
  * Begins a step; gives the function that takes the next place in it. Fails where
  * people are to be asked up front: that takes all calls of a step at once.
- *
- * @category constructors
- * @internal
  */
 export const begin = (
   engine: Engine,
@@ -84,12 +68,7 @@ export const begin = (
     })()
   )
 
-/**
- * Fails where calls cannot be handed over one by one.
- *
- * @category checking
- * @internal
- */
+/** Fails where calls cannot be handed over one by one. */
 export const checked = ({ approval }: ProcessState): Effect.Effect<void, ConfigurationError> =>
   approval === "perCall" ? Effect.void : new ConfigurationError({
     subject: "ToolProcess",
@@ -100,24 +79,13 @@ export const checked = ({ approval }: ProcessState): Effect.Effect<void, Configu
     }]
   })
 
-/**
- * Makes the step that hosts see.
- *
- * @category constructors
- * @internal
- */
+/** Makes the step that hosts see. */
 export const make = (engine: Engine, state: ProcessState, run: Run): Effect.Effect<Step, ConfigurationError> =>
   Effect.map(begin(engine, state, run), (arrive) => ({
     execute: (call) => Effect.suspend(() => arrive()(Received.one(call), (outcome) => answer(engine, state, outcome)))
   }))
 
-/**
- * Fits an output that the caller gets whole to what the model may be shown; the
- * same output where it fits.
- *
- * @category conversions
- * @internal
- */
+/** Fits an output that the caller gets whole to what the model may be shown; the same output where it fits. */
 export const fitted = (
   { handlers, output: policy, principal }: Engine,
   { batch }: ProcessState,
@@ -141,13 +109,7 @@ export const fitted = (
   return Effect.orElseSucceed(store, () => truncated)
 }
 
-/**
- * The text of a value that comes from elsewhere, such as an earlier
- * conversation: as it is, or cut at the limit.
- *
- * @category conversions
- * @internal
- */
+/** The text of a value that comes from elsewhere, such as an earlier conversation: as it is, or cut at the limit. */
 export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknown): string => {
   const text = textOf(value === undefined ? value : PlainJson.from(value))
   return cut(text, output.limit(batch.outputChars), `\n[cut: ${text.length} characters in all]`)

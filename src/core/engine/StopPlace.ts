@@ -1,19 +1,10 @@
-/**
- * Stop mode: where the first call that was refused, timed out or has an unknown end ends its wave.
- *
- * @since 0.1.0
- */
+/** Stop mode: where the first call that was refused, timed out or has an unknown end ends its wave. */
 import { clip } from "../../internal/clip.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Call } from "./Call.ts"
 import type { End } from "./End.ts"
 
-/**
- * A wave whose calls may be behind the place.
- *
- * @category models
- * @since 0.1.0
- */
+/** A wave whose calls may be behind the place. */
 export interface Stoppable {
   /** Decides its calls that have not started, from one place of the step to another; gives them. */
   readonly decideBehind: (from: number, to: number) => ReadonlyArray<Call>
@@ -21,12 +12,7 @@ export interface Stoppable {
   readonly skipBehind: (calls: ReadonlyArray<Call>) => void
 }
 
-/**
- * The place in a wave behind which calls do not start.
- *
- * @category models
- * @since 0.1.0
- */
+/** The place in a wave behind which calls do not start. */
 export class StopPlace {
   /** Waves that no call ends. */
   static readonly none = new StopPlace("continue")

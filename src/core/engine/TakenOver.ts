@@ -2,8 +2,6 @@
  * Calls that another process may have taken over: this one stood still, or could not reach
  * its journal, for longer than the lease of its term. Such a call is given no outcome of
  * this process before the journal was asked whose it is.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -20,9 +18,6 @@ import type { WaveState } from "./WaveState.ts"
 /**
  * How a call ends for which this process has an end: so, if the call is its own, and else
  * as the journal says; `Unknown` if that says nothing.
- *
- * @category running
- * @since 0.1.0
  */
 export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End> => {
   const { record } = call
@@ -45,9 +40,6 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
 /**
  * Ends an attempt as soon as its call is known to be another process's, and before it
  * writes where that cannot be ruled out.
- *
- * @category running
- * @since 0.1.0
  */
 export const watch = (call: Call, attempt: Attempt): void => {
   const term = call.record?.term

@@ -1,8 +1,6 @@
 /**
  * What a call is about: found at Arrival, where the call is judged by it, and
  * once more at Start, for what was judged is what may be touched.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type { GateCall } from "../gates/Gate.ts"
@@ -14,38 +12,17 @@ import { lookUp, readKeys, readTargets } from "./LookUp.ts"
 import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * What a call is about; `undefined` where it cannot be found out.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a call is about; `undefined` where it cannot be found out. */
 export type Targets = GateCall["targets"]
 
-/**
- * Characters that all targets of a call may have together: they are compared with
- * every pattern of a policy.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Characters that all targets of a call may have together: they are compared with every pattern of a policy. */
 export const maxChars = 100_000
 
-/**
- * Gives how many characters the targets of a call have.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives how many characters the targets of a call have. */
 export const chars = (targets: Targets): number =>
   targets === undefined ? 0 : targets.reduce((sum, { text }) => sum + text.length, 0)
 
-/**
- * Finds what a call is about where that matters.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Finds what a call is about where that matters. */
 export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effect<Targets> => {
   const tool = call.tool!
   return matter(call) ? lookUp(wave, tool, () => tool.targets(params), readTargets) : nothing
@@ -55,9 +32,6 @@ export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effec
  * Finds once more what an admitted call is about, and notes it in the call where
  * it is something else. A tool that does not say what its calls are about is not
  * asked.
- *
- * @category steps
- * @since 0.1.0
  */
 export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const tool = call.tool!
@@ -80,9 +54,6 @@ export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
  * A call that is about other targets than those it was judged by has to be allowed
  * for what it is about now, without a question: what a person said was about the
  * others.
- *
- * @category gates
- * @since 0.1.0
  */
 export const changed = (call: Call, now: number): ToolRefusal | undefined => {
   const { agent, consent: { grant, moved }, gateCall, rules } = call
@@ -101,9 +72,6 @@ export const changed = (call: Call, now: number): ToolRefusal | undefined => {
 /**
  * Why a call may not have the outcome of an equal one: that one was about targets
  * which this one was not judged by and may not touch.
- *
- * @category gates
- * @since 0.1.0
  */
 export const changedBy = (
   call: Call,
@@ -118,21 +86,11 @@ export const changedBy = (
   return Permissions.check(call.agent.permissions, call.gateCall) ?? changed(call, now)
 }
 
-/**
- * Tells whether an equal call was about other targets than this one.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether an equal call was about other targets than this one. */
 export const differ = (call: Call, targets: Targets): boolean =>
   call.tool!.declaresTargets && matter(call) && !isSame(call.gateCall!.targets, targets)
 
-/**
- * What is found of a call where it does not matter what it is about.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What is found of a call where it does not matter what it is about. */
 export const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
 // Utilities

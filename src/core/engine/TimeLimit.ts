@@ -1,7 +1,5 @@
 /**
  * The time of one execution of a handler: its limit and its idle limit, which stand still while approvers are asked.
- *
- * @since 0.1.0
  */
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
@@ -10,34 +8,19 @@ import type { Deadline, Deadlines } from "../../internal/deadlines.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { End } from "./End.ts"
 
-/**
- * The clock of a wave, and the timer that serves all its limits.
- *
- * @category models
- * @since 0.1.0
- */
+/** The clock of a wave, and the timer that serves all its limits. */
 export interface Timer {
   readonly clock: Clock.Clock
   readonly deadlines: Deadlines
 }
 
-/**
- * How long a handler may run, and which limit says so.
- *
- * @category models
- * @since 0.1.0
- */
+/** How long a handler may run, and which limit says so. */
 export interface Limit {
   readonly millis: number
   readonly which: "tool" | "turn"
 }
 
-/**
- * The time of one execution of a handler.
- *
- * @category models
- * @since 0.1.0
- */
+/** The time of one execution of a handler. */
 export class TimeLimit {
   private readonly host: Timer
   private readonly tool: RegisteredTool

@@ -7,8 +7,6 @@
  * reserved while people think.
  *
  * What becomes askable later is asked then, and holds up what has not started.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -26,13 +24,7 @@ import * as Hosts from "./Hosts.ts"
 import type * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Asks about every call of the wave that the earlier gates would let through,
- * and waits for all answers.
- *
- * @category steps
- * @since 0.1.0
- */
+/** Asks about every call of the wave that the earlier gates would let through, and waits for all answers. */
 export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
   const live = wave.calls.filter((call) => call.decided === undefined && call.resumed?.recalled === undefined)
   if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))

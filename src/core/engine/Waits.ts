@@ -3,8 +3,6 @@
  *
  * Cancelling the calls ends the wait, and nobody waits for an effect that is
  * deaf.
- *
- * @since 0.1.0
  */
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
@@ -13,20 +11,10 @@ import { Deadlines } from "../../internal/deadlines.ts"
 import * as Detached from "../../internal/detached.ts"
 import type { Call } from "./Call.ts"
 
-/**
- * Makes an effect as interruptible as the caller is.
- *
- * @category models
- * @since 0.1.0
- */
+/** Makes an effect as interruptible as the caller is. */
 export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
-/**
- * What the calls of one wave wait for.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the calls of one wave wait for. */
 export class Waits {
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock

@@ -3,8 +3,6 @@
  * and ends with one outcome per call, however it ends.
  *
  * Its main loop is the caller's fiber.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -38,12 +36,7 @@ const last = new WeakMap<object, Wave>()
 /** So many calls are started before the loop lets others have a turn. */
 const chunk = 1_000
 
-/**
- * A wave on its way.
- *
- * @category models
- * @since 0.1.0
- */
+/** A wave on its way. */
 export class Wave implements Watcher, UnderWay {
   private readonly wave: WaveState
   private readonly driver: Driver

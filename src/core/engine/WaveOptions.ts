@@ -1,8 +1,4 @@
-/**
- * What a caller says of one wave.
- *
- * @since 0.1.0
- */
+/** What a caller says of one wave. */
 import type * as Effect from "effect/Effect"
 import type { Mode } from "../contract/ToolProcess.ts"
 import type { Caller } from "./Engine.ts"
@@ -10,12 +6,7 @@ import type { EventHub } from "./report/EventHub.ts"
 import type { StopPlace } from "./StopPlace.ts"
 import type * as Waves from "./Waves.ts"
 
-/**
- * What is done with calls that are handed over again after a crash.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is done with calls that are handed over again after a crash. */
 export interface Resumption {
   /** A person is asked whether a call is run again that may have happened. */
   readonly asks: boolean
@@ -26,9 +17,6 @@ export interface Resumption {
 /**
  * Why nothing is resumed: somebody alive works on the calls, the journal cannot be
  * read, or calls of these ids are open with other arguments.
- *
- * @category models
- * @since 0.1.0
  */
 export interface ResumeProblem {
   readonly reason: "Running" | "Changed" | "Unavailable"
@@ -36,12 +24,7 @@ export interface ResumeProblem {
   readonly cause?: unknown
 }
 
-/**
- * What a caller may say of one wave.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a caller may say of one wave. */
 export interface WaveOptions {
   /** Milliseconds that each call may run at most; the tool's own limit still holds. */
   readonly timeoutMillis: number

@@ -1,8 +1,4 @@
-/**
- * What the calls of one wave share.
- *
- * @since 0.1.0
- */
+/** What the calls of one wave share. */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -35,12 +31,7 @@ import type { Restore } from "./Waits.ts"
 import { Waits } from "./Waits.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
 
-/**
- * Who is told how the calls of a wave get on.
- *
- * @category models
- * @since 0.1.0
- */
+/** Who is told how the calls of a wave get on. */
 export interface Watcher {
   /** A person is asked. */
   readonly asked: () => void
@@ -50,12 +41,7 @@ export interface Watcher {
   readonly freed: () => void
 }
 
-/**
- * What the claims of all calls of one tool have in common.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the claims of all calls of one tool have in common. */
 export interface ToolClaims {
   /** What the rules claim. */
   readonly limits: ReadonlyArray<Claim> | ToolRefusal
@@ -65,12 +51,7 @@ export interface ToolClaims {
 
 const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
 
-/**
- * What is counted of the calls of one wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is counted of the calls of one wave. */
 export interface Tally {
   /** Calls without an outcome. */
   unsettled: number
@@ -94,12 +75,7 @@ interface Caches {
   toolNames: ReadonlyArray<string> | undefined
 }
 
-/**
- * What the calls of one wave share.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the calls of one wave share. */
 export class WaveState implements Host, HostGates.Reporter {
   readonly engine: Engine
   readonly process: ProcessState

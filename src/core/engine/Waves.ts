@@ -3,17 +3,10 @@
  *
  * A run is a maximal stretch of neighbouring calls that may overlap. Runs
  * follow one another, so a read behind a write sees the write.
- *
- * @since 0.1.0
  */
 import type { ToolClass } from "../vocabulary/ToolHandlers.ts"
 
-/**
- * What the cut depends on.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the cut depends on. */
 export interface Item {
   /** `ShortCircuit`: the call was refused on Arrival and runs nothing. */
   readonly class: ToolClass | "ShortCircuit"
@@ -29,9 +22,6 @@ export interface Item {
  * A SerialMut call is a run of its own: such calls go one by one in input
  * order. A refused call is transparent: it joins the run around it, or the next
  * one, and never separates its neighbours.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const cut = (
   items: ReadonlyArray<Item>,

@@ -1,8 +1,6 @@
 /**
  * The writes of a running call: questions from inside its handler, and what is
  * looked at once more when a write commits.
- *
- * @since 0.1.0
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -20,12 +18,7 @@ import { refused } from "./End.ts"
 import * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * The writes of one running call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The writes of one running call. */
 export class Writes {
   private readonly wave: WaveState
   private readonly call: Call

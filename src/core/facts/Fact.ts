@@ -4,8 +4,6 @@
  * A fact says what happened and when. Whose it is stands beside it: the origin of its wave, and the id, tool and
  * index of its call. Events, journal entries, spans and metrics are folds over facts. A fact holds values as they
  * are: each fold redacts what it passes on.
- *
- * @since 0.1.0
  */
 import * as Schema from "effect/Schema"
 import { ToolRule } from "../rules/ToolRule.ts"
@@ -13,12 +11,7 @@ import { Grant } from "../vocabulary/Grant.ts"
 import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 
-/**
- * Where the facts of a wave come from.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where the facts of a wave come from. */
 export interface Origin {
   /** Names of the sub-agents from the root down to the one that calls; empty for the root. */
   readonly agentPath: ReadonlyArray<string>
@@ -31,44 +24,19 @@ export interface Origin {
 /** Epoch milliseconds. */
 const at = Schema.Finite
 
-/**
- * Identifies a span.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Identifies a span. */
 export const SpanId = Schema.Struct({ traceId: Schema.String, spanId: Schema.String })
 
-/**
- * Identifies a span.
- *
- * @category models
- * @since 0.1.0
- */
+/** Identifies a span. */
 export type SpanId = typeof SpanId.Type
 
-/**
- * Where an output leads by `Conditional` rules: only these tools may be next.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Where an output leads by `Conditional` rules: only these tools may be next. */
 export const Routes = Schema.Array(Schema.Struct({ rule: ToolRule, tools: Schema.Array(Schema.String) }))
 
-/**
- * The calls of a wave were submitted.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The calls of a wave were submitted. */
 export const WaveStarted = Schema.TaggedStruct("WaveStarted", { at, calls: Schema.Finite })
 
-/**
- * Every call of the wave has its outcome, or is `suspended`: those ids may be resumed.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Every call of the wave has its outcome, or is `suspended`: those ids may be resumed. */
 export const WaveEnded = Schema.TaggedStruct("WaveEnded", {
   at,
   toolMessages: Schema.Array(ToolMessage),
@@ -76,44 +44,19 @@ export const WaveEnded = Schema.TaggedStruct("WaveEnded", {
   suspended: Schema.optional(Schema.Array(Schema.String))
 })
 
-/**
- * A call was submitted, with its arguments as the model wrote them.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A call was submitted, with its arguments as the model wrote them. */
 export const Queued = Schema.TaggedStruct("Queued", { at, params: Schema.Unknown })
 
-/**
- * A call that was submitted before continues from its record. `span` is the one it had then.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A call that was submitted before continues from its record. `span` is the one it had then. */
 export const Resumed = Schema.TaggedStruct("Resumed", { at, span: Schema.optional(SpanId) })
 
-/**
- * All calls of the wave were looked at, and the record of this one begins.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** All calls of the wave were looked at, and the record of this one begins. */
 export const Arrived = Schema.TaggedStruct("Arrived", { at, isResumed: Schema.Boolean })
 
-/**
- * A gate refused the call.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A gate refused the call. */
 export const Decided = Schema.TaggedStruct("Decided", { at, reason: ToolRefusal })
 
-/**
- * What approvers are shown of a call.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What approvers are shown of a call. */
 export const Request = Schema.Struct({
   id: Schema.String,
   why: Schema.String,
@@ -128,28 +71,13 @@ export const Request = Schema.Struct({
   ]))
 })
 
-/**
- * An approval request is about to be made. It is on record before anybody sees it.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** An approval request is about to be made. It is on record before anybody sees it. */
 export const Asked = Schema.TaggedStruct("Asked", { at, request: Request })
 
-/**
- * An approval request was withdrawn before anybody saw it.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** An approval request was withdrawn before anybody saw it. */
 export const Withdrawn = Schema.TaggedStruct("Withdrawn", { at, requestId: Schema.String })
 
-/**
- * Approvers see the request now.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Approvers see the request now. */
 export const Presented = Schema.TaggedStruct("Presented", {
   at,
   requestId: Schema.String,
@@ -158,12 +86,7 @@ export const Presented = Schema.TaggedStruct("Presented", {
   diff: Schema.optional(Schema.String)
 })
 
-/**
- * What ended an approval request.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What ended an approval request. */
 export const AnsweredBy = Schema.Literals([
   "user",
   "grant",
@@ -174,12 +97,7 @@ export const AnsweredBy = Schema.Literals([
   "suspended"
 ])
 
-/**
- * An approval request that approvers saw is over.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** An approval request that approvers saw is over. */
 export const Answered = Schema.TaggedStruct("Answered", {
   at,
   requestId: Schema.String,
@@ -195,20 +113,10 @@ export const Answered = Schema.TaggedStruct("Answered", {
   isEdited: Schema.optional(Schema.Boolean)
 })
 
-/**
- * An answer made a standing permission.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** An answer made a standing permission. */
 export const Granted = Schema.TaggedStruct("Granted", { at, grant: Grant })
 
-/**
- * A standing permission was revoked.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A standing permission was revoked. */
 export const Revoked = Schema.TaggedStruct("Revoked", { at, grant: Schema.String, tool: Schema.String })
 
 const start = {
@@ -229,44 +137,19 @@ const start = {
   reservation: Schema.UndefinedOr(Schema.Struct({ id: Schema.String, epoch: Schema.Finite }))
 } as const
 
-/**
- * A call that may change things is about to start. It is on record before it does.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A call that may change things is about to start. It is on record before it does. */
 export const Starting = Schema.TaggedStruct("Starting", start)
 
-/**
- * The handler starts: once for each attempt.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The handler starts: once for each attempt. */
 export const Started = Schema.TaggedStruct("Started", start)
 
-/**
- * An attempt failed; the tool's schedule decides whether another follows.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** An attempt failed; the tool's schedule decides whether another follows. */
 export const AttemptFailed = Schema.TaggedStruct("AttemptFailed", { at, attempt: Schema.Finite })
 
-/**
- * The tool says what an attempt in an earlier life of the call gave: the handler does not run again.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The tool says what an attempt in an earlier life of the call gave: the handler does not run again. */
 export const Recalled = Schema.TaggedStruct("Recalled", { at, attempt: Schema.Finite, args: Schema.Unknown })
 
-/**
- * What a running tool reports.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What a running tool reports. */
 export const Report = Schema.Union([
   Schema.TaggedStruct("ToolProgress", {
     progress: Schema.optionalKey(Schema.Finite),
@@ -284,48 +167,23 @@ export const Report = Schema.Union([
   Schema.TaggedStruct("ToolCustom", { type: Schema.String, data: Schema.Unknown })
 ])
 
-/**
- * What a running tool reports.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a running tool reports. */
 export type Report = typeof Report.Type
 
-/**
- * The running tool reported something.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The running tool reported something. */
 export const Reported = Schema.TaggedStruct("Reported", { at, report: Report })
 
-/**
- * A write of the call landed.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A write of the call landed. */
 export const Committed = Schema.TaggedStruct("Committed", {
   at,
   /** How many have landed, this one included. */
   commits: Schema.Finite
 })
 
-/**
- * The fence kept out what a handler did after its call had its outcome.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The fence kept out what a handler did after its call had its outcome. */
 export const LateWriteBlocked = Schema.TaggedStruct("LateWriteBlocked", { at })
 
-/**
- * The call has its outcome.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The call has its outcome. */
 export const Settled = Schema.TaggedStruct("Settled", {
   at,
   outcome: ToolOutcome,
@@ -336,69 +194,31 @@ export const Settled = Schema.TaggedStruct("Settled", {
   sharedWith: Schema.optional(SpanId)
 })
 
-/**
- * The call has not started and may be resumed. `outcome` is what this executor gives its caller.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The call has not started and may be resumed. `outcome` is what this executor gives its caller. */
 export const Suspended = Schema.TaggedStruct("Suspended", { at, reason: Schema.String, outcome: ToolOutcome })
 
-/**
- * A call that was taken over could not be resumed, and others may resume it.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A call that was taken over could not be resumed, and others may resume it. */
 export const GivenBack = Schema.TaggedStruct("GivenBack", { at, reason: Schema.String })
 
 /**
  * Everything that follows from the outcome is done. `dropped` counts the reports of the tool that no reader had room
  * for.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Concluded = Schema.TaggedStruct("Concluded", { at, outcome: ToolOutcome, dropped: Schema.Finite })
 
-/**
- * The handler still runs although its call has its outcome.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** The handler still runs although its call has its outcome. */
 export const Orphaned = Schema.TaggedStruct("Orphaned", { at })
 
-/**
- * A handler that outlived its outcome has ended.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** A handler that outlived its outcome has ended. */
 export const OrphanEnded = Schema.TaggedStruct("OrphanEnded", { at })
 
-/**
- * Schema of a fact about a whole wave.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a fact about a whole wave. */
 export const WaveFact = Schema.Union([WaveStarted, WaveEnded])
 
-/**
- * A fact about a whole wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A fact about a whole wave. */
 export type WaveFact = typeof WaveFact.Type
 
-/**
- * Schema of a fact about one call.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a fact about one call. */
 export const CallFact = Schema.Union([
   Queued,
   Resumed,
@@ -424,42 +244,17 @@ export const CallFact = Schema.Union([
   OrphanEnded
 ])
 
-/**
- * A fact about one call.
- *
- * @category models
- * @since 0.1.0
- */
+/** A fact about one call. */
 export type CallFact = typeof CallFact.Type
 
-/**
- * Schema of a fact.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a fact. */
 export const Fact = Schema.Union([...WaveFact.members, ...CallFact.members, Revoked])
 
-/**
- * Something that happened to a wave, to a call, or to a standing permission.
- *
- * @category models
- * @since 0.1.0
- */
+/** Something that happened to a wave, to a call, or to a standing permission. */
 export type Fact = typeof Fact.Type
 
-/**
- * The name of a kind of fact.
- *
- * @category models
- * @since 0.1.0
- */
+/** The name of a kind of fact. */
 export type Tag = Fact["_tag"]
 
-/**
- * The facts of one kind.
- *
- * @category models
- * @since 0.1.0
- */
+/** The facts of one kind. */
 export type Of<T extends Tag> = Extract<Fact, { readonly _tag: T }>

@@ -183,9 +183,6 @@ describe("ToolProcess", () => {
         })
     ))
 
-  it.effect("knows the method for a wave by its other name, too", () =>
-    run({}, {}, ({ process }) => Effect.sync(() => assert.strictEqual(process.executeBatch, process.executeWave))))
-
   it.effect("refuses a custom event type that is taken", () =>
     run(
       { t: () => Effect.flatMap(ToolContext.ToolContext, (it) => it.emit("call_start", {})) },

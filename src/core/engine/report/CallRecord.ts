@@ -1,8 +1,4 @@
-/**
- * What the journal entries of one call are made of: who it is, what it arrived with, and what of it is secret.
- *
- * @since 0.1.0
- */
+/** What the journal entries of one call are made of: who it is, what it arrived with, and what of it is secret. */
 import { canonicalJson } from "../../../internal/canonicalJson.ts"
 import * as Redact from "../../../internal/secrets/index.ts"
 import type { CallFact, Of, Origin, Request, SpanId } from "../../facts/Fact.ts"
@@ -19,12 +15,7 @@ import * as JournalFold from "./JournalFold.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import * as WithoutSecrets from "./WithoutSecrets.ts"
 
-/**
- * What the records of a wave's calls have in common. It must not hold the wave, which ends long before its records.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the records of a wave's calls have in common. It must not hold the wave, which ends long before its records. */
 export interface RecordedWave {
   readonly principal: string
   readonly origin: Origin
@@ -38,12 +29,7 @@ export interface RecordedWave {
   readonly near: string
 }
 
-/**
- * A call as its record sees it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call as its record sees it. */
 export interface Recordable {
   readonly index: number
   readonly call: Received
@@ -54,12 +40,7 @@ export interface Recordable {
   readonly decided: unknown
 }
 
-/**
- * The record of one call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The record of one call. */
 export class CallRecord implements JournalFold.Subject {
   private readonly wave: RecordedWave
   private readonly index: number

@@ -1,17 +1,8 @@
-/**
- * How long a call waited, was asked about and ran, by the facts about it. Nanoseconds.
- *
- * @since 0.1.0
- */
+/** How long a call waited, was asked about and ran, by the facts about it. Nanoseconds. */
 import type { CallFact } from "../../facts/Fact.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 
-/**
- * The times of one call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The times of one call. */
 export class CallTimes {
   private readonly arrivedAt: bigint
   private requestedAt = 0n
@@ -54,19 +45,9 @@ export class CallTimes {
   }
 }
 
-/**
- * Seconds of nanoseconds.
- *
- * @category conversions
- * @since 0.1.0
- */
+/** Seconds of nanoseconds. */
 export const seconds = (nanos: bigint): number => Number(nanos) / 1e9
 
-/**
- * Why a call did not succeed: the name of its refusal, or its outcome's.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Why a call did not succeed: the name of its refusal, or its outcome's. */
 export const errorOf = (outcome: ToolOutcome): string | undefined =>
   outcome._tag === "Succeeded" ? undefined : outcome._tag === "Denied" ? outcome.reason._tag : outcome._tag

@@ -1,8 +1,4 @@
-/**
- * What an operator sees of one call: its metrics, and its spans if it is traced.
- *
- * @since 0.1.0
- */
+/** What an operator sees of one call: its metrics, and its spans if it is traced. */
 import * as Context from "effect/Context"
 import * as Tracer from "effect/Tracer"
 import type { CallFact, SpanId } from "../../facts/Fact.ts"
@@ -11,12 +7,7 @@ import { CallTimes } from "./CallTimes.ts"
 import * as MetricFold from "./MetricFold.ts"
 import * as SpanFold from "./SpanFold.ts"
 
-/**
- * The telemetry of a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The telemetry of a call. */
 export class CallTrace {
   private readonly wave: { readonly now: () => bigint; readonly context: Context.Context<never> }
   private readonly times: CallTimes

@@ -1,25 +1,11 @@
-/**
- * The events that facts make. Pure; a kind of fact without an event says so.
- *
- * @since 0.1.0
- */
+/** The events that facts make. Pure; a kind of fact without an event says so. */
 import type { CallFact, Of, Origin, WaveFact } from "../../facts/Fact.ts"
 import type { ToolEvent } from "../../facts/ToolEvent.ts"
 
-/**
- * An event without what it takes from its wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** An event without what it takes from its wave. */
 export type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, keyof Origin | "sequence"> : never : never
 
-/**
- * The call that a fact is about.
- *
- * @category models
- * @since 0.1.0
- */
+/** The call that a fact is about. */
 export interface About {
   readonly callId: string
   readonly tool: string
@@ -27,21 +13,11 @@ export interface About {
   readonly index: number
 }
 
-/**
- * Gives the event of a fact about a call; `undefined` if it has none.
- *
- * @category folds
- * @since 0.1.0
- */
+/** Gives the event of a fact about a call; `undefined` if it has none. */
 export const ofCall = (fact: CallFact, about: About): Body | undefined =>
   (calls[fact._tag] as (fact: CallFact, about: About) => Body | undefined)(fact, about)
 
-/**
- * Gives the event of a fact about a wave; `undefined` if it has none.
- *
- * @category folds
- * @since 0.1.0
- */
+/** Gives the event of a fact about a wave; `undefined` if it has none. */
 export const ofWave = (fact: WaveFact): Body | undefined =>
   (waves[fact._tag] as (fact: WaveFact) => Body | undefined)(fact)
 

@@ -3,8 +3,6 @@
  *
  * Life-cycle events are never dropped and never wait. What a tool emits is
  * dropped for a reader that has too much unread; the handler never waits.
- *
- * @since 0.1.0
  */
 import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -16,9 +14,6 @@ import { isEnd, type ToolEvent } from "../../facts/ToolEvent.ts"
 /**
  * Somebody who is told at once, in the step in which it happens. It gives whether it
  * took the event, and does not wait.
- *
- * @category models
- * @since 0.1.0
  */
 export type Listener = (event: ToolEvent) => boolean
 
@@ -26,12 +21,7 @@ interface Reader {
   readonly queue: Queue.Queue<ToolEvent, Cause.Done>
 }
 
-/**
- * The readers of one process, or of one wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** The readers of one process, or of one wave. */
 export class EventHub {
   readonly capacity: number
   /** Everything told here is told there, too. */

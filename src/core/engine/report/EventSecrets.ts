@@ -1,8 +1,6 @@
 /**
  * Keeps what tools declare to be secret out of the events of a wave. Tools without such declarations cost nothing here:
  * what merely has the name of a secret is redacted where events are shown.
- *
- * @since 0.1.0
  */
 import type { End } from "../../facts/ToolEvent.ts"
 import type { GateCall } from "../../gates/Gate.ts"
@@ -11,12 +9,7 @@ import type { Received } from "../Received.ts"
 import type { Body } from "./EventFold.ts"
 import { Secrets } from "./Secrets.ts"
 
-/**
- * A call that may have secrets.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call that may have secrets. */
 export interface Secretive {
   readonly call: Received
   readonly tool: RegisteredTool | undefined
@@ -25,12 +18,7 @@ export interface Secretive {
   readonly attempt: { readonly value: unknown } | undefined
 }
 
-/**
- * The declared secrets of the calls of one wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** The declared secrets of the calls of one wave. */
 export class EventSecrets {
   private readonly registry: () => Registry
   private readonly known = new Map<Secretive, Secrets>()

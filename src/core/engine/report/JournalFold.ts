@@ -3,8 +3,6 @@
  *
  * Which entry a fact makes is known at once; the entry itself is made when a driver writes it or somebody reads it.
  * That is when it is redacted, too.
- *
- * @since 0.1.0
  */
 import type { CallFact, Of, SpanId } from "../../facts/Fact.ts"
 import type * as Journal from "../../store/Journal.ts"
@@ -12,22 +10,12 @@ import type { Grant } from "../../vocabulary/Grant.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 import * as ToolRefusal from "../../vocabulary/ToolRefusal.ts"
 
-/**
- * The entry of a kind without what all entries of one call have in common.
- *
- * @category models
- * @since 0.1.0
- */
+/** The entry of a kind without what all entries of one call have in common. */
 export type Body = Journal.CallEntry extends infer E
   ? E extends Journal.CallEntry ? Omit<E, Exclude<keyof Journal.Of<"OrphanEnded">, "_tag">> : never
   : never
 
-/**
- * The call that entries are about: who it is, and what of it is secret.
- *
- * @category models
- * @since 0.1.0
- */
+/** The call that entries are about: who it is, and what of it is secret. */
 export interface Subject {
   readonly name: string
   /** It was refused before anything ran. */
@@ -45,20 +33,10 @@ export interface Subject {
   readonly shown: (request: Of<"Asked">["request"]) => string
 }
 
-/**
- * Makes the entry of a fact.
- *
- * @category models
- * @since 0.1.0
- */
+/** Makes the entry of a fact. */
 export type Make<F extends CallFact> = (record: Subject, fact: F) => Journal.JournalEntry
 
-/**
- * Gives what makes the entry of a fact; `undefined` if it has none.
- *
- * @category folds
- * @since 0.1.0
- */
+/** Gives what makes the entry of a fact; `undefined` if it has none. */
 export const of = (fact: CallFact): Make<never> | undefined =>
   (folds[fact._tag] as (fact: CallFact) => Make<never> | undefined)(fact)
 

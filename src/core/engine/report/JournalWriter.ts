@@ -4,8 +4,6 @@
  *
  * Where the journal cannot be written, calls that wait for it are refused; what was only
  * noted is kept and written once it can be, as far as there is room.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -35,12 +33,7 @@ const unwritten = "The journal cannot be written; calls that may change things a
 /** Milliseconds until the next try, where nobody waits for one. */
 const pause = 1_000
 
-/**
- * The journal of an executor and its sub-agents; its driver answers in time.
- *
- * @category models
- * @since 0.1.0
- */
+/** The journal of an executor and its sub-agents; its driver answers in time. */
 export class JournalWriter {
   readonly driver: Journal["Service"]
   /** The executor that writes. */

@@ -1,26 +1,14 @@
 /**
  * The metrics of an executor, in the registry of a caller. Their labels are the names
  * of tools that there are, and words of this package: never an id, never a principal.
- *
- * @since 0.1.0
  */
 import type * as Context from "effect/Context"
 import * as Metric from "effect/Metric"
 
-/**
- * Labels of a metric.
- *
- * @category models
- * @since 0.1.0
- */
+/** Labels of a metric. */
 export type Labels = Readonly<Record<string, string>>
 
-/**
- * The metrics of one tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** The metrics of one tool. */
 export class ToolMeters {
   private readonly context: Context.Context<never>
   private readonly tool: Labels
@@ -86,12 +74,7 @@ export class ToolMeters {
   }
 }
 
-/**
- * The metrics of the tools, calls, questions and stores of an executor.
- *
- * @category models
- * @since 0.1.0
- */
+/** The metrics of the tools, calls, questions and stores of an executor. */
 export class Meters {
   private readonly context: Context.Context<never>
   private readonly tools = new Map<string, ToolMeters>()

@@ -1,18 +1,9 @@
-/**
- * The metrics that the facts about one call make.
- *
- * @since 0.1.0
- */
+/** The metrics that the facts about one call make. */
 import type { CallFact, Of } from "../../facts/Fact.ts"
 import { type CallTimes, errorOf, seconds } from "./CallTimes.ts"
 import type { Meters, ToolMeters } from "./Meters.ts"
 
-/**
- * The metrics of a call: those of its tool, and those of all calls.
- *
- * @category models
- * @since 0.1.0
- */
+/** The metrics of a call: those of its tool, and those of all calls. */
 export interface CallMeters {
   readonly all: Meters
   readonly tool: ToolMeters
@@ -20,12 +11,7 @@ export interface CallMeters {
 
 type Fold<F extends CallFact> = (meters: CallMeters, times: CallTimes, fact: F) => void
 
-/**
- * Gives what a kind of fact does to metrics; `undefined` if that is nothing. It runs with times that have the fact.
- *
- * @category folds
- * @since 0.1.0
- */
+/** Gives what a kind of fact does to metrics; `undefined` if that is nothing. It runs with times that have the fact. */
 export const of = (fact: CallFact): Fold<never> | undefined => folds[fact._tag]
 
 // Utilities

@@ -2,8 +2,6 @@
  * Where the engine reports what happens: the one place from which facts reach the journal, spans, metrics and events.
  *
  * A wave that nobody observes has no reporter to report to (`WaveState.facts`), so that its facts are not even made.
- *
- * @since 0.1.0
  */
 import type * as Effect from "effect/Effect"
 import type { CallFact, Of, Origin, WaveFact } from "../../facts/Fact.ts"
@@ -18,12 +16,7 @@ import * as EventSecrets from "./EventSecrets.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import type { WaveTrace } from "./Telemetry.ts"
 
-/**
- * Who observes a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** Who observes a call. */
 export interface Observed {
   /** Its journal entries, if there is a journal. */
   readonly record?: CallRecord
@@ -33,12 +26,7 @@ export interface Observed {
   readonly dropped?: number
 }
 
-/**
- * A call that facts are about.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call that facts are about. */
 export interface Subject extends EventSecrets.Secretive {
   readonly index: number
   readonly call: Received
@@ -46,12 +34,7 @@ export interface Subject extends EventSecrets.Secretive {
   observed: Observed
 }
 
-/**
- * Reports what happens to one wave and its calls.
- *
- * @category models
- * @since 0.1.0
- */
+/** Reports what happens to one wave and its calls. */
 export class Reporter {
   readonly hub: EventHub
   readonly origin: Origin
@@ -154,11 +137,6 @@ export class Reporter {
   }
 }
 
-/**
- * Reports that a standing permission was revoked, which happens in no wave.
- *
- * @category reporting
- * @since 0.1.0
- */
+/** Reports that a standing permission was revoked, which happens in no wave. */
 export const revoked = (journal: JournalWriter, principal: string, fact: Of<"Revoked">): void =>
   journal.note({ entry: { ...fact, principal, session: journal.session } })

@@ -1,18 +1,11 @@
 /**
  * What is secret about one call, as far as it is known: what was taken out of its
  * arguments and outputs stays out of every text that comes later.
- *
- * @since 0.1.0
  */
 import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 
-/**
- * The secrets of one call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The secrets of one call. */
 export class Secrets {
   private readonly redactor: Redactor
   private known: ReadonlyArray<string> = []

@@ -3,8 +3,6 @@
  *
  * Spans of attempts follow OpenTelemetry's conventions for generative AI, v0.1.0. Those are in development, and names
  * here move when they do.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -19,12 +17,7 @@ import { type CallTimes, errorOf, seconds } from "./CallTimes.ts"
 import { Secrets } from "./Secrets.ts"
 import type { Spans } from "./Spans.ts"
 
-/**
- * The wave of a call, as far as its spans need it.
- *
- * @category models
- * @since 0.1.0
- */
+/** The wave of a call, as far as its spans need it. */
 export interface Wave {
   readonly spans: Spans
   readonly span: Tracer.Span
@@ -36,12 +29,7 @@ export interface Wave {
   readonly hasContent: boolean
 }
 
-/**
- * The spans of one call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The spans of one call. */
 export class CallSpans {
   readonly wave: Wave
   readonly id: string
@@ -77,12 +65,7 @@ type Fold<F extends CallFact> = (
   tool: RegisteredTool | undefined
 ) => void
 
-/**
- * Gives what a kind of fact does to spans; `undefined` if that is nothing.
- *
- * @category folds
- * @since 0.1.0
- */
+/** Gives what a kind of fact does to spans; `undefined` if that is nothing. */
 export const of = (fact: CallFact): Fold<never> | undefined => folds[fact._tag]
 
 // Utilities

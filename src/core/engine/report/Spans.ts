@@ -1,8 +1,6 @@
 /**
  * Spans as a caller has them: by its tracer, under its span, with what it says of all
  * spans. What a fiber would look up for each of them is looked up once for a wave.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import type * as Exit from "effect/Exit"
@@ -12,12 +10,7 @@ import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 
-/**
- * What makes the spans of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What makes the spans of a wave. */
 export class Spans {
   private readonly tracer: Tracer.Tracer
   private readonly isTimed: boolean

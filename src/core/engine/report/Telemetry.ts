@@ -4,8 +4,6 @@
  *
  * Where nobody asked there is nothing of it: a wave and its calls have `undefined`
  * instead.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -18,23 +16,13 @@ import { Meters } from "./Meters.ts"
 import * as SpanFold from "./SpanFold.ts"
 import { Spans } from "./Spans.ts"
 
-/**
- * A call that telemetry is of.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call that telemetry is of. */
 export interface Traced {
   readonly call: { readonly id: string; readonly name: string }
   observed: { readonly trace?: CallTrace }
 }
 
-/**
- * The telemetry of an executor and its sub-agents.
- *
- * @category models
- * @since 0.1.0
- */
+/** The telemetry of an executor and its sub-agents. */
 export class Telemetry {
   private readonly isForced: boolean
   private readonly hasContent: boolean
@@ -72,12 +60,7 @@ export class Telemetry {
   }
 }
 
-/**
- * The telemetry of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** The telemetry of a wave. */
 export class WaveTrace {
   private readonly meters: Meters
   private readonly spans: SpanFold.Wave | undefined

@@ -1,21 +1,10 @@
-/**
- * What became of a call as it may be recorded: without the secrets of its arguments
- * and of its output. Pure.
- *
- * @since 0.1.0
- */
+/** What became of a call as it may be recorded: without the secrets of its arguments and of its output. Pure. */
 import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
 import type * as ToolContent from "../../vocabulary/ToolContent.ts"
 import type { Failed, Output, Succeeded, ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../../vocabulary/ToolRefusal.ts"
 
-/**
- * Gives an outcome without secrets; the outcome itself where it has none. `secrets`
- * are those of the arguments.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives an outcome without secrets; the outcome itself where it has none. `secrets` are those of the arguments. */
 export const outcome = <O extends ToolOutcome>(it: O, redactor: Redactor, secrets: ReadonlyArray<string>): O => {
   const some: ToolOutcome = it
   const scrub = (text: string) => redactor.scrub(text, secrets)
@@ -36,12 +25,7 @@ export const outcome = <O extends ToolOutcome>(it: O, redactor: Redactor, secret
   }
 }
 
-/**
- * Gives a refusal without secrets.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Gives a refusal without secrets. */
 export const refusal = (it: ToolRefusal, scrub: (text: string) => string): ToolRefusal => {
   // what else there is, such as a rule, is the host's own
   const told = Object.entries(it).filter(([key]) => texts.has(key))
