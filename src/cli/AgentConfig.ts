@@ -2,8 +2,8 @@
  * The configuration of the tools of `tool-executor agent`: from `--config` (the format of `run`), from `--mcp` (the
  * format of `mcp`) and from flags.
  *
- * What both files say is joined: rules and the lists of the policy hold together. Of
- * what can be said once only one of them may speak.
+ * What both files say is joined: rules and the lists of the policy hold together. Of what can be said once only one of
+ * them may speak.
  */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
@@ -36,8 +36,8 @@ export interface AgentConfig {
 }
 
 /**
- * Reads it; fails with exit code 2 and every mistake of a file. `own` are the names of
- * the tools that are there without servers.
+ * Reads it; fails with exit code 2 and every mistake of a file. `own` are the names of the tools that are there without
+ * servers.
  */
 export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, own: ReadonlyArray<string>) {
   const folder = Option.isSome(config) ? yield* Config.read(config.value, own) : {}

@@ -23,8 +23,8 @@ export const json: Writer = (event) =>
   })
 
 /**
- * Makes a writer for people: what the model says on standard output as it says it, what
- * becomes of its calls on standard error. What sub-agents say is for their caller.
+ * Makes a writer for people: what the model says on standard output as it says it, what becomes of its calls on
+ * standard error. What sub-agents say is for their caller.
  */
 export const text = (options: {
   readonly color: boolean

@@ -1,9 +1,8 @@
 /**
- * Models by name, `PROVIDER:NAME`: each provider is a package of the AI SDK, and an
- * optional peer that is loaded where it is wanted.
+ * Models by name, `PROVIDER:NAME`: each provider is a package of the AI SDK, and an optional peer that is loaded where
+ * it is wanted.
  *
- * Keys come from the environment, never from the command line, where everybody on the
- * machine could read them.
+ * Keys come from the environment, never from the command line, where everybody on the machine could read them.
  */
 import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
@@ -29,8 +28,8 @@ export interface Options {
 }
 
 /**
- * Makes the layer of a model; fails with exit code 2 and what to do about it where the
- * name, the package, the key or the URL is missing or wrong.
+ * Makes the layer of a model; fails with exit code 2 and what to do about it where the name, the package, the key or
+ * the URL is missing or wrong.
  */
 export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Options) {
   const name = given ?? Option.getOrUndefined(

@@ -1,6 +1,6 @@
 /**
- * An operation of `tool-executor agent`, from its flags to its exit code: loaded only
- * when it is used, since other commands do without models.
+ * An operation of `tool-executor agent`, from its flags to its exit code: loaded only when it is used, since other
+ * commands do without models.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

@@ -1,6 +1,6 @@
 /**
- * The executor of `tool-executor agent`: the tools that work in a folder, those of MCP
- * servers if there are any, and the gates.
+ * The executor of `tool-executor agent`: the tools that work in a folder, those of MCP servers if there are any, and
+ * the gates.
  */
 import * as Layer from "effect/Layer"
 import * as DispatchAgent from "../agent/DispatchAgent.ts"

@@ -1,8 +1,8 @@
 /**
  * The command line `tool-executor`.
  *
- * `run` turns arguments into an exit code and is all that `main.ts` needs; it
- * reaches files, streams and signals through services only.
+ * `run` turns arguments into an exit code and is all that `main.ts` needs; it reaches files, streams and signals
+ * through services only.
  */
 import * as Cause from "effect/Cause"
 import * as CliConfig from "effect/cli/CliConfig"

@@ -1,8 +1,7 @@
 /**
  * The config file of `tool-executor run`: rules, policy and limits as JSON.
  *
- * Every mistake that can be seen in the file alone is found when it is read,
- * all at once; an unknown key is one.
+ * Every mistake that can be seen in the file alone is found when it is read, all at once; an unknown key is one.
  */
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
@@ -63,8 +62,8 @@ export const Config = Schema.Struct({
 export type Config = typeof Config.Type
 
 /**
- * Reads a config file; fails with exit code 2 and every mistake. `names` are those of
- * the tools that rules and policy may be about.
+ * Reads a config file; fails with exit code 2 and every mistake. `names` are those of the tools that rules and policy
+ * may be about.
  */
 export const read = Effect.fnUntraced(function*(path: string, names: ReadonlyArray<string> = toolNames) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
@@ -82,8 +81,8 @@ export const decode = (
 }
 
 /**
- * Checks what the command line adds to the policy, which has to be about tools that are
- * there: by default those of `run`.
+ * Checks what the command line adds to the policy, which has to be about tools that are there: by default those of
+ * `run`.
  */
 export const checkFlags = (
   policy: Policy.Policy,

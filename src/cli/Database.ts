@@ -9,9 +9,9 @@ import { wrong } from "./CliFailure.ts"
 export const isPostgres = (at: string): boolean => /^postgres(?:ql)?:\/\//i.test(at)
 
 /**
- * Layer of its client, loaded where it is wanted: not everybody has PostgreSQL's, and some
- * versions of Node warn of SQLite. With `pgbouncer=true` in the URL no statement is
- * prepared: a pooler in transaction mode has each transaction on another connection.
+ * Layer of its client, loaded where it is wanted: not everybody has PostgreSQL's, and some versions of Node warn of
+ * SQLite. With `pgbouncer=true` in the URL no statement is prepared: a pooler in transaction mode has each transaction
+ * on another connection.
  */
 export const layer = (at: string, isReadOnly = false): Layer.Layer<SqlClient.SqlClient, unknown> => {
   if (!isPostgres(at)) {

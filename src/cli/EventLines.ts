@@ -31,13 +31,12 @@ export const sse: Writer = (event) =>
   })
 
 /**
- * Makes a writer for people: one line when a call ends, lines for progress in
- * between, one for the wave.
+ * Makes a writer for people: one line when a call ends, lines for progress in between, one for the wave.
  *
  * **Details**
  *
- * What models and tools chose is escaped and cut. Reports of progress are
- * passed over if one of the same call was shown less than half a second before.
+ * What models and tools chose is escaped and cut. Reports of progress are passed over if one of the same call was shown
+ * less than half a second before.
  */
 export const pretty = (options: { readonly color: boolean }): Writer => {
   const paint = (color: keyof typeof colors, text: string) =>

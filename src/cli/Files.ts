@@ -37,8 +37,8 @@ export const parseJson = (text: string, name: string): Effect.Effect<unknown, Cl
   })
 
 /**
- * Writes a text to standard output and a line break after it. A reader who has
- * gone, such as `head`, wants no more: that ends the command without a word.
+ * Writes a text to standard output and a line break after it. A reader who has gone, such as `head`, wants no more:
+ * that ends the command without a word.
  */
 export const print = (text: string) => write(`${text}\n`)
 

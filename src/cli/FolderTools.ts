@@ -1,6 +1,6 @@
 /**
- * What commands that work in a folder have in common: their tools, and the flags that
- * say which folder and what may run in it.
+ * What commands that work in a folder have in common: their tools, and the flags that say which folder and what may run
+ * in it.
  */
 import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
@@ -47,8 +47,8 @@ export const flags = {
 }
 
 /**
- * Makes the tools: those of the workspace, and `fetch_url`. Files that say what is
- * allowed are not a call's to change (`protect`).
+ * Makes the tools: those of the workspace, and `fetch_url`. Files that say what is allowed are not a call's to change
+ * (`protect`).
  */
 export const make = (root: string, config: Config.Config, protect: ReadonlyArray<string>) => {
   const tools = WorkspaceTools.make({ root, allowEnvironment: config.environment, protect })
@@ -65,8 +65,7 @@ export const hadNoApprover = (outcome: ToolOutcome): boolean =>
 export const howToAllow = "Allow calls with --allow PATTERN, such as --allow \"write_file(src/*)\""
 
 /**
- * Lets what was stopped end in its own way, such as a command that removes its files;
- * whatever takes longer is killed.
+ * Lets what was stopped end in its own way, such as a command that removes its files; whatever takes longer is killed.
  */
 export const cleanUp = (executor: ToolExecutor["Service"]): Effect.Effect<void> =>
   executor.orphans.pipe(

@@ -1,6 +1,6 @@
 /**
- * The gateway of `tool-executor mcp`: loaded only when it is used, since it needs
- * the MCP client, which is an optional peer.
+ * The gateway of `tool-executor mcp`: loaded only when it is used, since it needs the MCP client, which is an optional
+ * peer.
  */
 import * as McpProtocol from "effect/ai/McpProtocol"
 import * as McpServer from "effect/ai/McpServer"
@@ -70,9 +70,8 @@ export const executorsOf = (
 }
 
 /**
- * Waits for the servers; fails where one that is not optional cannot be reached, or
- * where the config does not fit the tools that have come. Says what of it means
- * nothing: a misspelt `deny` denies nothing.
+ * Waits for the servers; fails where one that is not optional cannot be reached, or where the config does not fit the
+ * tools that have come. Says what of it means nothing: a misspelt `deny` denies nothing.
  */
 export const check = Effect.fnUntraced(function*(
   { handlers, ready }: McpTools.Starting,

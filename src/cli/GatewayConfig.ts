@@ -38,10 +38,9 @@ export const GatewayConfig = Schema.Struct({
 export type GatewayConfig = typeof GatewayConfig.Type
 
 /**
- * Reads a config file, with environment variables put in; fails with exit code 2
- * and every mistake. Servers that are disabled are left out. Whether a server has the
- * very tool that rules and policy are about is seen once it has answered; `own` are the
- * tools of the host, by default the gateway's.
+ * Reads a config file, with environment variables put in; fails with exit code 2 and every mistake. Servers that are
+ * disabled are left out. Whether a server has the very tool that rules and policy are about is seen once it has
+ * answered; `own` are the tools of the host, by default the gateway's.
  */
 export const read = Effect.fnUntraced(function*(path: string, own?: ReadonlyArray<string>) {
   const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
@@ -56,8 +55,8 @@ export const hasServers = (input: unknown): input is { readonly mcpServers: obje
 }
 
 /**
- * Decodes a parsed config that has servers, with environment variables put into them;
- * fails with exit code 2 and every mistake, those that `problemsIn` finds included.
+ * Decodes a parsed config that has servers, with environment variables put into them; fails with exit code 2 and every
+ * mistake, those that `problemsIn` finds included.
  */
 export const decodeServers = Effect.fnUntraced(function*<A>(
   input: { readonly mcpServers: object },

@@ -20,8 +20,8 @@ import type { GatewayConfig } from "./GatewayConfig.ts"
 import { HttpPort } from "./HttpPort.ts"
 
 /**
- * Serves the page for the rest of the scope, says where and with which token on standard error, and gives
- * the executors whose approval requests it shows.
+ * Serves the page for the rest of the scope, says where and with which token on standard error, and gives the executors
+ * whose approval requests it shows.
  */
 export const open = Effect.fnUntraced(function*(
   gates: Layer.Layer<LocalExecutor.Gates | ToolHandlers, ConfigurationError>,

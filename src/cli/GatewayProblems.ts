@@ -1,6 +1,6 @@
 /**
- * What is wrong with the names of tools in a config of `tool-executor mcp`: those
- * that no server can have, before one is started, and those that none has, after.
+ * What is wrong with the names of tools in a config of `tool-executor mcp`: those that no server can have, before one
+ * is started, and those that none has, after.
  */
 import * as Result from "effect/Result"
 import * as PermissionPattern from "../core/gates/PermissionPattern.ts"
@@ -41,9 +41,8 @@ export const ofNames = ({ mcpServers, policy = {}, rules = [], tools = {} }: {
 }
 
 /**
- * Gives what of a config means nothing for the tools that are there: names that no
- * tool has, which may come yet or be misspelt, and patterns with a target for tools
- * that do not say what their calls are about.
+ * Gives what of a config means nothing for the tools that are there: names that no tool has, which may come yet or be
+ * misspelt, and patterns with a target for tools that do not say what their calls are about.
  */
 export const meaningless = (
   { policy = {}, rules = [], tools = {} }: {

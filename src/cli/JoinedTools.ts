@@ -15,8 +15,8 @@ export interface Options {
 }
 
 /**
- * Layer of the registry. Servers are connected to before it is there; the log then says what means
- * nothing for the tools that have come: a misspelt `deny` denies nothing.
+ * Layer of the registry. Servers are connected to before it is there; the log then says what means nothing for the
+ * tools that have come: a misspelt `deny` denies nothing.
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: ReadonlyArray<T>,

@@ -1,6 +1,6 @@
 /**
- * `tool-executor run`: runs the calls of an assistant message on a folder and
- * prints the results in the provider's shape.
+ * `tool-executor run`: runs the calls of an assistant message on a folder and prints the results in the provider's
+ * shape.
  */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"

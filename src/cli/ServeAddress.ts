@@ -1,8 +1,8 @@
 /**
  * Where `tool-executor serve` may serve, and under which names it is reached.
  *
- * Loopback is open to every program and user of this machine, so tokens are asked for there, too.
- * Beyond it they must not travel readable: there is TLS, or somebody says who ends it.
+ * Loopback is open to every program and user of this machine, so tokens are asked for there, too. Beyond it they must
+ * not travel readable: there is TLS, or somebody says who ends it.
  */
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
@@ -73,8 +73,8 @@ export const urlOf = ({ host, isTls }: ServeAddress, port: number): string =>
   `${isTls ? "https" : "http"}://${inUrl(host)}:${port}`
 
 /**
- * Gives what is wrong with the place of a server whose config may be wrong in other ways,
- * too: what cannot be read counts as not given, users as there.
+ * Gives what is wrong with the place of a server whose config may be wrong in other ways, too: what cannot be read
+ * counts as not given, users as there.
  */
 export const problemsOf = (server: unknown, given: Parameters<typeof make>[1]): ReadonlyArray<Problem> => {
   const { host, publicUrl, tls, users } = Predicate.isObject(server) ? server as Readonly<Record<string, unknown>> : {}

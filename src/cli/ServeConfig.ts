@@ -1,6 +1,6 @@
 /**
- * The config file of `tool-executor serve`: the tools, rules, policy and limits as the
- * other commands have them, and how and for whom they are served.
+ * The config file of `tool-executor serve`: the tools, rules, policy and limits as the other commands have them, and
+ * how and for whom they are served.
  */
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
@@ -182,8 +182,8 @@ export const ownTools = ({ workspace }: Pick<ServeConfig, "workspace">): Readonl
 ]
 
 /**
- * Reads a config file, with environment variables put into what is about MCP servers; fails
- * with exit code 2 and every mistake, those that `problemsIn` finds in its `server` included.
+ * Reads a config file, with environment variables put into what is about MCP servers; fails with exit code 2 and every
+ * mistake, those that `problemsIn` finds in its `server` included.
  */
 export const read = Effect.fnUntraced(function*(
   path: string,

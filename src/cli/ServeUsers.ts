@@ -1,6 +1,6 @@
 /**
- * The users of a config, as the server knows them: by the hashes of their tokens. A token
- * itself is in the environment, if anywhere.
+ * The users of a config, as the server knows them: by the hashes of their tokens. A token itself is in the environment,
+ * if anywhere.
  */
 import * as Clock from "effect/Clock"
 import * as EffectConfig from "effect/Config"

@@ -18,8 +18,8 @@ export interface Wanted {
 }
 
 /**
- * Finds the session that is wanted, and what keeps it; `undefined` where none is. Fails
- * with exit code 2 where it is there and should not be, or the other way round.
+ * Finds the session that is wanted, and what keeps it; `undefined` where none is. Fails with exit code 2 where it is
+ * there and should not be, or the other way round.
  */
 export const find = Effect.fnUntraced(function*({ begin, resume }: Wanted, root: string) {
   if (Option.isNone(begin) && Option.isNone(resume)) return undefined

@@ -29,8 +29,7 @@ import * as Database from "./Database.ts"
 import * as EmbeddedPostgres from "./EmbeddedPostgres.ts"
 
 /**
- * The places that there are. A server that has to be started for PostgreSQL is started
- * once, for the rest of the scope.
+ * The places that there are. A server that has to be started for PostgreSQL is started once, for the rest of the scope.
  */
 export const make: Effect.Effect<
   Record<"file" | "sqlite" | "postgres", Effect.Effect<RecordStorage, ConfigurationError, Scope.Scope>>,

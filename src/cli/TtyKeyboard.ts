@@ -17,8 +17,7 @@ const settleMillis = 50
  *
  * **Details**
  *
- * Control-C there is the same wish to stop as anywhere else. The terminal gets
- * its modes back when the scope closes.
+ * Control-C there is the same wish to stop as anywhere else. The terminal gets its modes back when the scope closes.
  */
 export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = Effect.gen(function*() {
   const opened = yield* Effect.option(Effect.acquireRelease(Effect.try(open), ({ input, output }) =>

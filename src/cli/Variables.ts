@@ -16,8 +16,8 @@ export interface Expanded {
 }
 
 /**
- * Puts environment variables in place of `${NAME}`, wherever there is a text. The
- * value may be any JSON; `path` is its place in the file.
+ * Puts environment variables in place of `${NAME}`, wherever there is a text. The value may be any JSON; `path` is its
+ * place in the file.
  */
 export const expand = Effect.fnUntraced(function*(value: unknown, path: string) {
   const problems: Array<Problem> = []

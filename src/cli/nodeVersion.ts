@@ -1,6 +1,6 @@
 /**
- * The Node that the commands need. What imports this file is loaded by older ones, too: nothing here or
- * there may be newer than they are.
+ * The Node that the commands need. What imports this file is loaded by older ones, too: nothing here or there may be
+ * newer than they are.
  */
 
 /** The oldest Node that has all that is used, as `engines` of the package says. */

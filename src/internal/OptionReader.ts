@@ -1,6 +1,5 @@
 /**
- * Reads the options that code gives: plain values come out, and everything that
- * is wrong is collected with its place.
+ * Reads the options that code gives: plain values come out, and everything that is wrong is collected with its place.
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"

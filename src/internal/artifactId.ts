@@ -1,7 +1,6 @@
 /**
- * Ids of artifacts that are kept outside of the process: they sort by age, and say how
- * large the payload is and how its characters are kept, so that nothing is looked up
- * before it is read.
+ * Ids of artifacts that are kept outside of the process: they sort by age, and say how large the payload is and how its
+ * characters are kept, so that nothing is looked up before it is read.
  */
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Hex from "effect/encoding/Hex"

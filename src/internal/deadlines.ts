@@ -1,6 +1,6 @@
 /**
- * Many deadlines, one timer: a fiber that sleeps until the first of them, however
- * many there are. To add one or to take it back costs the logarithm of their number.
+ * Many deadlines, one timer: a fiber that sleeps until the first of them, however many there are. To add one or to take
+ * it back costs the logarithm of their number.
  */
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -16,9 +16,8 @@ interface Node<T> {
 }
 
 /**
- * Gives the nested call to refuse if the ticket can never go on, else
- * `undefined`. `holdersOf` gives those that hold a permit, or `undefined` if one
- * is given back whatever they do.
+ * Gives the nested call to refuse if the ticket can never go on, else `undefined`. `holdersOf` gives those that hold a
+ * permit, or `undefined` if one is given back whatever they do.
  *
  * **Details**
  *

@@ -1,6 +1,6 @@
 /**
- * Waiting for an effect without being at its mercy: `Effect.timeout` and
- * interruption wait for what they stop, and that may be deaf.
+ * Waiting for an effect without being at its mercy: `Effect.timeout` and interruption wait for what they stop, and that
+ * may be deaf.
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,10 +1,10 @@
 /**
- * Command lines that mean the same to everybody: words of harmless characters,
- * separated by single spaces, that no shell expands, joins or redirects.
+ * Command lines that mean the same to everybody: words of harmless characters, separated by single spaces, that no
+ * shell expands, joins or redirects.
  */
 
-// letters, digits and what no shell gives a meaning inside a word; a `=` may
-// allowed after the first word only, where it is not an assignment
+// letters, digits and what no shell gives a meaning inside a word; a `=` may allowed after the first word only, where
+// it is not an assignment
 const first = /^[A-Za-z0-9_./-][A-Za-z0-9_./:@%+,-]*$/
 const later = /^[A-Za-z0-9_./:@%+,=-]+$/
 

@@ -1,6 +1,6 @@
 /**
- * A function of texts that remembers its answers, for texts that come again and
- * again. It forgets all of them when they are too many.
+ * A function of texts that remembers its answers, for texts that come again and again. It forgets all of them when they
+ * are too many.
  */
 export const remembered = <A>(f: (text: string) => A, most: number): (text: string) => A => {
   const known = new Map<string, A>()

@@ -1,6 +1,6 @@
 /**
- * Lets arrivals go in runs: neighbours of one lane that may overlap go together,
- * everything else one after the other, in order of arrival.
+ * Lets arrivals go in runs: neighbours of one lane that may overlap go together, everything else one after the other,
+ * in order of arrival.
  */
 
 /** What an arrival is, as far as others wait for it. */

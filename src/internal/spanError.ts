@@ -1,7 +1,6 @@
 /**
- * How a span ends that something went wrong in: with the name of what it was. Neither
- * a message, which may hold a secret, nor a stack, which would be that of the place
- * where the span ended.
+ * How a span ends that something went wrong in: with the name of what it was. Neither a message, which may hold a
+ * secret, nor a stack, which would be that of the place where the span ended.
  */
 import * as Exit from "effect/Exit"
 

@@ -1,6 +1,6 @@
 /**
- * Gives what has to go, oldest first, so that the rest is within a size and a count.
- * What takes no room does not go to make some.
+ * Gives what has to go, oldest first, so that the rest is within a size and a count. What takes no room does not go to
+ * make some.
  */
 export const surplus = <A>(
   oldestFirst: ReadonlyArray<A>,

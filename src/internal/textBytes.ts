@@ -1,6 +1,6 @@
 /**
- * Texts as bytes in which every character has its place, so that a part of one is read
- * without the rest; and no character is lost, also where the text is not well-formed.
+ * Texts as bytes in which every character has its place, so that a part of one is read without the rest; and no
+ * character is lost, also where the text is not well-formed.
  */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"

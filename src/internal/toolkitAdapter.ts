@@ -1,10 +1,9 @@
 /**
- * Handlers of a toolkit, read from the context where `Toolkit.toLayer` puts
- * them. Calling them directly costs a tenth of `Toolkit.handle`, which makes a
- * queue, a stream and a fiber for each call.
+ * Handlers of a toolkit, read from the context where `Toolkit.toLayer` puts them. Calling them directly costs a tenth
+ * of `Toolkit.handle`, which makes a queue, a stream and a fiber for each call.
  *
- * This is the one place that depends on that shape (`effect/ai`, unstable);
- * where an entry looks otherwise, the call goes through `handle`.
+ * This is the one place that depends on that shape (`effect/ai`, unstable); where an entry looks otherwise, the call
+ * goes through `handle`.
  */
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"

@@ -1,7 +1,6 @@
 /**
- * Paths into JSON values: `rows[0].kind`, the same after `$.` as JSONPath has
- * it, or a JSON Pointer (RFC 6901) such as `/rows/0/kind` where keys hold dots.
- * The empty path is the whole value.
+ * Paths into JSON values: `rows[0].kind`, the same after `$.` as JSONPath has it, or a JSON Pointer (RFC 6901) such as
+ * `/rows/0/kind` where keys hold dots. The empty path is the whole value.
  */
 import * as JsonPointer from "effect/JsonPointer"
 

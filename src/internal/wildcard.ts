@@ -1,9 +1,9 @@
 /**
- * Wildcards of policy patterns: `*` is any run of characters, `/` and line
- * breaks included, `?` is one character. Everything else is itself.
+ * Wildcards of policy patterns: `*` is any run of characters, `/` and line breaks included, `?` is one character.
+ * Everything else is itself.
  *
- * Written out because a regular expression with several `.*` takes a time that
- * grows with a power of the text's length, and the text is a model's.
+ * Written out because a regular expression with several `.*` takes a time that grows with a power of the text's length,
+ * and the text is a model's.
  */
 
 /** Tells whether the whole text fits the pattern, in time pattern × text at most. */

@@ -5,8 +5,8 @@ import * as Schema from "effect/Schema"
 import * as SessionCalls from "./SessionCalls.ts"
 
 /**
- * Key in the `_meta` of a call with which a client asks for the whole outcome
- * (`true`), and under which it gets it: `ToolOutcome` as JSON.
+ * Key in the `_meta` of a call with which a client asks for the whole outcome (`true`), and under which it gets it:
+ * `ToolOutcome` as JSON.
  */
 export const outcomeKey = "effect-tool-executor/outcome"
 

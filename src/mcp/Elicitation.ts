@@ -14,8 +14,8 @@ import type { Answer, ApprovalRequest, Approvals } from "../core/gates/Approvals
 import { escape, escapeJson } from "../internal/escape.ts"
 
 /**
- * Puts what is asked about calls to the clients that made them, as `putOf` says, and withdraws it
- * where an answer is no longer needed. Requests that belong to no client are left to others.
+ * Puts what is asked about calls to the clients that made them, as `putOf` says, and withdraws it where an answer is no
+ * longer needed. Requests that belong to no client are left to others.
  */
 export const showRequests = Effect.fnUntraced(function*(
   approvals: Approvals["Service"],

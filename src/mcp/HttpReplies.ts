@@ -1,6 +1,6 @@
 /**
- * What answers the requests of a session over HTTP, apart from the connections on which it is read: a
- * connection that is lost cancels nothing, and the client reads on where it was.
+ * What answers the requests of a session over HTTP, apart from the connections on which it is read: a connection that
+ * is lost cancels nothing, and the client reads on where it was.
  */
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"

@@ -1,9 +1,7 @@
 /**
- * A server that is reached over Streamable HTTP: one session for each
- * connection, which is ended with it.
+ * A server that is reached over Streamable HTTP: one session for each connection, which is ended with it.
  *
- * Redirects to another origin are not followed: the headers of a server are for
- * it alone.
+ * Redirects to another origin are not followed: the headers of a server are for it alone.
  */
 import { type FetchLike, StreamableHTTPClientTransport, type Transport } from "@modelcontextprotocol/client"
 import * as Effect from "effect/Effect"

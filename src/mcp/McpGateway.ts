@@ -1,6 +1,6 @@
 /**
- * The executor as an MCP server: registers its tools with `McpServer`, so that
- * every call of an MCP client goes through the gates.
+ * The executor as an MCP server: registers its tools with `McpServer`, so that every call of an MCP client goes through
+ * the gates.
  *
  * The calls of a session are one process in a separate batch. People approve calls by elicitation if the client
  * supports it and `Approvals` is in the context; otherwise calls that need an approval are denied, unless people can
@@ -81,8 +81,8 @@ export { callKey, outcomeKey } from "./CallMeta.ts"
  */
 export interface Options {
   /**
-   * How long a session, or a principal, is remembered that makes no calls; and how long a call without a session
-   * waits for the request that brings an answer. Default 1 hour.
+   * How long a session, or a principal, is remembered that makes no calls; and how long a call without a session waits
+   * for the request that brings an answer. Default 1 hour.
    */
   readonly idleTimeToLive?: Duration.Input | undefined
   /**
@@ -103,9 +103,8 @@ export interface Options {
 }
 
 /**
- * Layer that puts an executor behind an MCP server; all sessions are of its one
- * principal: what one was allowed the others are, too, and a call that another
- * session made is an equal call.
+ * Layer that puts an executor behind an MCP server; all sessions are of its one principal: what one was allowed the
+ * others are, too, and a call that another session made is an equal call.
  *
  * @see {@link layerSessions} for clients that are not one person's
  * @category layers
@@ -119,8 +118,8 @@ export const layer = (
   )
 
 /**
- * Layer that puts executors behind an MCP server, one for each session: grants,
- * equal calls and results are a session's own.
+ * Layer that puts executors behind an MCP server, one for each session: grants, equal calls and results are a session's
+ * own.
  *
  * @category layers
  * @since 0.1.0
@@ -134,10 +133,9 @@ export const layerSessions = (
   }))
 
 /**
- * Layer that registers a guarded toolkit with an MCP server, as `McpServer.toolkit`
- * does with one that is not: its calls are of the one process that guards it, for
- * every client, and people are not asked through the client. Outputs have no
- * schema, since a large one is its preview.
+ * Layer that registers a guarded toolkit with an MCP server, as `McpServer.toolkit` does with one that is not: its
+ * calls are of the one process that guards it, for every client, and people are not asked through the client. Outputs
+ * have no schema, since a large one is its preview.
  *
  * @see {@link layer} for sessions, elicitation and tools that change
  * @category layers

@@ -165,8 +165,7 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
 }
 
 /**
- * Creates the error of a server. The values of its headers and variables may be secrets,
- * and are not repeated.
+ * Creates the error of a server. The values of its headers and variables may be secrets, and are not repeated.
  *
  * @category errors
  * @since 0.1.0
@@ -182,10 +181,9 @@ export const failure = (
 }
 
 /**
- * Gives every mistake in servers that a person wrote, each with its path below
- * `at`. A server is judged by what it seems to be: a program or an address. Two
- * servers whose prefixes overlap could have tools of one name, so that what is
- * allowed to one is taken by the other: they are refused, be they up or not.
+ * Gives every mistake in servers that a person wrote, each with its path below `at`. A server is judged by what it
+ * seems to be: a program or an address. Two servers whose prefixes overlap could have tools of one name, so that what
+ * is allowed to one is taken by the other: they are refused, be they up or not.
  *
  * @category getters
  * @since 0.1.0
@@ -228,8 +226,7 @@ const problemsOfOne = (server: unknown, path: string): ReadonlyArray<Problem> =>
 export const prefixOf = (name: string, server: McpServer): string => server.prefix ?? `${name}__`
 
 /**
- * Gives the server that a name belongs to, of those whose prefix it begins with:
- * the one with the longest.
+ * Gives the server that a name belongs to, of those whose prefix it begins with: the one with the longest.
  *
  * @category getters
  * @since 0.1.0

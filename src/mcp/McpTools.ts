@@ -1,11 +1,9 @@
 /**
- * Tools of MCP servers in the registry of an executor: every gate holds for them
- * as for any other tool.
+ * Tools of MCP servers in the registry of an executor: every gate holds for them as for any other tool.
  *
- * What a server says about its tools is a stranger's word: without `trust` a tool
- * counts as one that changes things, unless the host says that it only reads. A
- * hint that makes a tool stricter (`openWorldHint`) counts always. Arguments are
- * checked against the schema that the server gave.
+ * What a server says about its tools is a stranger's word: without `trust` a tool counts as one that changes things,
+ * unless the host says that it only reads. A hint that makes a tool stricter (`openWorldHint`) counts always. Arguments
+ * are checked against the schema that the server gave.
  *
  * **Example** (Adding the tools of a server)
  *
@@ -82,8 +80,8 @@ export interface Starting {
  *
  * **Details**
  *
- * Until all are there a name or pattern that one of them may have counts as one
- * that is expected: check again once it is `ready`.
+ * Until all are there a name or pattern that one of them may have counts as one that is expected: check again once it
+ * is `ready`.
  *
  * @category constructors
  * @since 0.1.0
@@ -170,18 +168,15 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
 })
 
 /**
- * Connects to servers and registers their tools; follows changes of their lists,
- * and connects again to a server that is gone.
+ * Connects to servers and registers their tools; follows changes of their lists, and connects again to a server that is
+ * gone.
  *
  * **Details**
  *
- * Fails with `McpServerError` where a server that is not `optional` cannot be
- * reached, and with `ConfigurationError` where servers, names or settings are
- * wrong. A tool whose schema does not compile is left out, with a warning in the
- * log, and so is one that comes later and has the name of another, or one that
- * begins as those of another server do. A call while
- * its server is gone fails, and may be tried again. The scope ends the
- * connections, and every process.
+ * Fails with `McpServerError` where a server that is not `optional` cannot be reached, and with `ConfigurationError`
+ * where servers, names or settings are wrong. A tool whose schema does not compile is left out, with a warning in the
+ * log, and so is one that comes later and has the name of another, or one that begins as those of another server do. A
+ * call while its server is gone fails, and may be tried again. The scope ends the connections, and every process.
  *
  * @category constructors
  * @since 0.1.0

@@ -1,6 +1,6 @@
 /**
- * Spans of calls that cross MCP, and the trace that they belong to: it travels as
- * `traceparent` in the `_meta` of a call, in both directions.
+ * Spans of calls that cross MCP, and the trace that they belong to: it travels as `traceparent` in the `_meta` of a
+ * call, in both directions.
  *
  * Names follow OpenTelemetry's conventions for MCP, v0.1.0.
  */

@@ -1,6 +1,6 @@
 /**
- * What a call reports of its progress, as MCP has it, for the client that asked for it; and that
- * it waits for a person whom the client cannot ask.
+ * What a call reports of its progress, as MCP has it, for the client that asked for it; and that it waits for a person
+ * whom the client cannot ask.
  */
 import type * as McpServer from "effect/ai/McpServer"
 import * as Effect from "effect/Effect"
@@ -20,8 +20,8 @@ export interface Options {
 }
 
 /**
- * Tells the client of the request about the progress of a call from now on, and that it waits for
- * a person elsewhere; gives what ends when all of it has been told.
+ * Tells the client of the request about the progress of a call from now on, and that it waits for a person elsewhere;
+ * gives what ends when all of it has been told.
  */
 export const report = Effect.fnUntraced(function*(
   server: McpServer.McpServer["Service"],

@@ -44,9 +44,8 @@ const atOnce = 10
 const charsAtOnce = 20_000
 
 /**
- * Registers what a server listed; what is as it was before stays. A tool that
- * cannot be registered is left out: the log says why where it is the server's
- * fault, `problems` where it is the host's settings.
+ * Registers what a server listed; what is as it was before stays. A tool that cannot be registered is left out: the log
+ * says why where it is the server's fault, `problems` where it is the host's settings.
  */
 export const make = Effect.fnUntraced(function*(
   remote: Remote,

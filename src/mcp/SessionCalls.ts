@@ -1,7 +1,6 @@
 /**
- * Calls of one MCP session. MCP has no turns: calls go as they come, reads side
- * by side, a write alone. A client that knows which of them belong to one turn of
- * its model says so in `_meta`, and they are one wave.
+ * Calls of one MCP session. MCP has no turns: calls go as they come, reads side by side, a write alone. A client that
+ * knows which of them belong to one turn of its model says so in `_meta`, and they are one wave.
  */
 import { InvalidParams } from "effect/ai/McpSchema"
 import * as Deferred from "effect/Deferred"
@@ -18,8 +17,8 @@ import { renewed } from "./renewed.ts"
 export const waveKey = "effect-tool-executor/wave"
 
 /**
- * Schema of what a call says about its turn: the turn's own id, the call's place
- * in it from 0, and how many calls it has.
+ * Schema of what a call says about its turn: the turn's own id, the call's place in it from 0, and how many calls it
+ * has.
  */
 export const Place = Schema.Struct({
   id: Schema.String.check(Schema.isMaxLength(200)),

@@ -1,9 +1,8 @@
 /**
- * A server that is a program: one process for each connection, which ends with
- * the scope, and everything it started with it.
+ * A server that is a program: one process for each connection, which ends with the scope, and everything it started
+ * with it.
  *
- * The SDK's own transport ends the process alone; a server behind a launcher such
- * as `npx` would stay.
+ * The SDK's own transport ends the process alone; a server behind a launcher such as `npx` would stay.
  */
 import {
   deserializeMessage,
@@ -62,8 +61,8 @@ const idOf = (line: string): string | number | undefined => {
 const keptChars = 2_000
 
 /**
- * Starts the program; fails where it cannot be started. What it writes to its
- * standard error is logged at level `Debug`.
+ * Starts the program; fails where it cannot be started. What it writes to its standard error is logged at level
+ * `Debug`.
  */
 export const make = Effect.fnUntraced(function*(
   name: string,

@@ -1,6 +1,5 @@
 /**
- * MCP on both sides of the executor: tools of MCP servers behind it, and the
- * executor as an MCP server in front.
+ * MCP on both sides of the executor: tools of MCP servers behind it, and the executor as an MCP server in front.
  *
  * @since 0.1.0
  */

@@ -2,8 +2,8 @@
 import type { Readable } from "node:stream"
 
 /**
- * Gives what takes the pieces and tells each line once it is whole. Of a line of
- * more than `maxBytes` nothing is kept; the answer is then `false`.
+ * Gives what takes the pieces and tells each line once it is whole. Of a line of more than `maxBytes` nothing is kept;
+ * the answer is then `false`.
  */
 export const lines = (maxBytes: number, onLine: (line: string) => void) => {
   let open: Array<Buffer> = []

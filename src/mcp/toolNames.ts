@@ -5,9 +5,8 @@ import { hashOf } from "../core/vocabulary/FileChange.ts"
 const maxLength = 64
 
 /**
- * Gives the names under which tools are registered: the prefix and the tool's own
- * name, with `_` for what providers do not take. Where that is the name of another,
- * too long or nothing, a hash of the tool's own name tells them apart.
+ * Gives the names under which tools are registered: the prefix and the tool's own name, with `_` for what providers do
+ * not take. Where that is the name of another, too long or nothing, a hash of the tool's own name tells them apart.
  *
  * The order of the tools changes nothing. Own names are expected to differ.
  */

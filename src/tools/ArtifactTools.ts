@@ -1,9 +1,8 @@
 /**
  * Tools that read on in large outputs: `read_artifact` and `search_artifact`.
  *
- * An output over the limit goes to the artifact store, and the model is shown its
- * beginning and an id. These tools read only what belongs to the same request,
- * are bounded themselves, and never become artifacts.
+ * An output over the limit goes to the artifact store, and the model is shown its beginning and an id. These tools read
+ * only what belongs to the same request, are bounded themselves, and never become artifacts.
  *
  * **Example** (Beside one's own tools)
  *

@@ -1,18 +1,16 @@
 /**
- * Every command that a line may run, each as plain words: what patterns that deny
- * and ask are held against. Pure.
+ * Every command that a line may run, each as plain words: what patterns that deny and ask are held against. Pure.
  *
- * It reads more than a shell would run, never less by design, and still cannot list
- * every way to write a command: a shell can compute its words.
+ * It reads more than a shell would run, never less by design, and still cannot list every way to write a command: a
+ * shell can compute its words.
  */
 
 /** Characters that a line, and all its spellings together, may have. */
 const most = { line: 131_072, spellings: 500_000 }
 
 /**
- * Gives the commands of a line, the program by its path and by its name. Throws a
- * `RangeError` of a line that has more characters than a system takes, or too many
- * spellings.
+ * Gives the commands of a line, the program by its path and by its name. Throws a `RangeError` of a line that has more
+ * characters than a system takes, or too many spellings.
  */
 export const spellings = (line: string, argv: ReadonlyArray<string> | undefined): ReadonlySet<string> => {
   // an argument may be a separate line, as for sh -c

@@ -1,9 +1,8 @@
 /**
  * Files and folders that were opened and found to lie inside the root.
  *
- * A link can be swapped between looking and opening, so the descriptor is asked
- * where it is, and only what it turned out to be is used. Opening never waits
- * for the other end of a pipe.
+ * A link can be swapped between looking and opening, so the descriptor is asked where it is, and only what it turned
+ * out to be is used. Opening never waits for the other end of a pipe.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
@@ -32,9 +31,8 @@ export const open = (
   Effect.flatMap(Workspace.realPath(self, path), (real) => openReal(self, real, kind, path))
 
 /**
- * Opens what lies at a real path for reading, without following a link at its
- * end and without waiting for the other end of a pipe, and checks on the
- * descriptor that it is of the kind and inside the root.
+ * Opens what lies at a real path for reading, without following a link at its end and without waiting for the other end
+ * of a pipe, and checks on the descriptor that it is of the kind and inside the root.
  */
 export const openReal = Effect.fnUntraced(function*(
   self: Workspace.Workspace,
@@ -69,8 +67,8 @@ export interface Name {
 }
 
 /**
- * Reads the names in an opened folder, sorted by code unit; of more than
- * `limit` names any `limit` of them, and `complete` is false.
+ * Reads the names in an opened folder, sorted by code unit; of more than `limit` names any `limit` of them, and
+ * `complete` is false.
  */
 export const readNames = (
   self: Workspace.Workspace,
@@ -99,8 +97,8 @@ export const readNames = (
 }
 
 /**
- * Reads from an opened file, chunk by chunk from its start, until the end or
- * until `use` answers false. A chunk is only valid during its call.
+ * Reads from an opened file, chunk by chunk from its start, until the end or until `use` answers false. A chunk is only
+ * valid during its call.
  */
 export const readChunks = Effect.fnUntraced(function*(
   file: Descriptor,

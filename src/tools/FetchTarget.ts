@@ -1,8 +1,7 @@
 /**
  * What a URL is about: the server that would be asked.
  *
- * It looks at the text alone. Where the name of a host leads to is not its
- * concern (see `PublicAddress`).
+ * It looks at the text alone. Where the name of a host leads to is not its concern (see `PublicAddress`).
  */
 import * as Result from "effect/Result"
 import type * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
@@ -12,9 +11,8 @@ import { clip } from "../internal/clip.ts"
 export interface FetchTarget {
   readonly url: URL
   /**
-   * Host in its one canonical text: lower case, IDN in Punycode, numbers of an
-   * address in their usual form, no dot at the end; with the port where it is not
-   * the default of the scheme.
+   * Host in its one canonical text: lower case, IDN in Punycode, numbers of an address in their usual form, no dot at
+   * the end; with the port where it is not the default of the scheme.
    */
   readonly host: string
   /** The same without the port, and without the brackets of an IPv6 address. */
@@ -46,9 +44,8 @@ export const parse = (text: string, base?: string): Result.Result<FetchTarget, s
 }
 
 /**
- * Gives what a call with a `url` is about, for policies: the host in its
- * canonical text. A URL that cannot be fetched is a text that only a pattern
- * for the whole tool allows.
+ * Gives what a call with a `url` is about, for policies: the host in its canonical text. A URL that cannot be fetched
+ * is a text that only a pattern for the whole tool allows.
  */
 export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const { url } = params as { readonly url: string }

@@ -1,10 +1,9 @@
 /**
  * A tool that reaches the web: `fetch_url`.
  *
- * It changes nothing, and it can carry a secret out in a URL: it declares
- * `Tool.OpenWorld`, so that a policy asks unless it allows the host, as in
- * `fetch_url(api.example.com)`. Hosts that are not public cannot be reached
- * unless `allowPrivate` names them, whatever the policy allows.
+ * It changes nothing, and it can carry a secret out in a URL: it declares `Tool.OpenWorld`, so that a policy asks
+ * unless it allows the host, as in `fetch_url(api.example.com)`. Hosts that are not public cannot be reached unless
+ * `allowPrivate` names them, whatever the policy allows.
  *
  * **Example** (Giving a model two hosts)
  *
@@ -49,9 +48,8 @@ export interface Options {
   /** How many bytes of a body are given at most, decompressed; a call may ask for fewer. Default: 1,000,000. */
   readonly maxBytes?: number | undefined
   /**
-   * How long looking up a name and connecting may take together. What limits the
-   * whole call is the executor's limit of the tool, 60 seconds unless the host
-   * sets another. Default: 10 seconds.
+   * How long looking up a name and connecting may take together. What limits the whole call is the executor's limit of
+   * the tool, 60 seconds unless the host sets another. Default: 10 seconds.
    */
   readonly connectTimeout?: Duration.Input | undefined
   /** Gives the addresses of a name, all of which are checked. Default: the operating system does. */
@@ -81,9 +79,8 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
  *
  * **Details**
  *
- * Fails with `ConfigurationError` if an entry of `allowPrivate` is not a host,
- * address or range, `maxBytes` is not a whole number of 1 or more, or
- * `connectTimeout` is not a finite duration above zero.
+ * Fails with `ConfigurationError` if an entry of `allowPrivate` is not a host, address or range, `maxBytes` is not a
+ * whole number of 1 or more, or `connectTimeout` is not a finite duration above zero.
  *
  * @category layers
  * @since 0.1.0

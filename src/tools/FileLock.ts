@@ -1,8 +1,8 @@
 /**
  * A lock that one process holds on a file, and that ends with it however it ends.
  *
- * The system holds it, by way of SQLite, which has found out how on each: a process
- * that is killed leaves nothing behind that somebody has to tell from a live one's.
+ * The system holds it, by way of SQLite, which has found out how on each: a process that is killed leaves nothing
+ * behind that somebody has to tell from a live one's.
  */
 import { closeSync, openSync } from "node:fs"
 import { getBuiltinModule } from "node:process"

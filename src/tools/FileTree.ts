@@ -1,9 +1,8 @@
 /**
  * Going through the files below a folder, in the order of names, with a glob.
  *
- * Links are not followed. `.git` and `node_modules` are entered only where the
- * folder asked for or the start of the glob names them. A glob is matched in a
- * time that its length and that of the path bound, and others get their turn
+ * Links are not followed. `.git` and `node_modules` are entered only where the folder asked for or the start of the
+ * glob names them. A glob is matched in a time that its length and that of the path bound, and others get their turn
  * after each file: it can be interrupted whatever the glob is.
  */
 import * as Effect from "effect/Effect"
@@ -37,9 +36,8 @@ export interface Filter {
 export const everything: Filter = { matches: () => true, start: "" }
 
 /**
- * Makes the filter of a glob; without a slash it is about names in any folder.
- * Fails with `InvalidPattern` for one that is too long, stands for too much, or
- * cannot match any file.
+ * Makes the filter of a glob; without a slash it is about names in any folder. Fails with `InvalidPattern` for one that
+ * is too long, stands for too much, or cannot match any file.
  */
 export const filterOf = (glob: string): Effect.Effect<Filter, WorkspaceFailure.WorkspaceFailure> => {
   const problem = problemOf(glob)
@@ -54,9 +52,8 @@ export const filterOf = (glob: string): Effect.Effect<Filter, WorkspaceFailure.W
 /** The files below a folder, or one file. */
 export interface FileTree {
   /**
-   * Gives at most so many of the next files, as real paths, and none at the end.
-   * `skipped` counts folders that could not be read, `notPermitted` files that the
-   * call may not touch, whatever the filter says of their names.
+   * Gives at most so many of the next files, as real paths, and none at the end. `skipped` counts folders that could
+   * not be read, `notPermitted` files that the call may not touch, whatever the filter says of their names.
    */
   readonly next: (
     most: number
@@ -69,9 +66,8 @@ export interface FileTree {
 }
 
 /**
- * Makes the tree below a real path. A file that was asked for is given whatever
- * the filter says; a folder that was asked for and cannot be read fails. After
- * `entries` names no further folder is read.
+ * Makes the tree below a real path. A file that was asked for is given whatever the filter says; a folder that was
+ * asked for and cannot be read fails. After `entries` names no further folder is read.
  */
 export const make = (
   workspace: Workspace.Workspace,

@@ -68,8 +68,8 @@ const readFile = Effect.fnUntraced(
 )
 
 /**
- * Tells what a write would change (`ToolAnnotations.Preview`), with the path as
- * policies know it (`ToolAnnotations.Targets`).
+ * Tells what a write would change (`ToolAnnotations.Preview`), with the path as policies know it
+ * (`ToolAnnotations.Targets`).
  */
 export const preview = <E>(
   workspace: Workspace.Workspace,
@@ -90,12 +90,10 @@ export const preview = <E>(
  *
  * **Details**
  *
- * With `expected` the file must have that content when the write commits, or not
- * be there, else it fails with `ChangedMeanwhile`; so it does with
- * `throughLinks: false` where a link is on the path. A write that fails or is interrupted before
- * its commit leaves neither a temporary file nor a folder it made. Mode and,
- * where permitted, owner of the file stay; hard links, extended attributes and
- * access lists do not.
+ * With `expected` the file must have that content when the write commits, or not be there, else it fails with
+ * `ChangedMeanwhile`; so it does with `throughLinks: false` where a link is on the path. A write that fails or is
+ * interrupted before its commit leaves neither a temporary file nor a folder it made. Mode and, where permitted, owner
+ * of the file stay; hard links, extended attributes and access lists do not.
  */
 export const replace = Effect.fnUntraced(
   function*(
@@ -226,8 +224,8 @@ const findTarget = Effect.fnUntraced(function*(
 })
 
 /**
- * Opens the folder of the target once `check` has let its real path pass, making
- * what is missing if asked; what was made goes again if the write fails.
+ * Opens the folder of the target once `check` has let its real path pass, making what is missing if asked; what was
+ * made goes again if the write fails.
  */
 const openFolder = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,

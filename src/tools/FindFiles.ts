@@ -1,8 +1,8 @@
 /**
  * The tool `find_files`: files whose paths match a glob.
  *
- * It looks where `search_text` looks: hidden files too, `.git` and
- * `node_modules` only when asked for. No file is opened.
+ * It looks where `search_text` looks: hidden files too, `.git` and `node_modules` only when asked for. No file is
+ * opened.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -61,9 +61,8 @@ export const tool = FileTool.reads(
  *
  * **Details**
  *
- * Fails with `InvalidPattern` for a glob that cannot be used, and as
- * `Descriptor.open` for the folder. A folder below it that cannot be read is
- * counted in `note`.
+ * Fails with `InvalidPattern` for a glob that cannot be used, and as `Descriptor.open` for the folder. A folder below
+ * it that cannot be read is counted in `note`.
  */
 export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {

@@ -1,6 +1,6 @@
 /**
- * One GET: the name is looked up once, every address is checked, and the
- * connection is made to one of the addresses that were checked.
+ * One GET: the name is looked up once, every address is checked, and the connection is made to one of the addresses
+ * that were checked.
  *
  * `effect/http` is not used: its clients look up names and follow redirects and proxies without asking. Here the proxy
  * of the environment is ignored, no connection is kept, and the certificate is always checked.
@@ -46,13 +46,11 @@ export const systemLookup: Lookup = (hostname) =>
   )
 
 /**
- * Sends the request and gives the head of the response; the connection is
- * destroyed with the scope.
+ * Sends the request and gives the head of the response; the connection is destroyed with the scope.
  *
  * **Details**
  *
- * Fails with `UnknownHost`, `ForbiddenAddress`, `ConnectTimeout`,
- * `ConnectionFailed`, `TlsFailed` or `InvalidResponse`.
+ * Fails with `UnknownHost`, `ForbiddenAddress`, `ConnectTimeout`, `ConnectionFailed`, `TlsFailed` or `InvalidResponse`.
  */
 export const open = Effect.fnUntraced(function*(
   target: FetchTarget,
@@ -75,8 +73,7 @@ export const open = Effect.fnUntraced(function*(
  *
  * **Details**
  *
- * Reading goes on until the scope of the response closes. Fails with
- * `InvalidResponse`.
+ * Reading goes on until the scope of the response closes. Fails with `InvalidResponse`.
  */
 export const read = (
   response: NodeHttp.IncomingMessage,

@@ -1,8 +1,7 @@
 /**
  * A window of lines, cut out of a file that goes by in chunks.
  *
- * Only the lines asked for are kept in memory. A chunk may end anywhere, also
- * within a character.
+ * Only the lines asked for are kept in memory. A chunk may end anywhere, also within a character.
  */
 import * as Utf8 from "./Utf8.ts"
 
@@ -27,9 +26,8 @@ export interface LineWindow {
 }
 
 /**
- * Makes a window of at most `maxLines` lines and `maxBytes` bytes, beginning
- * with line `startLine` (from 1). A line that would exceed the bytes is left
- * out whole, unless it is the first: then it is cut.
+ * Makes a window of at most `maxLines` lines and `maxBytes` bytes, beginning with line `startLine` (from 1). A line
+ * that would exceed the bytes is left out whole, unless it is the first: then it is cut.
  */
 export const make = (startLine: number, maxLines: number, maxBytes: number): LineWindow => {
   const lastLine = startLine + maxLines - 1

@@ -1,8 +1,8 @@
 /**
  * The tool `list_directory`: what is in a folder, some levels deep.
  *
- * Links are named, never followed. `.git` and `node_modules` are named, and
- * listed only when they are the folder asked for.
+ * Links are named, never followed. `.git` and `node_modules` are named, and listed only when they are the folder asked
+ * for.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -67,8 +67,8 @@ export const tool = FileTool.reads(
  *
  * **Details**
  *
- * Fails as `Descriptor.open` for the folder asked for. A folder below it that
- * cannot be read, or is gone, is named in `note`.
+ * Fails as `Descriptor.open` for the folder asked for. A folder below it that cannot be read, or is gone, is named in
+ * `note`.
  */
 export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {

@@ -1,9 +1,8 @@
 /**
- * What a path of a workspace is to a policy: its real path relative to the
- * root, protected where it guards other things.
+ * What a path of a workspace is to a policy: its real path relative to the root, protected where it guards other
+ * things.
  *
- * A running tool asks about what it has opened, not about what was there when
- * its call was judged: `judge` is how.
+ * A running tool asks about what it has opened, not about what was there when its call was judged: `judge` is how.
  */
 import * as Effect from "effect/Effect"
 import * as ToolContext from "../core/contract/ToolContext.ts"
@@ -16,9 +15,8 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 export type Access = "reads" | "writes"
 
 /**
- * Gives what real paths of a workspace are to a policy, as its protected paths
- * lie now: what lies in a `.git` and what the host protects is protected, and
- * from being written to also what is run.
+ * Gives what real paths of a workspace are to a policy, as its protected paths lie now: what lies in a `.git` and what
+ * the host protects is protected, and from being written to also what is run.
  */
 export const targets = (
   workspace: Workspace.Workspace,
@@ -46,9 +44,8 @@ export const targets = (
 /** What a running call may touch. */
 export interface Judge {
   /**
-   * Tells whether the call may touch what lies at a real path. `within` is the
-   * real path of what it was called for: what was said to that counts for what
-   * is in it.
+   * Tells whether the call may touch what lies at a real path. `within` is the real path of what it was called for:
+   * what was said to that counts for what is in it.
    */
   readonly permits: (real: string, within?: string) => Effect.Effect<boolean>
   /** Fails where the call may not touch what lies at a real path, though it was let through for `path`. */
@@ -56,8 +53,8 @@ export interface Judge {
 }
 
 /**
- * Makes the judge of the running call: the policy that judged it
- * (`ToolContext.permits`), asked about what is there now.
+ * Makes the judge of the running call: the policy that judged it (`ToolContext.permits`), asked about what is there
+ * now.
  */
 export const judge = (workspace: Workspace.Workspace, access: Access): Effect.Effect<Judge> =>
   Effect.map(

@@ -1,7 +1,6 @@
 /**
- * A folder that a store keeps things in: apart from the root that tools work in, for
- * its owner alone (mode 0700, files 0600), and with nothing in it half-written under
- * the name that it is read by.
+ * A folder that a store keeps things in: apart from the root that tools work in, for its owner alone (mode 0700, files
+ * 0600), and with nothing in it half-written under the name that it is read by.
  */
 import * as Effect from "effect/Effect"
 import * as NodeFsPromises from "node:fs/promises"
@@ -11,8 +10,8 @@ import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /**
- * Gives the real path of a store's folder, also where it is not there yet; fails with
- * `ConfigurationError` where that lies in the root, or around it.
+ * Gives the real path of a store's folder, also where it is not there yet; fails with `ConfigurationError` where that
+ * lies in the root, or around it.
  */
 export const locate = Effect.fnUntraced(function*(
   subject: string,
@@ -51,8 +50,8 @@ export const make = async (folder: string): Promise<void> => {
 }
 
 /**
- * Makes a store's own folder. One that is there and that others may write to is
- * closed to them; it is refused where it is another user's or a common folder such as `/tmp`.
+ * Makes a store's own folder. One that is there and that others may write to is closed to them; it is refused where it
+ * is another user's or a common folder such as `/tmp`.
  */
 export const makeOwn = async (folder: string): Promise<void> => {
   await make(folder)
@@ -65,8 +64,8 @@ export const makeOwn = async (folder: string): Promise<void> => {
 }
 
 /**
- * Closes a store's file to others, if it is there. Refuses a link, which may lead to
- * where tools can change it, and a file of another user.
+ * Closes a store's file to others, if it is there. Refuses a link, which may lead to where tools can change it, and a
+ * file of another user.
  */
 export const closeToOthers = async (path: string): Promise<void> => {
   const found = await NodeFsPromises.lstat(path).catch((cause: unknown) => {

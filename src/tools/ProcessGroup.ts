@@ -36,8 +36,8 @@ export interface ProcessGroup {
 }
 
 /**
- * Starts a command; with the scope all it started is ended: TERM, and after
- * `killGrace` KILL. The scope closes within the grace and one second.
+ * Starts a command; with the scope all it started is ended: TERM, and after `killGrace` KILL. The scope closes within
+ * the grace and one second.
  *
  * **Details**
  *

@@ -1,9 +1,8 @@
 /**
  * Which addresses are public, and which others a host allows.
  *
- * Everything that is not known to be public is not: private, loopback,
- * link-local, shared (CGNAT), multicast, reserved and documentation ranges, and
- * IPv6 addresses that stand for IPv4 ones (mapped, translated, 6to4, Teredo).
+ * Everything that is not known to be public is not: private, loopback, link-local, shared (CGNAT), multicast, reserved
+ * and documentation ranges, and IPv6 addresses that stand for IPv4 ones (mapped, translated, 6to4, Teredo).
  *
  * @since 0.1.0
  */

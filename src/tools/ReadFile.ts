@@ -1,8 +1,8 @@
 /**
  * The tool `read_file`: a range of lines of a text file.
  *
- * It reads a file of any size without loading it whole, and never more than
- * 2,000 lines or 1,000,000 bytes per call. It does not read binary files.
+ * It reads a file of any size without loading it whole, and never more than 2,000 lines or 1,000,000 bytes per call. It
+ * does not read binary files.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -58,8 +58,8 @@ export const tool = FileTool.reads(
  *
  * **Details**
  *
- * Fails with `BinaryFile` where the first 8,192 bytes hold a NUL, with
- * `InvalidRange` where the file ends before `startLine`, and as `Descriptor.open`.
+ * Fails with `BinaryFile` where the first 8,192 bytes hold a NUL, with `InvalidRange` where the file ends before
+ * `startLine`, and as `Descriptor.open`.
  */
 export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {

@@ -1,9 +1,8 @@
 /**
  * The tool `run_command`: a command line or a program with arguments.
  *
- * It starts in a folder of the workspace and is **not confined to it**: what it
- * runs may read, write and send whatever the user of this process may. Confine
- * it with permissions, or with a sandbox round the process.
+ * It starts in a folder of the workspace and is **not confined to it**: what it runs may read, write and send whatever
+ * the user of this process may. Confine it with permissions, or with a sandbox round the process.
  *
  * @since 0.1.0
  */
@@ -80,9 +79,8 @@ export const tool = Tool.make("run_command", {
   .annotate(ToolAnnotations.ChangesFiles, true)
 
 /**
- * Gives what a call is about, for policies: its words, if they mean the same to
- * everybody and start in the root; else a line that only a pattern for the
- * whole tool allows.
+ * Gives what a call is about, for policies: its words, if they mean the same to everybody and start in the root; else a
+ * line that only a pattern for the whole tool allows.
  *
  * **Details**
  *
@@ -154,10 +152,9 @@ export interface Options {
  *
  * **Details**
  *
- * Output is reported as progress at most every 50 ms, of a flood its last 4,096
- * characters. Fails with `InvalidCommand` where there is not exactly one of
- * `command` and `argv` or the program cannot be started, and as `Descriptor.open`
- * for `cwd`.
+ * Output is reported as progress at most every 50 ms, of a flood its last 4,096 characters. Fails with `InvalidCommand`
+ * where there is not exactly one of `command` and `argv` or the program cannot be started, and as `Descriptor.open` for
+ * `cwd`.
  *
  * @category constructors
  * @since 0.1.0

@@ -90,8 +90,7 @@ export const tool = FileTool.reads(
  *
  * **Details**
  *
- * Fails with `InvalidPattern` for a pattern or glob that cannot be used, and as
- * `Workspace.realPath` for the path.
+ * Fails with `InvalidPattern` for a pattern or glob that cannot be used, and as `Workspace.realPath` for the path.
  */
 export const make: FileTool.Handler<typeof tool> = (workspace) =>
   Effect.fnUntraced(function*(params) {

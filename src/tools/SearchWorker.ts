@@ -1,6 +1,5 @@
 /**
- * A thread that matches lines against a model's regular expression, and that
- * can be killed while it does.
+ * A thread that matches lines against a model's regular expression, and that can be killed while it does.
  *
  * It gets bytes and no paths: the caller decides which files may be read. Its program is a string, so that it runs the
  * same from `src`, from `dist` and in a bundle.

@@ -10,14 +10,13 @@ export const kindOf = (contentType: string | undefined): "text" | "binary" | "un
 }
 
 /**
- * Decodes bytes; `undefined` if they are not text. `charset` is there if the
- * response names one that is not known: then the bytes were read as UTF-8.
+ * Decodes bytes; `undefined` if they are not text. `charset` is there if the response names one that is not known: then
+ * the bytes were read as UTF-8.
  *
  * **Details**
  *
- * A byte order mark goes before the charset of the response, and UTF-8 is what
- * holds without both. Bytes of unknown kind have to be valid in it. Of a truncated
- * text the piece of a character at its end is left out.
+ * A byte order mark goes before the charset of the response, and UTF-8 is what holds without both. Bytes of unknown
+ * kind have to be valid in it. Of a truncated text the piece of a character at its end is left out.
  */
 export const decode = (
   bytes: Uint8Array,

@@ -1,11 +1,9 @@
 /**
- * Sessions in a folder, for processes one after the other: one that is killed leaves a
- * session that opens.
+ * Sessions in a folder, for processes one after the other: one that is killed leaves a session that opens.
  *
- * The folder lies apart from the root that tools work in, and only its owner can read it
- * (mode 0700, files 0600). An entry is a file, there as a whole or not at all. Who has a
- * session open holds a lock that the system gives back when the process ends, however
- * that happens.
+ * The folder lies apart from the root that tools work in, and only its owner can read it (mode 0700, files 0600). An
+ * entry is a file, there as a whole or not at all. Who has a session open holds a lock that the system gives back when
+ * the process ends, however that happens.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"

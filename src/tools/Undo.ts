@@ -25,9 +25,8 @@ import { attempt, type WorkspaceFailure } from "./WorkspaceFailure.ts"
 export interface Step {
   readonly path: string
   /**
-   * `restore` writes what was there, `remove` takes away a file that the write
-   * made, `nothing` is to be done, `changed` would overwrite later changes,
-   * `refused` is not possible.
+   * `restore` writes what was there, `remove` takes away a file that the write made, `nothing` is to be done, `changed`
+   * would overwrite later changes, `refused` is not possible.
    */
   readonly action: "restore" | "remove" | "nothing" | "changed" | "refused"
   readonly because?: string | undefined

@@ -1,12 +1,10 @@
 /**
  * A root folder that paths cannot leave.
  *
- * A path is looked at three times: as text (`..`), as a real path (links), and
- * once more on the opened descriptor, because links can be swapped between
- * looking and opening. What a descriptor turned out to be is what is used.
+ * A path is looked at three times: as text (`..`), as a real path (links), and once more on the opened descriptor,
+ * because links can be swapped between looking and opening. What a descriptor turned out to be is what is used.
  *
- * It does not stop hard links or mounts that bring foreign files under the
- * root: to the file system those are inside.
+ * It does not stop hard links or mounts that bring foreign files under the root: to the file system those are inside.
  *
  * @since 0.1.0
  */
@@ -74,9 +72,8 @@ export const make = Effect.fnUntraced(function*(
  *
  * **Details**
  *
- * Relative paths start at the root; absolute ones must lie in it. `a/../b` is
- * `b`. Fails with `InvalidPath`, as for a path that is too long to be looked at, or
- * with `OutsideRoot`.
+ * Relative paths start at the root; absolute ones must lie in it. `a/../b` is `b`. Fails with `InvalidPath`, as for a
+ * path that is too long to be looked at, or with `OutsideRoot`.
  *
  * @category paths
  * @since 0.1.0
@@ -101,8 +98,7 @@ export const locate = (self: Workspace, path: string): Effect.Effect<string, Wor
 }
 
 /**
- * Gives the real path of something that exists; fails with `NotFound` or, where
- * links lead out, with `OutsideRoot`.
+ * Gives the real path of something that exists; fails with `NotFound` or, where links lead out, with `OutsideRoot`.
  *
  * @category paths
  * @since 0.1.0
@@ -117,9 +113,8 @@ export const realPath = Effect.fnUntraced(function*(
 })
 
 /**
- * Gives the key of a path for `ToolAnnotations.Resources`: the real path of as
- * much of it as exists, then the rest; a link that leads to nothing is what it
- * leads to. Never fails, so that a call that will be refused has a key too; that
+ * Gives the key of a path for `ToolAnnotations.Resources`: the real path of as much of it as exists, then the rest; a
+ * link that leads to nothing is what it leads to. Never fails, so that a call that will be refused has a key too; that
  * of a path which is too long is its text.
  *
  * @category paths
@@ -181,9 +176,8 @@ const follow = Effect.fnUntraced(function*(absolute: string, links: number): Eff
 })
 
 /**
- * What exists of a path, its real path, and the first part below that is not
- * there. Where a folder is not there nothing in it is, so of a long path few parts
- * need to be looked at: first the last ones, in growing steps, then by halves.
+ * What exists of a path, its real path, and the first part below that is not there. Where a folder is not there nothing
+ * in it is, so of a long path few parts need to be looked at: first the last ones, in growing steps, then by halves.
  */
 const existing = Effect.fnUntraced(function*(absolute: string) {
   const above = [absolute]

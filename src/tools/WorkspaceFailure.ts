@@ -1,9 +1,9 @@
 /**
- * What a workspace tool answers when it cannot do what it was asked: one plain
- * tagged value, with a message written for the model.
+ * What a workspace tool answers when it cannot do what it was asked: one plain tagged value, with a message written for
+ * the model.
  *
- * It covers what a path, a pattern or a command can be wrong about. A wrong
- * root is not covered: that is a `ConfigurationError` of the layer.
+ * It covers what a path, a pattern or a command can be wrong about. A wrong root is not covered: that is a
+ * `ConfigurationError` of the layer.
  */
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"

@@ -1,9 +1,9 @@
 /**
- * Tools over a root folder: `read_file`, `list_directory`, `find_files`,
- * `search_text`, `write_file`, `edit_file` and `run_command`.
+ * Tools over a root folder: `read_file`, `list_directory`, `find_files`, `search_text`, `write_file`, `edit_file` and
+ * `run_command`.
  *
- * The file tools cannot leave the root, through links neither. `run_command`
- * can: it starts in the root and is not confined to it.
+ * The file tools cannot leave the root, through links neither. `run_command` can: it starts in the root and is not
+ * confined to it.
  *
  * **Example** (Giving a model a folder)
  *
@@ -58,14 +58,13 @@ export interface Options {
   /** Paths that always need an approval, in addition to those in a `.git`; relative ones start at the root. */
   readonly protect?: ReadonlyArray<string> | undefined
   /**
-   * Paths that may be written like any other, though other tools run what is
-   * there (`ExecutedFiles.byThemselves`, `ExecutedFiles.byCommands`); relative
-   * ones start at the root. Never what lies in a `.git` or is in `protect`.
+   * Paths that may be written like any other, though other tools run what is there (`ExecutedFiles.byThemselves`,
+   * `ExecutedFiles.byCommands`); relative ones start at the root. Never what lies in a `.git` or is in `protect`.
    */
   readonly unprotect?: ReadonlyArray<string> | undefined
   /**
-   * Environment that commands get their variables from, such as that of the
-   * process. Default: the current `ConfigProvider`, which is that of the process.
+   * Environment that commands get their variables from, such as that of the process. Default: the current
+   * `ConfigProvider`, which is that of the process.
    */
   readonly environment?: Readonly<Record<string, string | undefined>> | undefined
   /** Names of the variables that commands get. Default: `defaultEnvironment`. */
@@ -73,15 +72,14 @@ export interface Options {
   /** How long a command's process group has between TERM and KILL. Default: 2 seconds. */
   readonly killGrace?: Duration.Input | undefined
   /**
-   * How long output is awaited after a command exited, if something it started
-   * holds on to it. Default: 200 milliseconds.
+   * How long output is awaited after a command exited, if something it started holds on to it. Default: 200
+   * milliseconds.
    */
   readonly drain?: Duration.Input | undefined
 }
 
 /**
- * Names of the environment variables that commands get by default: nothing that
- * commonly holds a secret.
+ * Names of the environment variables that commands get by default: nothing that commonly holds a secret.
  *
  * @category constants
  * @since 0.1.0
@@ -134,8 +132,8 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
  *
  * **Details**
  *
- * Fails with `ConfigurationError` where the root is missing or not a folder, or
- * where a duration is negative, endless or not a duration.
+ * Fails with `ConfigurationError` where the root is missing or not a folder, or where a duration is negative, endless
+ * or not a duration.
  *
  * @category layers
  * @since 0.1.0
@@ -155,11 +153,10 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
   }))
 
 /**
- * Makes the toolkit and the handlers for a root folder; the file tools declare
- * the real paths they touch (`ToolAnnotations.Resources`) and for policies the
- * same relative to the root (`ToolAnnotations.Targets`), with what lies in a
- * `.git` protected. What would be written can be seen before
- * (`ToolAnnotations.Preview`). A command is a target if it is plain words.
+ * Makes the toolkit and the handlers for a root folder; the file tools declare the real paths they touch
+ * (`ToolAnnotations.Resources`) and for policies the same relative to the root (`ToolAnnotations.Targets`), with what
+ * lies in a `.git` protected. What would be written can be seen before (`ToolAnnotations.Preview`). A command is a
+ * target if it is plain words.
  *
  * @category constructors
  * @since 0.1.0

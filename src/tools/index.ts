@@ -47,8 +47,7 @@ export * as FetchTools from "./public/FetchTools.ts"
 export * as JournalFile from "./public/JournalFile.ts"
 
 /**
- * Sessions in a folder, for processes one after the other: one that is killed leaves a
- * session that opens.
+ * Sessions in a folder, for processes one after the other: one that is killed leaves a session that opens.
  *
  * @since 0.1.0
  */

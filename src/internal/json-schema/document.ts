@@ -1,9 +1,9 @@
 /**
- * One JSON Schema as a document: the schemas in it, their names, and what its
- * references lead to. Nothing outside of it is known, and nothing is fetched.
+ * One JSON Schema as a document: the schemas in it, their names, and what its references lead to. Nothing outside of it
+ * is known, and nothing is fetched.
  *
- * What it takes to read one grows with its size alone. References make it larger
- * than it looks: how large, is counted, not tried.
+ * What it takes to read one grows with its size alone. References make it larger than it looks: how large, is counted,
+ * not tried.
  */
 import * as JsonPointer from "effect/JsonPointer"
 import * as Result from "effect/Result"
@@ -42,8 +42,8 @@ export interface Document {
 }
 
 /**
- * Reads a schema, each schema in it by `check`; throws if a reference in it leads
- * nowhere or without end, or if it is too large.
+ * Reads a schema, each schema in it by `check`; throws if a reference in it leads nowhere or without end, or if it is
+ * too large.
  *
  * In older drafts the siblings of a `$ref` have no effect (`refAlone`).
  */
@@ -236,10 +236,9 @@ const reachedIn = (document: Document): ReadonlySet<Keys> => {
 }
 
 /**
- * Counts the schemas that a document is with its references written out, of those
- * that stand under some keywords: one that leads back to where it came from is
- * counted once. `Infinity` where only such keywords lead back. What nothing leads to is
- * not counted.
+ * Counts the schemas that a document is with its references written out, of those that stand under some keywords: one
+ * that leads back to where it came from is counted once. `Infinity` where only such keywords lead back. What nothing
+ * leads to is not counted.
  */
 const countOf = (document: Document, reached: Iterable<Keys>, isCounted: (key: string) => boolean): number => {
   const frames: Array<Frame> = []

@@ -1,7 +1,6 @@
 /**
- * JSON Schemas of others, such as MCP servers, made harmless before they are
- * compiled: a pattern that cannot be matched in linear time is left out.
- * Who sent the schema checks its own arguments anyway.
+ * JSON Schemas of others, such as MCP servers, made harmless before they are compiled: a pattern that cannot be matched
+ * in linear time is left out. Who sent the schema checks its own arguments anyway.
  */
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
@@ -10,10 +9,9 @@ import { linearPattern } from "./linearPattern.ts"
 import { heldBy, isKeys, type Keys, references } from "./positions.ts"
 
 /**
- * Copies a schema without the patterns that cannot be matched in linear time. The copy may accept
- * more than the schema, never less: what would turn around, such as `not` or
- * `unevaluatedProperties` over such a pattern, is left out with it. Fails if the
- * schema is deeper or larger than any that is meant.
+ * Copies a schema without the patterns that cannot be matched in linear time. The copy may accept more than the schema,
+ * never less: what would turn around, such as `not` or `unevaluatedProperties` over such a pattern, is left out with
+ * it. Fails if the schema is deeper or larger than any that is meant.
  */
 export const withoutSlowPatterns = (schema: JsonSchema.JsonSchema): Result.Result<JsonSchema.JsonSchema, string> =>
   Result.try({

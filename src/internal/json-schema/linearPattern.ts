@@ -1,9 +1,7 @@
 /**
- * Regular expressions of JSON Schema, matched in time that grows no faster than
- * the text. The engine of JavaScript goes back and tries again, for hours over
- * thirty characters if a pattern wants it; here all ways are followed side by
- * side. What one character may be is still asked of JavaScript, so that a pattern
- * means the same.
+ * Regular expressions of JSON Schema, matched in time that grows no faster than the text. The engine of JavaScript goes
+ * back and tries again, for hours over thirty characters if a pattern wants it; here all ways are followed side by
+ * side. What one character may be is still asked of JavaScript, so that a pattern means the same.
  */
 import * as Result from "effect/Result"
 

@@ -2,9 +2,9 @@
 import type { Document } from "./document.ts"
 
 /**
- * Gives the steps that a check of a value may take beyond those of any value: as many as are
- * needed where each schema of a document looks at each part of the value a few times, and at
- * each of its characters. What takes more is slow by more than the size of both.
+ * Gives the steps that a check of a value may take beyond those of any value: as many as are needed where each schema
+ * of a document looks at each part of the value a few times, and at each of its characters. What takes more is slow by
+ * more than the size of both.
  */
 export const stepsFor = ({ parts, schemas }: Document, value: unknown): number => {
   const { chars, nodes } = sizeOf(value)

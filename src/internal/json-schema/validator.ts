@@ -3,10 +3,9 @@
  * sizes of the schema and the value; for the schema of somebody else there is one limit for all values. Nothing is
  * fetched.
  *
- * A schema is read, not turned into a program: that takes as long as it is large,
- * makes no code, and works where code must not be made. What a check may take grows with
- * the sizes of the schema and the value, and no faster; of a stranger's schema it has one
- * bound, whatever the value. Nothing is fetched.
+ * A schema is read, not turned into a program: that takes as long as it is large, makes no code, and works where code
+ * must not be made. What a check may take grows with the sizes of the schema and the value, and no faster; of a
+ * stranger's schema it has one bound, whatever the value. Nothing is fetched.
  */
 import { memoize } from "effect/Function"
 import * as JsonPointer from "effect/JsonPointer"
@@ -33,8 +32,8 @@ export type Validator = (value: unknown) => ReadonlyArray<Issue>
 export type Compile = (schema: JsonSchema.JsonSchema, whose?: "own" | "foreign") => Result.Result<Validator, string>
 
 /**
- * Compiles a schema of draft 6, 7, 2019-09 or 2020-12, which it is without a
- * `$schema`. Schemas know nothing of each other, and none is fetched.
+ * Compiles a schema of draft 6, 7, 2019-09 or 2020-12, which it is without a `$schema`. Schemas know nothing of each
+ * other, and none is fetched.
  */
 export const compile: Compile = (schema, whose = "own") =>
   Result.map(read(schema), (checker) => {

@@ -1,6 +1,5 @@
 /**
- * Where in a value secrets are, as far as somebody has said so: by paths, or by a
- * schema with `Schema.Redacted` in it.
+ * Where in a value secrets are, as far as somebody has said so: by paths, or by a schema with `Schema.Redacted` in it.
  */
 import type * as SchemaAST from "effect/SchemaAST"
 import { keysOf } from "../valuePath.ts"

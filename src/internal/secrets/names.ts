@@ -1,6 +1,6 @@
 /**
- * The usual names of secrets, told by the words of a name: `dbPassword`,
- * `X-Api-Key` and `refresh_token` are, `max_tokens` and `password_policy` are not.
+ * The usual names of secrets, told by the words of a name: `dbPassword`, `X-Api-Key` and `refresh_token` are,
+ * `max_tokens` and `password_policy` are not.
  */
 
 import { remembered } from "../remembered.ts"

@@ -1,6 +1,6 @@
 /**
- * Takes secrets out of what is recorded: out of arguments and outputs by what their
- * tool declares and by the usual names of secrets, and out of texts that repeat them.
+ * Takes secrets out of what is recorded: out of arguments and outputs by what their tool declares and by the usual
+ * names of secrets, and out of texts that repeat them.
  *
  * Secrets are replaced with a mark, never with a hash, which would let a reader check guesses. Values are not modified:
  * a value with secrets is copied.

@@ -118,9 +118,8 @@ const withoutShapes = (text: string, take: Take): string => {
 }
 
 /**
- * Tokens that tell by their first letters what they are: of GitHub, GitLab, npm, OpenAI,
- * Anthropic, Stripe, Slack, AWS, Google, Hugging Face; those of this server and of its page; and JSON
- * Web Tokens.
+ * Tokens that tell by their first letters what they are: of GitHub, GitLab, npm, OpenAI, Anthropic, Stripe, Slack, AWS,
+ * Google, Hugging Face; those of this server and of its page; and JSON Web Tokens.
  */
 const token = new RegExp(
   [
