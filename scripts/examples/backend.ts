@@ -60,7 +60,7 @@ export const Executors = ToolExecutors.layer({ idleTimeToLive: "30 minutes" }).p
   Layer.provideMerge(Approvals.layer({ timeout: "5 minutes" }))
 )
 
-/** Counts, grants and the record of every call outlast the program, in a file of their own. */
+/** Counts, grants and records in a separate file that outlasts the program. */
 export const Records = Layer.mergeAll(SqlStateStore.layer(), SqlJournal.layer()).pipe(
   Layer.provide(
     LayerConfig.from(Sqlite.layer, { filename: Config.withDefault(Config.String("RECORDS"), "records.db") })

@@ -7,7 +7,7 @@ import { tool } from "@openai/agents"
 import { Effect } from "effect"
 import { ToolCall, ToolContent, type ToolProcess } from "effect-tool-executor"
 
-/** Tools for the agents of one run: its calls go through one process, in order, reads side by side. */
+/** Tools for the agents of one run. Its calls share one process: in order, reads in parallel. */
 export const toolsOf = (process: ToolProcess.ToolProcess) =>
   Effect.gen(function*() {
     const step = yield* process.step

@@ -20,7 +20,7 @@ import {
 import { Scenario, ScenarioRunner, ScriptedTools, VirtualTime } from "effect-tool-executor/testing"
 import { Tool, Toolkit } from "effect/ai"
 
-// What the application has: tools, their handlers, and a program that knows neither
+// The application: tools, their handlers, and a program that knows neither
 
 const Search = Tool.make("search", {
   parameters: Schema.Struct({ query: Schema.String }),
@@ -41,7 +41,7 @@ const answer = Effect.fn("answer")(function*(calls: ReadonlyArray<ToolCall.ToolC
   return yield* process.executeWave(calls)
 }, Effect.scoped)
 
-// What a test swaps: who may, what is equal, how many at once, and the tools
+// What a test swaps: permissions, dedupe, pools and tools
 
 const gates = Layer.mergeAll(Rules.layerNoop, Dedupe.layerNoop, Pools.layer())
 
@@ -88,7 +88,7 @@ describe("answer", () => {
     Effect.gen(function*() {
       const approvals = yield* Approvals.Approvals
       const asked: Array<Approvals.ApprovalRequest> = []
-      // the person
+      // the approver
       yield* Effect.forkChild(
         Stream.runForEach(approvals.changes, (change) => {
           if (change._tag === "Ended") return Effect.void

@@ -338,7 +338,7 @@ describe("what a call waits for", () => {
         const wave = yield* Effect.forkChild(process.executeWave(Harness.calls(["w", { n: 1 }], ["w", { n: 2 }], "t")))
         yield* Effect.sleep("4 seconds")
         const during = yield* figuresNow
-        assert.strictEqual(during["tool_executor.questions.open"], 1)
+        assert.strictEqual(during["tool_executor.approvals.pending"], 1)
         assert.strictEqual(during["tool_executor.waiting"], 1)
         const [question] = yield* approvals.list
         yield* approvals.answer(question!.id, { _tag: "ApproveOnce" })
@@ -356,7 +356,7 @@ describe("what a call waits for", () => {
         "A person is asked about \"t\"",
         "The question about \"t\" was answered: ApproveOnce"
       ])
-      assert.strictEqual(figures["tool_executor.questions.open"], 0)
+      assert.strictEqual(figures["tool_executor.approvals.pending"], 0)
       assert.strictEqual(figures["tool_executor.queue.duration gen_ai.tool.name=t"], "1 in 2")
     }))
 

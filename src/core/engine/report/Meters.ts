@@ -80,7 +80,7 @@ export class Meters {
   private readonly tools = new Map<string, ToolMeters>()
   private readonly stores = new Map<string, Metric.Histogram<number>>()
   private readonly waits = gauge("tool_executor.waiting", "Calls that have neither started nor ended", {})
-  private readonly open = gauge("tool_executor.questions.open", "Questions that people have not answered", {})
+  private readonly open = gauge("tool_executor.approvals.pending", "Approval requests that are pending", {})
 
   constructor(context: Context.Context<never>) {
     this.context = context
