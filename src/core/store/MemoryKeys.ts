@@ -199,7 +199,8 @@ export class Keys {
     if (!this.isSettled(slot)) return
     const { ints } = this
     const int = slot * intsOf
-    const [before, after] = [ints[int + previous]!, ints[int + next]!]
+    const before = ints[int + previous]!
+    const after = ints[int + next]!
     ints[before * intsOf + next] = after
     ints[after * intsOf + previous] = before
     ints[int + previous] = unlinked

@@ -69,6 +69,7 @@ export const make = (options?: Options) => {
   const find = (claim: Claim, it: Held, now: number): Refused | undefined => {
     switch (claim._tag) {
       case "Key": {
+        it.claim = claim
         const keys = it.keys = principalOf(claim.principal, now).keys
         if (claim.scope !== "principal") it.batch ??= batchOf(claim.batch, now)
         const slot = it.slot = keys.find(claim)
@@ -94,8 +95,9 @@ export const make = (options?: Options) => {
     }
   }
   const findAll = (claims: ReadonlyArray<Claim>, it: Held, now: number): Refused | undefined => {
-    for (const claim of claims) {
-      const refused = find(claim, it, now)
+    // by index: an iterator for each call is more than the rest of this step
+    for (let index = 0; index < claims.length; index++) {
+      const refused = find(claims[index]!, it, now)
       if (refused !== undefined) return refused
     }
     return undefined
@@ -113,14 +115,17 @@ export const make = (options?: Options) => {
     }
     if (it.count !== undefined) it.count.used++
     if (it.clock !== undefined) it.clock.running++
-    for (const claim of claims) {
-      if (claim._tag !== "Key") continue
+    const { claim } = it
+    if (claim !== undefined) {
       it.slot = it.keys!.take(claim, it.slot, serialOf(claim, it), owner, it.number, now)
       it.windowMillis = claim.windowMillis
+      it.claim = undefined
     }
-    for (const { choice, tool } of it.groups ?? none) {
-      choice.tool = tool
-      choice.holders++
+    if (it.groups !== undefined) {
+      for (const { choice, tool } of it.groups) {
+        choice.tool = tool
+        choice.holders++
+      }
     }
     return it
   }
@@ -136,10 +141,12 @@ export const make = (options?: Options) => {
       batch.usedAt = now
     }
     if (!settlement.started && count !== undefined) count.used--
-    for (const { choice } of groups ?? none) {
-      choice.holders--
-      if (settlement.started) choice.isKept = true
-      else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
+    if (groups !== undefined) {
+      for (const { choice } of groups) {
+        choice.holders--
+        if (settlement.started) choice.isKept = true
+        else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
+      }
     }
     if (clock !== undefined) {
       clock.running--
@@ -288,6 +295,8 @@ class Held implements Reservation {
   groups: Array<{ readonly choice: Choice; readonly tool: string }> | undefined = undefined
   clock: RestClock | undefined = undefined
   keys: Keys | undefined = undefined
+  /** The claim of its key, until that is taken. */
+  claim: KeyClaim | undefined = undefined
   /** Of its key; before it is taken, of the call that has it. 0: none. */
   slot = 0
 
@@ -324,8 +333,6 @@ class AllHeld {
     return this.places.find((held) => held !== undefined && held.id === it.id && held.epoch === it.epoch)
   }
 }
-
-const none: ReadonlyArray<never> = []
 
 const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
 
