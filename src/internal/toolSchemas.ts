@@ -1,6 +1,7 @@
 /** The parameters of a tool: how they are decoded, and what makes two of them equal. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import type * as Exit from "effect/Exit"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -102,9 +103,9 @@ export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess
   return {
     // a schema without services and asynchronous steps decodes synchronously
     decode: (params) => {
-      const decoded = decode(params)
-      return exitOf(decoded)?._tag === "Success"
-        ? Effect.mapErrorEager(decoded, toIssues)
+      const exit = exitOf(decode(params))
+      return exit?._tag === "Success"
+        ? exit as Exit.Success<unknown>
         : Effect.mapErrorEager(decodeAll(params), toIssues)
     },
     canonical: (value, args) =>

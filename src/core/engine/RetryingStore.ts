@@ -29,7 +29,7 @@ export type Reserved = Reservation | Refused | StateStoreError
 
 /** How a store is used. */
 export interface Options {
-  /** The owner of all that the executor and its sub-agents reserve; different from every other executor's over the same store. */
+  /** The owner of all that the executor and its sub-agents reserve; unique among executors over one store. */
   readonly session: string
   /** Milliseconds to wait for the driver, unless the caller gives another timeout. */
   readonly timeout: number

@@ -23,7 +23,7 @@ import { type Journal, JournalError } from "../store/Journal.ts"
 /** How long a driver may take for an answer; the state store has a separate setting. */
 export const timeoutMillis = 5_000
 
-/** Waits for a driver no longer than `millis`, and not for its clean-up. `failed` makes the error of whatever went wrong. */
+/** Waits for a driver no longer than `millis`, and not for its clean-up. `failed` makes the error. */
 export const inTime = <A, E>(
   effect: Effect.Effect<A, E>,
   failed: (cause: unknown) => E,

@@ -63,7 +63,7 @@ export interface Write extends Pick<Checkpoint, "principal" | "batch" | "callId"
 export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect-tool-executor/CheckpointError")(
   "CheckpointError",
   {
-    /** `NotFound`: unknown, forgotten or too old. `NotKept`: the content was over the bound. `Store`: it cannot be reached. */
+    /** `NotFound`: unknown, forgotten or too old. `NotKept`: the content was too large. `Store`: the store failed. */
     reason: Schema.Literals(["NotFound", "NotKept", "Store"]),
     id: Schema.String,
     cause: Schema.optionalKey(Schema.Defect())

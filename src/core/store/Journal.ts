@@ -57,7 +57,7 @@ export class Journal extends Context.Service<Journal, {
     lines: ReadonlyArray<Line>,
     options: { readonly durable: boolean }
   ) => Effect.Effect<void, JournalError>
-  /** Reads entries in the order of their places, or backwards; those that come once the stream has begun are not in it. */
+  /** Reads entries in the order of their places, or backwards, without those appended after the stream has begun. */
   readonly read: (query: Query) => Stream.Stream<Recorded, JournalError>
   /**
    * Reads a bounded part of the same: no more entries and characters than are wanted, and
