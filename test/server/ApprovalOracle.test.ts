@@ -11,6 +11,7 @@ import { TestClock } from "effect/testing"
 import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import { approval, layer, user } from "../support/Asking.ts"
 import { ApprovalOracle, approvers, type Asked, type Given, Step, type Told } from "../support/questionOracle.ts"
+import { runs } from "../support/seeds.ts"
 
 const answers: { readonly [K in Given["answer"]]: Approvals.Answer } = {
   once: { _tag: "ApproveOnce" },
@@ -160,6 +161,6 @@ describe("approval requests", () => {
           }
         }).pipe(Effect.provide(context))
       }).pipe(Effect.scoped),
-    { arbitrary: { runs: 400 } }
+    { arbitrary: { runs: runs(400) } }
   )
 })

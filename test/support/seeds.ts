@@ -39,5 +39,8 @@ export const everyStep = share === "tenth" ? { first: 1 + fresh % 10, next: 10 }
 /** How long a random test may take, in milliseconds: with every seed on a busy machine. */
 export const timeout = 300_000
 
+/** How often a property that takes long is tried: a tenth of the given runs, or all. */
+export const runs = (all: number): number => share === "tenth" ? Math.ceil(all / 10) : all
+
 /** Has the properties of `it.prop` use the fresh seed of this run. */
 export const seedProperties = (): void => Arbitrary.configureGlobal({ check: { seed: fresh } })

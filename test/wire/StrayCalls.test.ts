@@ -7,6 +7,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { randomFrom, type SeededRandom } from "../../src/testing/SeededRandom.ts"
 import * as WireFormat from "../../src/wire/WireFormat.ts"
+import { runs } from "../support/seeds.ts"
 import * as Wire from "../support/wire.ts"
 
 const args = { path: "a" }
@@ -311,7 +312,7 @@ describe("a call in an unexpected place", () => {
         }
       }
     },
-    { arbitrary: { runs: 100 } }
+    { arbitrary: { runs: runs(100) } }
   )
 })
 
