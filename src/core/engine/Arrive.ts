@@ -12,11 +12,11 @@ import { heartbeatArgument, type RegisteredTool, type Registry } from "../vocabu
 import type { ParameterIssue } from "../vocabulary/ToolRefusal.ts"
 import { maxDepth } from "./Agents.ts"
 import type { Call } from "./Call.ts"
-import { denied, type End, invalid, refused, unreadable } from "./End.ts"
-import * as Hosts from "./Hosts.ts"
-import { lookUp, patience } from "./LookUp.ts"
+import { denied, type End, invalid, refused, unreadable } from "./CallEnd.ts"
+import * as CallGates from "./CallGates.ts"
 import { hasTool, turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
+import { lookUp, patience } from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** Lets every call of a wave arrive, and ends once all have: each is decided, or has its tool and its parameters. */
@@ -166,7 +166,7 @@ const judge = (
     process: wave.process.id
   }
   call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall, wave))
-  return call.decided === undefined ? Hosts.pass(wave, call, "arrive") : Effect.void
+  return call.decided === undefined ? CallGates.pass(wave, call, "arrive") : Effect.void
 }
 
 /** What is about so much is not compared with anything. */

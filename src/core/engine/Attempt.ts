@@ -19,8 +19,8 @@ import type { HandlerContext } from "../../internal/toolkitAdapter.ts"
 import { type OutputPolicy, type Room, textOf } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
-import type { End } from "./End.ts"
-import * as Ending from "./Ending.ts"
+import type { End } from "./CallEnd.ts"
+import * as HandlerExit from "./HandlerExit.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
 import { type Limit, TimeLimit, type Timer } from "./TimeLimit.ts"
 
@@ -42,7 +42,7 @@ export interface Host extends Timer {
 }
 
 /** The call that an attempt is of. */
-export interface Attempted extends Ending.Ended {
+export interface Attempted extends HandlerExit.Ended {
   /** An attempt begins: the first, or an automatic retry. */
   readonly began: (number: number, limitMillis: number) => void
   /** An attempt failed, and another may follow. */
@@ -211,7 +211,7 @@ export class Attempt {
     const { tool } = this
     return Effect.retry(Effect.suspend(() => this.handle(params)), {
       schedule: tool.retry!,
-      while: (failure) => !this.isOver && Ending.isRetryable(tool, failure)
+      while: (failure) => !this.isOver && HandlerExit.isRetryable(tool, failure)
     })
   }
 
@@ -261,7 +261,7 @@ export class Attempt {
 
   /** Ends the attempt because its write cannot be made: nothing was written. */
   refuseWrite(error: unknown, why: string): void {
-    this.stop(Ending.failed(this.call, "handler", error, `"${this.tool.name}" failed: ${why}`))
+    this.stop(HandlerExit.failed(this.call, "handler", error, `"${this.tool.name}" failed: ${why}`))
   }
 
   /** Notes that the tool reported something; false once it is too late. */
@@ -305,7 +305,7 @@ export class Attempt {
 
   private onExit(exit: Exit.Exit<unknown, unknown>): void {
     if (this.isOver) {
-      Ending.late(this.call, exit, this.context)
+      HandlerExit.late(this.call, exit, this.context)
       this.surroundings = undefined
       return
     }
@@ -315,12 +315,12 @@ export class Attempt {
       return
     }
     if (this.pending !== undefined) {
-      Ending.late(this.call, exit, this.context)
+      HandlerExit.late(this.call, exit, this.context)
       return this.settle(this.pending)
     }
     if (Exit.isSuccess(exit)) return this.succeed(exit.value)
     const { context, host, returned: isResult } = this
-    this.settle(Ending.ofCause(this.call, exit.cause, { isResult, chars: host.outputRoom().chars, context }))
+    this.settle(HandlerExit.ofCause(this.call, exit.cause, { isResult, chars: host.outputRoom().chars, context }))
   }
 
   private succeed(value: unknown): void {
@@ -330,19 +330,19 @@ export class Attempt {
     try {
       text = content === undefined ? textOf(value) : ToolContent.textOf(content)
     } catch {
-      return this.settle(Ending.wrongResult(call, "its output is not JSON"))
+      return this.settle(HandlerExit.wrongResult(call, "its output is not JSON"))
     }
     const applied = host.output.apply(value, text, host.outputRoom(), host, content)
-    if ("_tag" in applied) return this.settle(Ending.succeeded(call, applied))
+    if ("_tag" in applied) return this.settle(HandlerExit.succeeded(call, applied))
     const [truncated, store] = applied
-    if (this.tool.bounded) return this.settle(Ending.succeeded(call, truncated))
+    if (this.tool.bounded) return this.settle(HandlerExit.succeeded(call, truncated))
     // the handler has made it: neither limit nor cancellation ends it any more
     this.phase = "ending"
     // so much of the budget may become its; others are not to count on it
     this.large = { ...this.large, heldChars: host.hold() }
     this.time.unwatch()
     Detached.start(store, this.context, host.storeMillis(host.clock.currentTimeMillisUnsafe()), (exit) => {
-      this.settle(Ending.succeeded(call, exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated))
+      this.settle(HandlerExit.succeeded(call, exit !== undefined && Exit.isSuccess(exit) ? exit.value : truncated))
     })
   }
 

@@ -5,14 +5,14 @@ import * as Permissions from "../gates/Permissions.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import * as Grant from "../vocabulary/Grant.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
-import * as Asking from "./Asking.ts"
+import * as ApprovalRound from "./ApprovalRound.ts"
 import type { Call } from "./Call.ts"
-import { cancelled, type End, refused } from "./End.ts"
-import * as LookUp from "./LookUp.ts"
+import { cancelled, type End, refused } from "./CallEnd.ts"
 import * as Preview from "./Preview.ts"
 import * as Recheck from "./Recheck.ts"
 import * as Revisions from "./Revisions.ts"
 import { turnEnd } from "./State.ts"
+import * as ToolAnswers from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** What became of a question. */
@@ -62,7 +62,7 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
       }
       const refused: ToolRefusal = "operation" in grants
         ? { _tag: "StoreUnavailable", operation: grants.operation }
-        : Recheck.notAllowed(call, question, Asking.nobody(question))
+        : Recheck.notAllowed(call, question, ApprovalRound.nobody(question))
       call.consent = { ...call.consent, refused }
     }
   })
@@ -81,7 +81,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   const waitsFor = yield* reentry(wave, call)
   if (waitsFor !== undefined) return ends(refused({ _tag: "ReentryRefused", waitsFor }))
   if (call.tool!.preview === undefined) {
-    return resolved(call, question, yield* Asking.ask(wave, call, question))
+    return resolved(call, question, yield* ApprovalRound.ask(wave, call, question))
   }
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {
     yield* over(earlier)
@@ -99,7 +99,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   if (yield* isGranted(wave, call, question)) return allowed
   call.consent = { ...call.consent, shown: found.shown }
   if (!found.isNothing) {
-    return resolved(call, question, yield* Asking.ask(wave, call, { ...question, preview: found.preview }))
+    return resolved(call, question, yield* ApprovalRound.ask(wave, call, { ...question, preview: found.preview }))
   }
   call.consent = { ...call.consent, approved: true }
   return allowed
@@ -176,7 +176,7 @@ export const grantOf = (
 }
 
 /** Notes what a person has said to a call. */
-export const resolved = (call: Call, question: Permissions.Asks, resolution: Asking.Answer): Authorized => {
+export const resolved = (call: Call, question: Permissions.Asks, resolution: ApprovalRound.Answer): Authorized => {
   if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
   if (resolution._tag === "Denied") return ends(refused(Recheck.notAllowed(call, question, resolution)))
   if (resolution._tag === "Suspended") {
@@ -194,7 +194,7 @@ export const resolved = (call: Call, question: Permissions.Asks, resolution: Ask
 export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | undefined> =>
   call.parent === undefined
     ? Effect.undefined
-    : Effect.mapEager(LookUp.resources(wave, call), (resources) => wave.engine.pools.reentry(call, { resources }))
+    : Effect.mapEager(ToolAnswers.resources(wave, call), (resources) => wave.engine.pools.reentry(call, { resources }))
 
 // Utilities
 

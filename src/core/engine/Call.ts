@@ -19,7 +19,7 @@ import type { RegisteredTool, ToolClass } from "../vocabulary/ToolHandlers.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Attempt } from "./Attempt.ts"
-import * as End from "./End.ts"
+import * as CallEnd from "./CallEnd.ts"
 import type { Received } from "./Received.ts"
 import type { CallRecord } from "./report/CallRecord.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
@@ -97,7 +97,7 @@ export interface Answered {
 /** What a record says of a call that is handed over again after a crash. */
 export interface Resumed {
   /** What it ends with unless it starts again: it had started, and may have changed things. */
-  readonly unless?: End.End | undefined
+  readonly unless?: CallEnd.End | undefined
   /** Under which its earlier attempts are known elsewhere. */
   readonly idempotencyKey?: string | undefined
   /** Why a person is asked before it runs again. */
@@ -179,9 +179,9 @@ export interface Driver {
   readonly facts: Reporter | undefined
   readonly now: () => number
   /** Ends a call, also one that runs. */
-  readonly end: (call: Call, end: End.End) => void
+  readonly end: (call: Call, end: CallEnd.End) => void
   /** Gives a call its outcome; `fiber` is there if its handler still runs. */
-  readonly settle: (call: Call, end: End.End, fiber?: Fiber.Fiber<unknown, unknown>) => void
+  readonly settle: (call: Call, end: CallEnd.End, fiber?: Fiber.Fiber<unknown, unknown>) => void
   /** Dispatches a call anew that had joined another one. */
   readonly redispatch: (call: Call) => void
 }
@@ -194,7 +194,7 @@ export class Call implements Ticket {
 
   phase: Phase = phases.arrived
   /** How it ends, where that is known before its turn comes: refused on Arrival, cancelled, behind the end of its wave. */
-  decided: End.End | undefined
+  decided: CallEnd.End | undefined
   tool: RegisteredTool | undefined
   rules: ToolRules | undefined
   gateCall: GateCall | undefined
@@ -305,7 +305,7 @@ export class Call implements Ticket {
   }
 
   /** Its own end: its attempt's, unless the call has its outcome. */
-  ended(end: End.End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
+  ended(end: CallEnd.End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
     this.driver.settle(this, end, fiber)
   }
 
@@ -346,11 +346,11 @@ export class Call implements Ticket {
   }
 
   onDeadlock(waitsFor: string): void {
-    this.driver.end(this, End.refused({ _tag: "ReentryRefused", waitsFor }))
+    this.driver.end(this, CallEnd.refused({ _tag: "ReentryRefused", waitsFor }))
   }
 
   onBlocked(because: string): void {
-    this.driver.end(this, End.refused({ _tag: "ToolBlocked", because }))
+    this.driver.end(this, CallEnd.refused({ _tag: "ToolBlocked", because }))
   }
 
   onLost(because: string): void {

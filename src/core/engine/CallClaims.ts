@@ -10,7 +10,7 @@ import type { Claim, KeyClaim, KeyTaken, Settlement } from "../store/Claims.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Call } from "./Call.ts"
-import { denied, type End, refused } from "./End.ts"
+import { denied, type End, refused } from "./CallEnd.ts"
 import * as Targets from "./Targets.ts"
 import type { ToolClaims, WaveState } from "./WaveState.ts"
 

@@ -16,8 +16,8 @@ import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import * as CallClaims from "./CallClaims.ts"
-import { denied, type End, refused } from "./End.ts"
-import * as Hosts from "./Hosts.ts"
+import { denied, type End, refused } from "./CallEnd.ts"
+import * as CallGates from "./CallGates.ts"
 import type { Reserved } from "./RetryingStore.ts"
 import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -49,7 +49,7 @@ export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effec
     return Effect.forEach(
       calls.filter((call) => endBefore(wave, call, now) === undefined),
       (call) =>
-        Effect.map(Hosts.ask(wave, call, "guard"), (verdict) => {
+        Effect.map(CallGates.ask(wave, call, "guard"), (verdict) => {
           if (verdict !== call.consent.guarded) call.consent = { ...call.consent, guarded: verdict }
         }),
       { concurrency: "unbounded", discard: true }

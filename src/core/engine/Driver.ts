@@ -16,10 +16,10 @@ import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Arrive from "./Arrive.ts"
 import { authorize } from "./Authorize.ts"
 import { type Agent, Call, type Driver as Drives, phases } from "./Call.ts"
+import { cancelled, type End, refused, tooLate } from "./CallEnd.ts"
+import * as CallGates from "./CallGates.ts"
 import { dispatch, type Dispatched, guard, uncount } from "./Dispatch.ts"
-import { cancelled, type End, refused, tooLate } from "./End.ts"
-import * as Ending from "./Ending.ts"
-import * as Hosts from "./Hosts.ts"
+import * as HandlerExit from "./HandlerExit.ts"
 import { permits } from "./Permits.ts"
 import type { Received } from "./Received.ts"
 import type { Reporter } from "./report/Reporter.ts"
@@ -196,7 +196,7 @@ export class Driver implements Drives, Stoppable {
     if (!Cause.hasInterruptsOnly(cause)) this.wave.log(call, `"${call.call.name}" was given up: a step died`, cause)
     if (call.isSettled) return
     const told = `"${call.call.name}" was not run because of an internal error.`
-    this.end(call, Ending.failed(call, "defect", causeText(cause), told))
+    this.end(call, HandlerExit.failed(call, "defect", causeText(cause), told))
   }
 }
 
@@ -308,6 +308,6 @@ const admit = ({ wave }: Driver, call: Call, next: Dispatched): Effect.Effect<Di
   wave.gates.admit.length === 0 || (next._tag !== "Admitted" && next._tag !== "Asks")
     ? Effect.succeed(next)
     : Effect.map(
-      Hosts.pass(wave, call, "admit"),
+      CallGates.pass(wave, call, "admit"),
       () => call.decided === undefined ? next : { _tag: "Ends", end: call.decided }
     )

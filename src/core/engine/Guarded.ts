@@ -16,16 +16,16 @@ import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { Engine } from "./Engine.ts"
+import * as ModelSteps from "./ModelSteps.ts"
 import * as Received from "./Received.ts"
 import { hasTool, type ProcessState } from "./State.ts"
-import * as Steps from "./Steps.ts"
 
 /** Guards a toolkit for a process; fails where the executor does not have one of its tools. */
 export const make = <Tools extends Record<string, Tool.Any>>(
   engine: Engine,
   state: ProcessState,
   kit: { readonly tools: Tools },
-  run: Steps.Run
+  run: ModelSteps.Run
 ): Effect.Effect<GuardedToolkit<Tools>, ConfigurationError> =>
   Effect.suspend(() => {
     const registry = engine.handlers.current()
@@ -42,9 +42,9 @@ export const make = <Tools extends Record<string, Tool.Any>>(
     let lastId = 0
     const newId = () => `call_${++lastId}`
     // evaluated once per request: that is where its runs begin anew
-    const request = Effect.map(Effect.orDie(Steps.begin(engine, state, run)), (arrive) =>
+    const request = Effect.map(Effect.orDie(ModelSteps.begin(engine, state, run)), (arrive) =>
       handling(tools, results, arrive, newId))
-    return Effect.as(Steps.checked(state), Object.assign(request, { tools }) as GuardedToolkit<Tools>)
+    return Effect.as(ModelSteps.checked(state), Object.assign(request, { tools }) as GuardedToolkit<Tools>)
   })
 
 /** Gives the tool-result parts of calls, in their order. A call cut off in the middle of a response is not run. */
@@ -130,7 +130,7 @@ const cutOff = (reason: string): Result =>
 const handling = <Tools extends Record<string, Tool.Any>>(
   tools: Tools,
   results: ReadonlyMap<string, (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<Result>>,
-  arrive: () => Steps.Turn,
+  arrive: () => ModelSteps.Turn,
   newId: () => string
 ): Toolkit.WithHandler<Tools> => {
   const handle = (name: string, params: unknown, id: string = newId()) =>
@@ -173,7 +173,7 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
     const value = output._tag === "Artifact" ? output.modelText : output.value
     const result = Option.getOrElse(decode(value), () => value)
     const succeeded = { result: result as never, encodedResult: value, isFailure: false, preliminary: false }
-    return Effect.map(Steps.fitted(engine, state, tool.name, output), (shown) => {
+    return Effect.map(ModelSteps.fitted(engine, state, tool.name, output), (shown) => {
       const { content = [ToolContent.text(shown.modelText)], modelText } = shown
       const told = { ...succeeded, modelOutput: ToolContent.toModelOutput(content) }
       if (shown !== output || output._tag !== "Inline") return { ...told, [Shortened]: modelText }

@@ -9,7 +9,7 @@
 import * as Effect from "effect/Effect"
 import { exitOf } from "../../internal/exitOf.ts"
 import type { Call } from "./Call.ts"
-import * as LookUp from "./LookUp.ts"
+import * as ToolAnswers from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** Ends once the call holds everything it needs. */
@@ -19,7 +19,7 @@ export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
   if (approval === "upfront" && wave.waits.requests > 0) {
     return Effect.flatMap(wave.waits.quiet(call.index), () => inLine(wave, call))
   }
-  const keys = LookUp.resources(wave, call)
+  const keys = ToolAnswers.resources(wave, call)
   const known = exitOf(keys)
   return known?._tag === "Success" && (wave.waits.line.length === 0 || known.value.length === 0)
     ? enter(pools, call, known.value)
@@ -36,7 +36,7 @@ const enter = (pools: WaveState["engine"]["pools"], call: Call, keys: ReadonlyAr
 const inLine = Effect.fnUntraced(function*(
   wave: WaveState,
   call: Call,
-  keys: Effect.Effect<ReadonlyArray<string>> = LookUp.resources(wave, call)
+  keys: Effect.Effect<ReadonlyArray<string>> = ToolAnswers.resources(wave, call)
 ) {
   const place = { isKnown: false, go: () => {} }
   const { waits } = wave

@@ -25,13 +25,13 @@ import { type Of, orFail, toError, type ToolExecutionError, type WaveResult } fr
 import type { Caller, Engine } from "./Engine.ts"
 import * as Guarded from "./Guarded.ts"
 import * as HostCalls from "./HostCalls.ts"
+import * as ModelSteps from "./ModelSteps.ts"
 import * as NextTools from "./NextTools.ts"
 import * as ProvidedTools from "./ProvidedTools.ts"
 import * as Received from "./Received.ts"
 import { EventHub } from "./report/EventHub.ts"
 import * as ShownTools from "./ShownTools.ts"
 import { hasTool, type ProcessState, record } from "./State.ts"
-import * as Steps from "./Steps.ts"
 import { Wave } from "./Wave.ts"
 import type { Resumption, WaveOptions } from "./WaveOptions.ts"
 
@@ -51,7 +51,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       step: wave?.step,
       resume: wave?.resume
     })
-  const runWhole: Steps.Run = (call, hub, step) =>
+  const runWhole: ModelSteps.Run = (call, hub, step) =>
     Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
   // the compiler cannot know that the outcomes are those of these tools, nor that no options cannot be wrong
@@ -130,8 +130,8 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
         )
       ),
     provided: (calls, isKnown = false) => ProvidedTools.note(engine, state, calls, isKnown),
-    step: Effect.suspend(() => Steps.make(engine, state, runWhole)),
-    shown: (value) => Steps.shown(engine, state, value),
+    step: Effect.suspend(() => ModelSteps.make(engine, state, runWhole)),
+    shown: (value) => ModelSteps.shown(engine, state, value),
     tools: Effect.map(ShownTools.all(engine), (all) => all.filter((it) => hasTool(state, it.name))),
     startConstraints: hostRun("startConstraints", (args) => startTools(engine.rules.current(), state.history, args)),
     exitRequirements: hostRun("exitRequirements", () => RuleSet.exitPending(engine.rules.current(), state.history)),

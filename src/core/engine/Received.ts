@@ -8,7 +8,7 @@
  */
 import type { MalformedArguments, ToolCall } from "../vocabulary/ToolCall.ts"
 import type { ParameterIssue } from "../vocabulary/ToolRefusal.ts"
-import { unreadable } from "./End.ts"
+import { unreadable } from "./CallEnd.ts"
 
 /** A call that was read. */
 export interface Received extends ToolCall {

@@ -11,14 +11,14 @@ import type * as Journal from "../store/Journal.ts"
 import type { Reconciled } from "../vocabulary/ToolAnnotations.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Answered, Call, Recalled } from "./Call.ts"
-import * as Earlier from "./Earlier.ts"
-import { cancelled, type End } from "./End.ts"
-import * as Lives from "./Lives.ts"
-import * as LookUp from "./LookUp.ts"
+import { cancelled, type End } from "./CallEnd.ts"
+import * as EarlierWaves from "./EarlierWaves.ts"
+import * as RecordedLives from "./RecordedLives.ts"
 import type { CallRecord } from "./report/CallRecord.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
 import * as State from "./State.ts"
 import * as TimedPorts from "./TimedPorts.ts"
+import * as ToolAnswers from "./ToolAnswers.ts"
 import type { ResumeProblem, Resumption } from "./WaveOptions.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -50,11 +50,11 @@ export const resume = Effect.fnUntraced(function*(
   wave.reporter.release()
   // also of what is not run again the end is on record before anybody is told
   wave.tally.isWritten = true
-  const lives = Lives.of(entries.success)
+  const lives = RecordedLives.of(entries.success)
   const revoked = yield* revokedOf(wave, journal, lives)
   // whoever had them is gone: what it had reserved and not started is free
   yield* Effect.forEach(
-    Array.from(Lives.goneOf(entries.success)).filter(([session]) => session !== journal.session),
+    Array.from(RecordedLives.goneOf(entries.success)).filter(([session]) => session !== journal.session),
     ([session, started]) => store.abandon(session, begunAt, started),
     { concurrency: "unbounded", discard: true }
   )
@@ -137,7 +137,7 @@ const claim = (
 const recall = (
   wave: WaveState,
   it: Record,
-  life: Lives.Life,
+  life: RecordedLives.Life,
   { at, outcome, routes }: Journal.Of<"Settled">
 ): void => {
   const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
@@ -150,7 +150,7 @@ const recall = (
 }
 
 /** As what a call stood in its wave; refusals that came before anything ran stand in nobody's way. */
-const classOf = ({ tool }: Call, { arrived, started }: Lives.Life): Recalled["class"] => {
+const classOf = ({ tool }: Call, { arrived, started }: RecordedLives.Life): Recalled["class"] => {
   if (started === undefined && arrived?.isRefused === true) return "ShortCircuit"
   const known = arrived?.class ?? tool?.class
   return known === "ReadOnly" || known === "ConcurrentMut" || known === "SerialMut" ? known : "ShortCircuit"
@@ -160,7 +160,7 @@ const classOf = ({ tool }: Call, { arrived, started }: Lives.Life): Recalled["cl
 const startOf = (
   { engine: { store }, origin, process }: WaveState,
   { call, record: { key } }: Record,
-  { isSpent, started }: Lives.Life
+  { isSpent, started }: RecordedLives.Life
 ): "spent" | "unknown" | undefined => {
   if (started === undefined) return undefined
   const inTurn = started.session === store.session && started.process === process.id && started.wave < origin.wave
@@ -171,12 +171,12 @@ const startOf = (
 
 /** What people have said, as long as that holds: what they have edited is not on record, and what holds for longer may be over. */
 const answerOf = (
-  [asked, { answer, by, grant, isEdited, person, reason }]: Lives.Life["answered"][number],
+  [asked, { answer, by, grant, isEdited, person, reason }]: RecordedLives.Life["answered"][number],
   revoked: ReadonlySet<string>,
   now: number
 ): ReadonlyArray<Answered> => {
   const { shown, why } = asked
-  const about = { shown, again: why === Lives.mayHaveHappened }
+  const about = { shown, again: why === RecordedLives.mayHaveHappened }
   const said = person === undefined ? {} : { person }
   if (by === "timeout" || (by === "user" && answer === "Deny")) {
     return [{ ...about, resolution: { _tag: "Denied", by, ...(reason === undefined ? {} : { reason }), ...said } }]
@@ -191,7 +191,7 @@ const answerOf = (
 const revokedOf = Effect.fnUntraced(function*(
   wave: WaveState,
   journal: JournalWriter,
-  lives: ReadonlyMap<string, Lives.Life>
+  lives: ReadonlyMap<string, RecordedLives.Life>
 ): Effect.fn.Return<ReadonlySet<string>> {
   const standing = Array.from(lives.values()).flatMap(({ answered, settled }) =>
     settled === undefined ? answered.flatMap(([, it]) => it.grant === undefined ? [] : [it.at]) : []
@@ -214,7 +214,7 @@ const revokedOf = Effect.fnUntraced(function*(
 const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
   it: Record,
-  life: Lives.Life,
+  life: RecordedLives.Life,
   asks: boolean
 ): Effect.fn.Return<void> {
   const { call } = it
@@ -250,7 +250,11 @@ const goOn = Effect.fnUntraced(function*(
     }
     if (asks) {
       // what was open may have been about what it would write
-      call.resumed = { ...again, why: Lives.mayHaveHappened, ...(asked?.why === Lives.mayHaveHappened ? question : {}) }
+      call.resumed = {
+        ...again,
+        why: RecordedLives.mayHaveHappened,
+        ...(asked?.why === RecordedLives.mayHaveHappened ? question : {})
+      }
       return
     }
   }
@@ -269,7 +273,7 @@ const reconcile = (
   if (ask === undefined) return Effect.succeed(cannotTell)
   const about = { idempotencyKey, startedAt: at, callId: call.call.id }
   return Effect.map(
-    LookUp.lookUp(wave, tool, () => Effect.orDie(ask(call.gateCall!.params, about)), asReconciled),
+    ToolAnswers.lookUp(wave, tool, () => Effect.orDie(ask(call.gateCall!.params, about)), asReconciled),
     (it) => it ?? cannotTell
   )
 }
@@ -291,7 +295,7 @@ const others = Effect.fnUntraced(function*(
   const { batch } = wave.origin
   const open = new Map<string, string>()
   for (const entry of yield* read(journal, { principal: wave.engine.principal, batch, isOpen: true })) {
-    if (!Earlier.isOwn(wave, entry) || keys.has(entry.key)) continue
+    if (!EarlierWaves.isOwn(wave, entry) || keys.has(entry.key)) continue
     if (entry._tag === "Arrived") open.set(entry.key, entry.callId)
     else if (entry._tag === "Settled") open.delete(entry.key)
   }

@@ -13,10 +13,10 @@ import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
 import * as CallClaims from "./CallClaims.ts"
-import { denied, type End } from "./End.ts"
-import * as Hosts from "./Hosts.ts"
-import * as Notes from "./Notes.ts"
+import { denied, type End } from "./CallEnd.ts"
+import * as CallGates from "./CallGates.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
+import * as StartNotes from "./StartNotes.ts"
 import * as State from "./State.ts"
 import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
@@ -77,7 +77,7 @@ const settled = (
     )
   const told = call.consent.askedGates === undefined
     ? noted
-    : Effect.flatMapEager(noted, () => Hosts.settle(wave, call, outcome))
+    : Effect.flatMapEager(noted, () => CallGates.settle(wave, call, outcome))
   if (isDone(told)) conclude(wave, call, outcome, fiber)
   // what has changed nothing is told in order, and nobody waits for that
   else if (told === noted && store.outlives && call.tool?.readOnly === true && fiber === undefined) {
@@ -189,7 +189,7 @@ const mark = (
     }
     remember(wave, call, outcome.output, ran)
   }
-  if (call.undo.note !== undefined) wave.note(Notes.takeBack(wave, call))
+  if (call.undo.note !== undefined) wave.note(StartNotes.takeBack(wave, call))
   State.block(wave.process, outcome)
 }
 

@@ -2,7 +2,7 @@
 import { cut, type Room, withFiles } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type { Output, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
-import type { End } from "./End.ts"
+import type { End } from "./CallEnd.ts"
 
 /** Gives the end of a call that shared another one's execution. */
 export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {

@@ -10,11 +10,11 @@ import type { Grant } from "../vocabulary/Grant.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
-import { type End, refused } from "./End.ts"
-import * as Hosts from "./Hosts.ts"
+import { type End, refused } from "./CallEnd.ts"
+import * as CallGates from "./CallGates.ts"
 import { LiveContext } from "./LiveContext.ts"
-import * as Notes from "./Notes.ts"
 import { recheck } from "./Recheck.ts"
+import * as StartNotes from "./StartNotes.ts"
 import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -60,7 +60,7 @@ const checked = (wave: WaveState, call: Call, grants: Grants): Effect.Effect<End
   const now = wave.now()
   const end = recheck(wave, call, grants, now)
   if (end !== undefined) return Effect.succeed(end)
-  const passed = Hosts.pass(wave, call, "recheck")
+  const passed = CallGates.pass(wave, call, "recheck")
   const noted = isDone(passed) && call.decided === undefined
     ? note(wave, call)
     : Effect.flatMap(passed, () => call.decided === undefined ? note(wave, call) : Effect.void)
@@ -111,7 +111,9 @@ const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   if (tool!.readOnly) return spent
   const { principal, store } = wave.engine
   const mutated = isStarted ? Effect.void : store.mutated(principal, wave.patience, call)
-  const recorded = isDone(mutated) ? Notes.note(wave, call) : Effect.all([mutated, Notes.note(wave, call)], together)
+  const recorded = isDone(mutated)
+    ? StartNotes.note(wave, call)
+    : Effect.all([mutated, StartNotes.note(wave, call)], together)
   return isDone(recorded) ? spent : Effect.andThen(recorded, spent)
 }
 

@@ -2,7 +2,7 @@
 import { clip } from "../../internal/clip.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Call } from "./Call.ts"
-import type { End } from "./End.ts"
+import type { End } from "./CallEnd.ts"
 
 /** A wave whose calls may be behind the place. */
 export interface Stoppable {

@@ -8,8 +8,8 @@ import * as Permissions from "../gates/Permissions.ts"
 import * as Grant from "../vocabulary/Grant.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Call } from "./Call.ts"
-import { lookUp, readKeys, readTargets } from "./LookUp.ts"
 import * as Revisions from "./Revisions.ts"
+import { lookUp, readKeys, readTargets } from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** What a call is about; `undefined` where it cannot be found out. */

@@ -6,7 +6,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { Deadline, Deadlines } from "../../internal/deadlines.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
-import type { End } from "./End.ts"
+import type { End } from "./CallEnd.ts"
 
 /** The clock of a wave, and the timer that serves all its limits. */
 export interface Timer {

@@ -8,7 +8,7 @@
  *   cancelled? · turn budget · lookup · decoding · policy
  * - `engine/Dispatch`, when the call's run begins: the turn again · blocked
  *   tools · guards · dedupe and rules, reserved in one atomic step
- * - `engine/Authorize`: a standing permission, or a person (`engine/Asking`)
+ * - `engine/Authorize`: a standing permission, or a person (`engine/ApprovalRound`)
  * - `engine/Permits`: what it touches, its tool's cap, the pool of its class
  * - `engine/Start`, holding all permits: once more whatever may have changed,
  *   then the handler (`engine/Attempt`)

@@ -4,7 +4,7 @@ import type { Mode } from "../contract/ToolProcess.ts"
 import type { Caller } from "./Engine.ts"
 import type { EventHub } from "./report/EventHub.ts"
 import type { StopPlace } from "./StopPlace.ts"
-import type * as Waves from "./Waves.ts"
+import type * as WaveRuns from "./WaveRuns.ts"
 
 /** What is done with calls that are handed over again after a crash. */
 export interface Resumption {
@@ -45,6 +45,6 @@ export interface WaveOptions {
     readonly stop: StopPlace
     readonly index: number
     /** Ends once those that arrived before it let a call go. */
-    readonly turn: (item: Waves.Item) => Effect.Effect<void>
+    readonly turn: (item: WaveRuns.Item) => Effect.Effect<void>
   } | undefined
 }

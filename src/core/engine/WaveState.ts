@@ -27,9 +27,9 @@ import { Reporter } from "./report/Reporter.ts"
 import type { ProcessState } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
 import * as TimedPorts from "./TimedPorts.ts"
-import type { Restore } from "./Waits.ts"
-import { Waits } from "./Waits.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
+import type { Restore } from "./WaveWaits.ts"
+import { Waits } from "./WaveWaits.ts"
 
 /** Who is told how the calls of a wave get on. */
 export interface Watcher {

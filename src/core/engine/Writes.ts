@@ -10,11 +10,11 @@ import { clip } from "../../internal/clip.ts"
 import * as Detached from "../../internal/detached.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
-import * as Asking from "./Asking.ts"
+import * as ApprovalRound from "./ApprovalRound.ts"
 import { type Attempt, InCommit } from "./Attempt.ts"
 import * as Authorize from "./Authorize.ts"
 import type { Call, Shown } from "./Call.ts"
-import { refused } from "./End.ts"
+import { refused } from "./CallEnd.ts"
 import * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -130,7 +130,7 @@ export class Writes {
    * still; it goes on once it holds them again, or not at all, also where its
    * handler gives up waiting.
    */
-  private ask(question: Asking.Question): Effect.Effect<void> {
+  private ask(question: ApprovalRound.Question): Effect.Effect<void> {
     const { attempt, call, wave } = this
     const { pools } = wave.engine
     return Effect.suspend(() => {
@@ -140,9 +140,9 @@ export class Writes {
       // whoever got the permits may have ended this call
       if (attempt.isOver) return Effect.interrupt
       attempt.pause()
-      const asked = Effect.onExit(Asking.ask(wave, call, question), () => Effect.sync(() => attempt.resume()))
-      const reentered = Asking.withCall(wave, call, Effect.suspend(() => pools.reenter(call)))
-      const confirmed = Effect.flatMap(Asking.withCall(wave, call, asked), (resolution) => {
+      const asked = Effect.onExit(ApprovalRound.ask(wave, call, question), () => Effect.sync(() => attempt.resume()))
+      const reentered = ApprovalRound.withCall(wave, call, Effect.suspend(() => pools.reenter(call)))
+      const confirmed = Effect.flatMap(ApprovalRound.withCall(wave, call, asked), (resolution) => {
         if (resolution._tag === "Unrecorded") {
           attempt.stop(refused({ _tag: "StoreUnavailable", operation: "journal" }))
           return Effect.interrupt

@@ -7,7 +7,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as ToolAnnotations from "../vocabulary/ToolAnnotations.ts"
 import type { Call } from "./Call.ts"
-import { refused } from "./End.ts"
+import { refused } from "./CallEnd.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**

@@ -13,7 +13,7 @@ import type { Request, Settlement } from "../store/Claims.ts"
 import type * as Journal from "../store/Journal.ts"
 import { isOfCall } from "../store/Journal.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
-import * as Lives from "./Lives.ts"
+import * as RecordedLives from "./RecordedLives.ts"
 import { block, recounts } from "./State.ts"
 import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -46,7 +46,7 @@ export const goOn = Effect.fnUntraced(function*(
   const set = rules.current()
   const successes: Array<RuleSet.Success> = []
   const spent: Array<Spent> = []
-  for (const [key, { isSpent, settled, started }] of Lives.of(lastOf(entries))) {
+  for (const [key, { isSpent, settled, started }] of RecordedLives.of(lastOf(entries))) {
     if (keys.has(key)) continue
     if (settled !== undefined) {
       block(process, settled.outcome)

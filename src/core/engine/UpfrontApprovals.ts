@@ -14,13 +14,13 @@ import * as HostGates from "../gates/HostGates.ts"
 import type { Asks } from "../gates/Permissions.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
+import * as ApprovalRound from "./ApprovalRound.ts"
 import * as Arrive from "./Arrive.ts"
-import * as Asking from "./Asking.ts"
 import * as Authorize from "./Authorize.ts"
 import { type Call, phases } from "./Call.ts"
 import * as CallClaims from "./CallClaims.ts"
+import * as CallGates from "./CallGates.ts"
 import * as Dispatch from "./Dispatch.ts"
-import * as Hosts from "./Hosts.ts"
 import type * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -44,12 +44,12 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
 // Utilities
 
 /** Asks about a call and notes the answer; arguments that a person edits arrive at once. */
-const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: Asking.Question) {
+const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: ApprovalRound.Question) {
   call.phase = phases.asking
   const said = Authorize.resolved(
     call,
     question,
-    yield* Asking.withCall(wave, call, Asking.ask(wave, call, question))
+    yield* ApprovalRound.withCall(wave, call, ApprovalRound.ask(wave, call, question))
   )
   call.phase = phases.arrived
   if (said._tag === "Ends") {
@@ -150,7 +150,7 @@ const rehearseRuns = Effect.fnUntraced(function*(
       if (call.decided !== undefined || grant !== undefined) continue
       const waitsFor = yield* waitFor(wave, call, Authorize.reentry(wave, call))
       if (call.decided !== undefined || waitsFor !== undefined) continue
-      const verdict = yield* waitFor(wave, call, Hosts.ask(wave, call, "admit"))
+      const verdict = yield* waitFor(wave, call, CallGates.ask(wave, call, "admit"))
       if (call.decided === undefined && verdict === undefined) asked.push([call, question])
     }
     for (const { tool } of ran) assumed.add(tool)

@@ -10,7 +10,7 @@ import * as PlainJson from "../../wire/PlainJson.ts"
 import { cut, textOf } from "../output/OutputPolicy.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Output } from "../vocabulary/ToolOutcome.ts"
-import type { End } from "./End.ts"
+import type { End } from "./CallEnd.ts"
 import { Principal } from "./Principal.ts"
 
 /** The call that has ended. */

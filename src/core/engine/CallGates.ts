@@ -7,7 +7,7 @@ import type { Gate, Moment, Verdict } from "../gates/Gate.ts"
 import * as HostGates from "../gates/HostGates.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Call } from "./Call.ts"
-import { denied } from "./End.ts"
+import { denied } from "./CallEnd.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** Asks the gates of a moment about a call. */

@@ -1,7 +1,7 @@
 /** The records of a wave's calls: begun once all have arrived and it is known what they are about. */
 import * as Effect from "effect/Effect"
 import type { Term } from "../store/Journal.ts"
-import * as Earlier from "./Earlier.ts"
+import * as EarlierWaves from "./EarlierWaves.ts"
 import { CallRecord, type RecordedWave } from "./report/CallRecord.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
 import * as Resume from "./Resume.ts"
@@ -23,7 +23,7 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
 export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> =>
   wave.process.remembers
     ? Effect.void
-    : Earlier.goOn(wave, journal.driver, new Set(recordsOf(wave, journal).map(({ record }) => record.key)))
+    : EarlierWaves.goOn(wave, journal.driver, new Set(recordsOf(wave, journal).map(({ record }) => record.key)))
 
 // Utilities
 

@@ -22,7 +22,7 @@ import { EventHub } from "./report/EventHub.ts"
 import type { ProcessState } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
-import type * as Waves from "./Waves.ts"
+import type * as WaveRuns from "./WaveRuns.ts"
 
 /** Runs one call at its place in a step, and passes on what is reported meanwhile. */
 export type Run = (
@@ -56,7 +56,7 @@ export const begin = (
       return () => {
         const arrival = gate.arrive()
         const index = ++last
-        const turn = (item: Waves.Item) =>
+        const turn = (item: WaveRuns.Item) =>
           Effect.callback<void>((resume) => arrival.ready(gateItem(engine.mode, item), () => resume(Effect.void)))
         return (call, then, onPartial) =>
           run(call, onPartial === undefined ? state.hub : new Reports(state, onPartial), { stop, index, turn })
@@ -118,7 +118,7 @@ export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknow
 // Utilities
 
 /** What a call is to those that wait for it, as `Waves.cut` has it. */
-const gateItem = (mode: Engine["mode"], item: Waves.Item): Item =>
+const gateItem = (mode: Engine["mode"], item: WaveRuns.Item): Item =>
   mode === "sequential"
     ? { lane: "", closes: true }
     : mode === "parallel"
