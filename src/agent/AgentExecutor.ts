@@ -28,11 +28,11 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { ToolExecutor } from "../core/engine/ToolExecutor.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
-import type { Agent, Options } from "./Agent.ts"
 import type { AgentEvent, OperationEnd } from "./AgentEvent.ts"
-import * as Begin from "./Begin.ts"
+import type { Agent, Options } from "./AgentOptions.ts"
+import * as Begin from "./OperationStart.ts"
 
-export type { Agent, Mode, Options } from "./Agent.ts"
+export type { Agent, Mode, Options } from "./AgentOptions.ts"
 
 /** Runs operations of agents over an executor. */
 export class AgentExecutor extends Context.Service<AgentExecutor, {

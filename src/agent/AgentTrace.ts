@@ -80,7 +80,7 @@ const known: Readonly<Record<string, string>> = {
 
 const nameOf = ({ given: { agentPath } }: Operation): string => ["invoke_agent", ...agentPath.slice(-1)].join(" ")
 
-const describe = (span: Tracer.Span, { given: { agentPath, link: { model }, session } }: Operation): void => {
+const describe = (span: Tracer.Span, { given: { agentPath, tree: { model }, session } }: Operation): void => {
   span.attribute("gen_ai.operation.name", "invoke_agent")
   span.attribute("gen_ai.provider.name", providerName(model.provider))
   span.attribute("gen_ai.request.model", model.model)
@@ -88,8 +88,8 @@ const describe = (span: Tracer.Span, { given: { agentPath, link: { model }, sess
   if (session !== undefined) span.attribute("gen_ai.conversation.id", session)
 }
 
-const conclude = (span: Tracer.Span, { given: { link: { ledger } } }: Operation, error: string | undefined): void => {
-  const { cachedInputTokens, cacheWriteInputTokens, inputTokens, outputTokens } = ledger.usage
+const conclude = (span: Tracer.Span, { given: { tree: { spending } } }: Operation, error: string | undefined): void => {
+  const { cachedInputTokens, cacheWriteInputTokens, inputTokens, outputTokens } = spending.usage
   span.attribute("gen_ai.usage.input_tokens", inputTokens)
   span.attribute("gen_ai.usage.output_tokens", outputTokens)
   span.attribute("gen_ai.usage.cache_read.input_tokens", cachedInputTokens)
@@ -103,15 +103,15 @@ const errorOf = ({ _tag }: EndReason): string | undefined =>
 
 const measure = (
   context: Context.Context<never>,
-  { given: { agentPath, link: { ledger, model } } }: Operation,
+  { given: { agentPath, tree: { spending, model } } }: Operation,
   seconds: number,
   error: string | undefined
 ): void => {
   const agent: Labels = agentPath.length === 0 ? {} : { "gen_ai.agent.name": agentPath.at(-1)! }
   const failed: Labels = error === undefined ? {} : { "error.type": error }
   duration({ ...agent, ...failed, "gen_ai.request.model": model.model }).updateUnsafe(seconds, context)
-  requests(agent).updateUnsafe(ledger.turns, context)
-  calls(agent).updateUnsafe(ledger.calls.taken, context)
+  requests(agent).updateUnsafe(spending.turns, context)
+  calls(agent).updateUnsafe(spending.calls.taken, context)
 }
 
 type Labels = Readonly<Record<string, string>>

@@ -9,8 +9,8 @@ import * as Schema from "effect/Schema"
 import type { Service as Executor } from "../core/contract/Executor.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
-import type { Options } from "./Agent.ts"
-import * as Ledger from "./Ledger.ts"
+import type { Options } from "./AgentOptions.ts"
+import * as Spending from "./Spending.ts"
 
 /** Reads the options; fails with `ConfigurationError`. */
 export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
@@ -25,7 +25,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   }
   // the rest can be read only where these are what they should be
   if (reader.problems.length > 0) return yield* problemsOf(reader)
-  const limits = Ledger.read(reader, options.limits)
+  const limits = Spending.read(reader, options.limits)
   const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
   reader.oneOf("mode", mode, ["Automatic", "Interactive"])
   reader.count("retries", retries, 0)

@@ -15,8 +15,8 @@ import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import { turnEnd } from "../internal/turnEnd.ts"
 import type { AssistantMessagePart, EndReason, ModelRetry, Usage } from "./AgentEvent.ts"
 import * as Conversation from "./Conversation.ts"
-import { sum, usageOf } from "./Ledger.ts"
 import type { Operation } from "./Operation.ts"
+import { sum, usageOf } from "./Spending.ts"
 
 /**
  * What a model said in a turn. `finish` is `"cut"` where it did not get to its end: then
@@ -35,7 +35,7 @@ export const ask = Effect.fnUntraced(function*(
   process: ToolProcess
 ): Effect.fn.Return<Answer> {
   const { given } = operation
-  const { model } = given.link
+  const { model } = given.tree
   const toolkit = toolkitOf(operation, yield* process.tools)
   const hasTools = Object.keys(toolkit.tools).length > 0
   const request = {
@@ -60,7 +60,7 @@ export const ask = Effect.fnUntraced(function*(
           if (operation.stopped !== undefined) return
           for (const part of more) {
             parts.push(part)
-            operation.tell<AssistantMessagePart>({ _tag: "AssistantMessagePart", part })
+            operation.report<AssistantMessagePart>({ _tag: "AssistantMessagePart", part })
           }
         })
     )
@@ -76,7 +76,7 @@ export const ask = Effect.fnUntraced(function*(
     if (known === undefined || wait === undefined) {
       return cut(parts, usage, { _tag: "ModelFailed", error: known, message: known?.message ?? saidBy(failure) })
     }
-    operation.tell<ModelRetry>({ _tag: "ModelRetry", error: known, afterMillis: wait })
+    operation.report<ModelRetry>({ _tag: "ModelRetry", error: known, afterMillis: wait })
     wasted = usage
     if ((yield* operation.unlessStopped(Effect.sleep(wait))) === undefined) return cut(parts, usage, undefined)
   }

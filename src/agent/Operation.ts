@@ -11,7 +11,7 @@ import type { HostArguments, ToolProcess } from "../core/contract/ToolProcess.ts
 import type { Approvals } from "../core/gates/Approvals.ts"
 import * as Detached from "../internal/detached.ts"
 import type { Common, EndReason, OwnEvent } from "./AgentEvent.ts"
-import type { Link } from "./Link.ts"
+import type { OperationTree } from "./OperationTree.ts"
 import type { Transcript, TranscriptError } from "./Transcripts.ts"
 
 /** What an operation is given, checked. */
@@ -24,7 +24,7 @@ export interface Given {
   readonly tools: ReadonlyArray<string> | undefined
   /** Tools that the provider of the model executes. */
   readonly provided: ReadonlyArray<Tool.Any>
-  readonly link: Link
+  readonly tree: OperationTree
   /** Who is asked about its calls, in the place of those whom the executor has. */
   readonly approvals: Approvals["Service"] | "nobody" | undefined
   readonly system: string | undefined
@@ -87,8 +87,8 @@ export class Operation {
     this.messages = [...history]
     this.context = context
     this.clock = clock
-    this.time = new Time(given.link.ledger.limits.timeMillis, clock, context, () => {
-      const max = given.link.ledger.limits.timeMillis
+    this.time = new Time(given.tree.spending.limits.timeMillis, clock, context, () => {
+      const max = given.tree.spending.limits.timeMillis
       this.stop({ _tag: "LimitReached", limit: "time", max })
     })
     this.noteIds(history)
@@ -103,7 +103,7 @@ export class Operation {
 
   /** Which turn of its model it is. */
   get turn(): number {
-    return this.given.link.ledger.turns
+    return this.given.tree.spending.turns
   }
 
   now(): number {
@@ -111,10 +111,10 @@ export class Operation {
   }
 
   /** Tells an event of the agent's own. */
-  tell<Event extends OwnEvent>(event: Omit<Event, keyof Common>): void {
-    const { agentPath, id, link } = this.given
+  report<Event extends OwnEvent>(event: Omit<Event, keyof Common>): void {
+    const { agentPath, id, tree } = this.given
     // the compiler does not put the fields of one event together again
-    link.tell({ ...event, agentPath, operation: id, turn: this.turn, at: this.now() } as unknown as OwnEvent)
+    tree.report({ ...event, agentPath, operation: id, turn: this.turn, at: this.now() } as unknown as OwnEvent)
   }
 
   /** Of nine letters and digits: Mistral takes no others. */
@@ -147,7 +147,7 @@ export class Operation {
     if (this.isOver) return false
     const said = { id: `${this.given.id}-said-${++this.saidSoFar}`, text }
     this.queue.push(said)
-    this.tell({ _tag: "MessageQueued", ...said })
+    this.report({ _tag: "MessageQueued", ...said })
     return true
   }
 
@@ -155,7 +155,7 @@ export class Operation {
   hear(): Effect.Effect<void, TranscriptError> {
     const heard = this.queue.splice(0)
     if (heard.length === 0) return Effect.void
-    for (const said of heard) this.tell({ _tag: "MessageTaken", ...said })
+    for (const said of heard) this.report({ _tag: "MessageTaken", ...said })
     return this.append(...heard.map(({ text }) => this.user(text)))
   }
 

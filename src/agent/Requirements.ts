@@ -47,7 +47,7 @@ export class Requirements {
         if (tools.length === 0) continue
         if (++this.missed[when] > reminders) return yield* this.call(when, process)
         const text = reminder(when, tools)
-        this.operation.tell<Reminded>({ _tag: "Reminded", about: when, tools, text })
+        this.operation.report<Reminded>({ _tag: "Reminded", about: when, tools, text })
         yield* this.operation.append(this.operation.user(text))
         return "goesOn"
       }

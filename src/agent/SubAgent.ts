@@ -46,9 +46,9 @@ import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { describe, type EndReason, type OperationEnd } from "./AgentEvent.ts"
 import type { AgentLimits } from "./AgentLimits.ts"
-import * as Begin from "./Begin.ts"
-import * as Ledger from "./Ledger.ts"
-import { Current, type Model } from "./Link.ts"
+import * as Begin from "./OperationStart.ts"
+import { Current, type Model } from "./OperationTree.ts"
+import * as Spending from "./Spending.ts"
 
 /** Options of a sub-agent. */
 export interface Options<Parameters extends Schema.Top> {
@@ -108,7 +108,7 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
   const { description, limits, parameters, readOnly = false } = options
   const time = limits?.time ?? "10 minutes"
   const reader = new OptionReader()
-  const { timeMillis } = Ledger.read(reader, { ...limits, time })
+  const { timeMillis } = Spending.read(reader, { ...limits, time })
   const { problems } = reader
   if (problems.length > 0) throw new ConfigurationError({ subject: `SubAgent.make(${JSON.stringify(name)})`, problems })
   // its own limit is to tell before that of its call does
@@ -140,9 +140,9 @@ const run = <Parameters extends Schema.Top>(
 ): Effect.Effect<string, Failure> =>
   Effect.gen(function*() {
     const { agentPath } = yield* ToolContext
-    const link = yield* Current
+    const tree = yield* Current
     const executor = yield* readOnly === true ? ToolExecutor.readOnly({ name }) : ToolExecutor.fork({ name, policy })
-    const model = link?.model ?? (yield* around)
+    const model = tree?.model ?? (yield* around)
     if (own === undefined && model === undefined) return yield* Effect.fail(noModel)
     return yield* Begin.runBelow(
       { executor, model },
@@ -153,7 +153,7 @@ const run = <Parameters extends Schema.Top>(
         limits,
         model: own as Layer.Layer<LanguageModel.LanguageModel> | undefined
       },
-      { agentPath: [...agentPath, name], link, isAutomatic: mode === "Automatic" }
+      { agentPath: [...agentPath, name], tree, isAutomatic: mode === "Automatic" }
     )
   }).pipe(
     Effect.scoped,

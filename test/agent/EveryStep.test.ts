@@ -91,7 +91,7 @@ const program = (how: How, perHeartbeat: boolean, seen: Seen) =>
       : how === "read"
       ? Stream.runDrain(agents.runOperation(options))
       : Effect.scoped(Effect.flatMap(agents.start(options), (agent) => {
-        open = Effect.map(agent.questions, (it) => it.length)
+        open = Effect.map(agent.pending, (it) => it.length)
         return agent.result
       }))
     seen.isBegun = true

@@ -29,10 +29,10 @@ describe("the handle of an operation", () => {
           const one = yield* agents.start({ prompt: "One", mode: "Interactive" })
           const other = yield* agents.start({ prompt: "Other", mode: "Interactive" })
           yield* Effect.sleep("1 second")
-          const [question] = yield* other.questions
+          const [question] = yield* other.pending
           const error = yield* Effect.flip(one.answer(question!.id, { _tag: "ApproveOnce" }))
           assert.deepStrictEqual([error._tag, error.reason], ["ApprovalError", "NotPending"])
-          assert.strictEqual((yield* other.questions).length, 1)
+          assert.strictEqual((yield* other.pending).length, 1)
           yield* Effect.orDie(other.answer(question!.id, { _tag: "ApproveOnce" }))
           assert.strictEqual((yield* other.result).reason._tag, "Finished")
         }),
@@ -185,7 +185,7 @@ describe("a reader", () => {
           yield* Effect.sleep("1 second")
           yield* agent.cancel("enough")
           yield* agent.result
-          assert.deepStrictEqual(yield* agent.questions, [])
+          assert.deepStrictEqual(yield* agent.pending, [])
           yield* Effect.yieldNow
           const [requested] = seen.flatMap((it) => it._tag === "RequestToolApprovals" ? it.requests : [])
           const error = yield* Effect.flip(agent.answer(requested!.id, { _tag: "ApproveOnce" }))

@@ -41,7 +41,7 @@ describe("an interactive operation", () => {
         yield* Effect.sleep("1 second")
         // who would be refused in any case is not asked about
         assert.deepStrictEqual(asked(seen).map((all) => all.map((it) => it.callId)), [["2", "4"]])
-        const [read, write] = yield* agent.questions
+        const [read, write] = yield* agent.pending
         yield* Effect.orDie(agent.answer(write!.id, { _tag: "ApproveOnce" }))
         yield* Effect.sleep("1 second")
         assert.deepStrictEqual(ran, [])
@@ -62,8 +62,8 @@ describe("an interactive operation", () => {
         const seen = yield* reading(agent)
         yield* Effect.sleep("1 second")
         assert.deepStrictEqual(asked(seen).map((it) => it.length), [300])
-        assert.strictEqual((yield* agent.questions).length, 300)
-        for (const { id } of yield* agent.questions) yield* Effect.orDie(agent.answer(id, { _tag: "ApproveOnce" }))
+        assert.strictEqual((yield* agent.pending).length, 300)
+        for (const { id } of yield* agent.pending) yield* Effect.orDie(agent.answer(id, { _tag: "ApproveOnce" }))
         const { history } = yield* agent.result
         assert.strictEqual(words(history).filter((it) => it.startsWith("result")).length, 300)
       }), ask)
@@ -78,7 +78,7 @@ describe("an interactive operation", () => {
         Effect.gen(function*() {
           const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
           yield* Effect.sleep("1 second")
-          const [read, write] = yield* agent.questions
+          const [read, write] = yield* agent.pending
           const refused = (id: string, answer: Approvals.Answer, of?: Approvals.Shown) =>
             Effect.map(Effect.flip(agent.answer(id, answer, of)), (it) => it.reason)
           assert.strictEqual(yield* refused("another", { _tag: "ApproveOnce" }), "NotPending")
@@ -86,7 +86,7 @@ describe("an interactive operation", () => {
           assert.strictEqual(yield* refused(write!.id, { _tag: "ApproveOnce" }, other), "NotTheSame")
           yield* Effect.orDie(agent.answer(read!.id, { _tag: "Deny" }, read!))
           assert.strictEqual(yield* refused(read!.id, { _tag: "ApproveOnce" }), "NotPending")
-          assert.deepStrictEqual((yield* agent.questions).map((it) => it.id), [write!.id])
+          assert.deepStrictEqual((yield* agent.pending).map((it) => it.id), [write!.id])
           yield* Effect.orDie(agent.answer(write!.id, { _tag: "ApproveOnce" }, write!))
           yield* agent.result
           assert.deepStrictEqual(ran, ["write {}"])
@@ -101,7 +101,7 @@ describe("an interactive operation", () => {
       Effect.gen(function*() {
         const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
         yield* Effect.sleep("1 second")
-        const [{ id }] = yield* agent.questions as Effect.Effect<[Approvals.ApprovalRequest]>
+        const [{ id }] = yield* agent.pending as Effect.Effect<[Approvals.ApprovalRequest]>
         yield* Effect.orDie(agent.answer(id, { _tag: "ApproveOnce", params: { path: "tmp" } }))
         yield* agent.result
         assert.deepStrictEqual(ran, ["write {\"path\":\"tmp\"}"])
@@ -217,7 +217,7 @@ describe("an interactive operation", () => {
         const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
         const seen = yield* reading(agent)
         yield* Effect.sleep("1 second")
-        const [{ id }] = yield* agent.questions as Effect.Effect<[Approvals.ApprovalRequest]>
+        const [{ id }] = yield* agent.pending as Effect.Effect<[Approvals.ApprovalRequest]>
         yield* Effect.orDie(agent.answer(id, { _tag: "ApproveForScope" }))
         yield* agent.result
         yield* Effect.sleep("1 millis")
@@ -234,7 +234,7 @@ describe("an interactive operation", () => {
         const agent = yield* Scope.provide(agents.start({ prompt: "Go", mode: "Interactive" }), scope)
         yield* Effect.sleep("1 second")
         yield* Scope.close(scope, Exit.void)
-        assert.deepStrictEqual(yield* agent.questions, [])
+        assert.deepStrictEqual(yield* agent.pending, [])
         yield* Effect.sleep("1 hour")
         assert.deepStrictEqual(ran, [])
       }), ask)

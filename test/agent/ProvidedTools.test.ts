@@ -224,7 +224,7 @@ describe("tools that a provider executes", () => {
         yield* reading(next)
         for (const id of ["refund-1", "refund-2"]) {
           yield* Effect.sleep("1 second")
-          const [question] = yield* next.questions
+          const [question] = yield* next.pending
           assert.strictEqual(question?.callId, id)
           yield* Effect.orDie(next.answer(question!.id, { _tag: "ApproveOnce" }))
         }

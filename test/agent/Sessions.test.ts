@@ -241,7 +241,7 @@ describe("a host that stops while people are asked", () => {
         const first = yield* live(journal, log, [two], layer)
         const agent = yield* first.agents.start({ prompt: "Go", mode: "Interactive", session })
         yield* Effect.sleep("1 second")
-        assert.strictEqual((yield* agent.questions).length, 1)
+        assert.strictEqual((yield* agent.pending).length, 1)
         yield* first.stop
         const end = yield* agent.result
         assert.deepStrictEqual(end.reason, { _tag: "Suspended", calls: ["1", "2"] })
@@ -255,7 +255,7 @@ describe("a host that stops while people are asked", () => {
           : [...end.history.content, { role: "user" as const, content: "And?" }]
         const next = yield* second.agents.start({ prompt, mode: "Interactive", session })
         yield* Effect.sleep("1 second")
-        const [{ callId, id }] = yield* next.questions as Effect.Effect<[Approvals.ApprovalRequest]>
+        const [{ callId, id }] = yield* next.pending as Effect.Effect<[Approvals.ApprovalRequest]>
         assert.strictEqual(callId, "2")
         yield* Effect.orDie(next.answer(id, { _tag: "ApproveOnce" }))
         const { history, reason } = yield* next.result

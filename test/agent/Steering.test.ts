@@ -107,9 +107,9 @@ describe("a message to an agent", () => {
         Effect.gen(function*() {
           const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
           yield* Effect.sleep("1 second")
-          assert.strictEqual((yield* agent.questions).length, 2)
+          assert.strictEqual((yield* agent.pending).length, 2)
           yield* agent.say("Something else", { settle: true })
-          assert.deepStrictEqual(yield* agent.questions, [])
+          assert.deepStrictEqual(yield* agent.pending, [])
           const end = yield* agent.result
           assert.strictEqual(end.at, 1_000)
           const said = words(end.history)
@@ -128,7 +128,7 @@ describe("a message to an agent", () => {
         yield* Effect.sleep("1 second")
         yield* agent.say("Something else")
         yield* Effect.sleep("1 second")
-        const [question] = yield* agent.questions
+        const [question] = yield* agent.pending
         yield* Effect.orDie(agent.answer(question!.id, { _tag: "ApproveOnce" }))
         const end = yield* agent.result
         assert.deepStrictEqual(ran, ["quick"])
@@ -221,10 +221,10 @@ describe("an agent that is cancelled", () => {
       Effect.gen(function*() {
         const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
         yield* Effect.sleep("1 second")
-        const [question] = yield* agent.questions
+        const [question] = yield* agent.pending
         yield* agent.cancel("enough")
         assert.deepStrictEqual(ended(yield* agent.result), ["enough", 1_000])
-        assert.deepStrictEqual(yield* agent.questions, [])
+        assert.deepStrictEqual(yield* agent.pending, [])
         const late = yield* Effect.flip(agent.answer(question!.id, { _tag: "ApproveOnce" }))
         assert.strictEqual((late as Approvals.ApprovalError).reason, "NotPending")
       }), { policy: { default: "ask" } }))

@@ -34,7 +34,7 @@ describe("what clients see of an operation", () => {
           const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
           const seen = yield* reading(agent)
           yield* Effect.sleep("1 second")
-          const [question] = yield* agent.questions
+          const [question] = yield* agent.pending
           // whoever answers sees what they allow
           assert.deepStrictEqual(question?.args, { key: "hunter-2" })
           yield* Effect.orDie(agent.answer(question!.id, { _tag: "ApproveOnce" }))

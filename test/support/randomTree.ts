@@ -247,7 +247,7 @@ export const play = (seed: number): Effect.Effect<Seen, unknown> => {
       }
       const end = yield* agent.result
       yield* Effect.sleep("2 hours")
-      const left = yield* agent.questions
+      const left = yield* agent.pending
       const done = [...ran]
       reader.interruptUnsafe()
       const before = yield* agents.run({ prompt: "full" })

@@ -85,7 +85,7 @@ export interface Agent {
   /** Answers a request, once: see `Approvals`. */
   readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
   /** What people are being asked, its sub-agents' questions included; oldest first. */
-  readonly questions: Effect.Effect<ReadonlyArray<ApprovalRequest>>
+  readonly pending: Effect.Effect<ReadonlyArray<ApprovalRequest>>
   /** The conversation so far. */
   readonly history: Effect.Effect<Prompt.Prompt>
 }

@@ -18,12 +18,12 @@ import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { AssistantMessageFinal, EndReason, OperationEnd } from "./AgentEvent.ts"
 import * as AgentTrace from "./AgentTrace.ts"
 import * as Conversation from "./Conversation.ts"
-import { Current } from "./Link.ts"
 import * as ModelTurn from "./ModelTurn.ts"
 import type { Operation } from "./Operation.ts"
+import { Current } from "./OperationTree.ts"
+import * as Watch from "./ProcessEvents.ts"
 import * as Requirements from "./Requirements.ts"
 import type { TranscriptError } from "./Transcripts.ts"
-import * as Watch from "./Watch.ts"
 
 /** Runs an operation to its end, which is its last event. `prompt` is what it begins with, behind its history. */
 export const run = (
@@ -47,7 +47,7 @@ export const run = (
     if (reason._tag !== "NotKept") {
       yield* Effect.ignore(operation.hear())
     }
-    const { given: { agentPath, id, link: { ledger } }, text, turn } = operation
+    const { given: { agentPath, id, tree: { spending } }, text, turn } = operation
     const end: OperationEnd = {
       _tag: "OperationEnd",
       agentPath,
@@ -57,9 +57,9 @@ export const run = (
       reason,
       text,
       history: operation.history,
-      usage: ledger.usage,
-      turns: ledger.turns,
-      calls: ledger.calls.taken
+      usage: spending.usage,
+      turns: spending.turns,
+      calls: spending.calls.taken
     }
     operation.ends()
     return end
@@ -67,7 +67,7 @@ export const run = (
     Effect.ensuring(Effect.sync(() =>
       operation.ends()
     )),
-    Effect.provideService(Current, operation.given.link),
+    Effect.provideService(Current, operation.given.tree),
     Effect.scoped,
     AgentTrace.traced(operation)
   )
@@ -75,8 +75,8 @@ export const run = (
 // Utilities
 
 /** A bound that nothing counts for is none, and whoever set it would learn so from the bill. */
-const unmetered = ({ given: { link: { ledger, model } } }: Operation): Effect.Effect<void> =>
-  ledger.meters(model)
+const unmetered = ({ given: { tree: { spending, model } } }: Operation): Effect.Effect<void> =>
+  spending.meters(model)
     ? Effect.logWarning(
       `${model.provider}:${model.model} does not say what it uses: limits.tokens and limits.cost do not end this operation`
     )
@@ -86,7 +86,7 @@ const turns = Effect.fnUntraced(function*(
   operation: Operation,
   prompt: ReadonlyArray<Prompt.Message>
 ): Effect.fn.Return<EndReason, TranscriptError, Scope.Scope> {
-  const { given, given: { link: { ledger, model } } } = operation
+  const { given, given: { tree: { spending, model } } } = operation
   // the conversation so far, and what is asked now
   const asked = prompt.findLastIndex((it) => it.role === "assistant" || it.role === "tool") + 1
   yield* operation.append(...prompt.slice(0, asked))
@@ -103,14 +103,14 @@ const turns = Effect.fnUntraced(function*(
   let process = found?.run !== undefined && given.perHeartbeat ? yield* next() : begun
   while (true) {
     if (operation.stopped !== undefined) return operation.stopped
-    const limit = ledger.reached()
+    const limit = spending.reached()
     if (limit !== undefined) return limit
     yield* operation.hear()
-    ledger.turns++
+    spending.turns++
     const { because, finish, message, usage } = yield* ModelTurn.ask(operation, process)
-    ledger.spend(usage, model)
+    spending.spend(usage, model)
     yield* AgentTrace.spent(model, usage)
-    if (ledger.turns === 1 && because === undefined && usage.inputTokens + usage.outputTokens === 0) {
+    if (spending.turns === 1 && because === undefined && usage.inputTokens + usage.outputTokens === 0) {
       yield* unmetered(operation)
     }
     const { batch } = operation
@@ -123,7 +123,7 @@ const turns = Effect.fnUntraced(function*(
       operation.text = textOf(kept)
       yield* operation.append(kept)
     }
-    operation.tell<AssistantMessageFinal>({
+    operation.report<AssistantMessageFinal>({
       _tag: "AssistantMessageFinal",
       message: kept ?? Prompt.assistantMessage({ content: [] }),
       finish,
@@ -183,7 +183,7 @@ const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was in
 
 /** Begins a process, as long as the scope is open. */
 const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversation.Origin["run"]) {
-  const { approvals, executor, id, link, meta, provided, tools } = operation.given
+  const { approvals, executor, id, tree, meta, provided, tools } = operation.given
   // tools may have gone since
   const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
   // whatever may be wrong with these was looked at when the operation began
@@ -194,8 +194,8 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversati
     tools: tools?.filter((it) => shown!.has(it)),
     provided: provided.map((it) => it.name),
     approvals,
-    approval: link.approval,
-    turn: { shared: link.ledger.calls }
+    approval: tree.approval,
+    turn: { shared: tree.spending.calls }
   }))
   yield* Watch.watch(operation, process)
   return process
@@ -234,7 +234,7 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
   const run = origin?.run
   if (run !== undefined) {
     operation.batch = run.batch
-    operation.given.link.ledger.goesOn(Conversation.turnsOf(messages, run))
+    operation.given.tree.spending.goesOn(Conversation.turnsOf(messages, run))
   }
   return { calls, origin, run }
 }

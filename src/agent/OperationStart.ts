@@ -17,20 +17,20 @@ import type { Service as Executor } from "../core/contract/Executor.ts"
 import { ToolExecutor } from "../core/engine/ToolExecutor.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
-import type { Agent, Options } from "./Agent.ts"
 import { type AgentEvent, isReport, type OperationEnd } from "./AgentEvent.ts"
+import * as Loop from "./AgentLoop.ts"
+import type { Agent, Options } from "./AgentOptions.ts"
 import * as CheckedOptions from "./CheckedOptions.ts"
 import * as Conversation from "./Conversation.ts"
-import * as Ledger from "./Ledger.ts"
-import type * as Link from "./Link.ts"
-import * as Loop from "./Loop.ts"
 import { type Given, Operation } from "./Operation.ts"
+import type * as OperationTree from "./OperationTree.ts"
+import * as Spending from "./Spending.ts"
 import { type Transcript, Transcripts } from "./Transcripts.ts"
 
 /** What operations have around them. */
 export interface Around {
   readonly executor: Executor
-  readonly model: Link.Model
+  readonly model: OperationTree.Model
   readonly approvals: Approvals.Approvals["Service"] | undefined
   readonly transcripts: Transcripts["Service"] | undefined
 }
@@ -48,7 +48,7 @@ export const around: Effect.Effect<Around, never, ToolExecutor | LanguageModel.L
 )
 
 /** The model of a context, with its name. */
-export const modelIn = (context: Context.Context<LanguageModel.LanguageModel>): Link.Model => ({
+export const modelIn = (context: Context.Context<LanguageModel.LanguageModel>): OperationTree.Model => ({
   service: Context.get(context, LanguageModel.LanguageModel),
   provider: Option.getOrElse(Context.getOption(context, Model.ProviderName), () => "unknown"),
   model: Option.getOrElse(Context.getOption(context, Model.ModelName), () => "unknown")
@@ -65,7 +65,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
   const own = yield* Scope.fork(yield* Effect.scope)
   // whoever reads can answer as long as they do
   const reader = yield* Scope.fork(own)
-  const tell: Link.Link["tell"] = (event) => {
+  const report: OperationTree.OperationTree["report"] = (event) => {
     // whoever reads too slowly misses what tools report and what the model says word by word, and nothing else
     const isSpared = isReport(event) || event._tag === "AssistantMessagePart"
     const isTaken = !isSpared || Queue.sizeUnsafe(queue) < unread
@@ -76,12 +76,12 @@ export const start = Effect.fnUntraced(function*<E, R>(
     const approvals = options.mode === "Interactive" && isHeld
       ? around.approvals ?? (yield* Scope.provide(Approvals.make(), reader))
       : around.approvals
-    return { approvals, ...yield* prepare({ ...around, approvals }, options, tell) }
+    return { approvals, ...yield* prepare({ ...around, approvals }, options, report) }
   }).pipe(
     Scope.provide(own),
     Effect.onError((cause) => Scope.close(own, Exit.failCause(cause)))
   )
-  const { requests } = operation.given.link
+  const { requests } = operation.given.tree
   const answer: Agent["answer"] = (id, said, of) =>
     // those of other operations are none of its own, whoever is asked about them
     approvals !== undefined && requests.has(id)
@@ -115,7 +115,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
     }),
     cancel: (reason) => Effect.sync(() => operation.stop({ _tag: "Cancelled", reason })),
     answer,
-    questions: Effect.sync(() => Array.from(requests.values())),
+    pending: Effect.sync(() => Array.from(requests.values())),
     history: Effect.sync(() => operation.history)
   }
 })
@@ -132,36 +132,36 @@ export const run = Effect.fnUntraced(function*<E, R>(
 /** Where an operation comes from that works for the call of another one. */
 export interface Above {
   readonly agentPath: ReadonlyArray<string>
-  readonly link: Link.Link | undefined
+  readonly tree: OperationTree.OperationTree | undefined
   /** Nobody is asked, whoever there is. */
   readonly isAutomatic: boolean
 }
 
 /** Runs the operation of a sub-agent, whose events go to those who read its caller's. */
 export const runBelow = Effect.fnUntraced(function*<E, R>(
-  around: Pick<Around, "executor"> & { readonly model: Link.Model | undefined },
+  around: Pick<Around, "executor"> & { readonly model: OperationTree.Model | undefined },
   options: Options<E, R>,
   above: Above
 ): Effect.fn.Return<OperationEnd, ConfigurationError | E, Scope.Scope | R> {
-  const { agentPath, isAutomatic, link } = above
+  const { agentPath, isAutomatic, tree } = above
   const checked = yield* CheckedOptions.check(around.executor, options)
-  const tell = link?.tell ?? (() => true)
-  const tools = checked.tools ?? link?.tools
+  const report = tree?.report ?? (() => true)
+  const tools = checked.tools ?? tree?.tools
   const operation: Operation = yield* create({
     ...checked,
     tools,
     executor: around.executor,
     agentPath,
     approvals: isAutomatic ? "nobody" : undefined,
-    link: {
-      tell,
-      ledger: new Ledger.Ledger(checked.limits, link?.ledger),
+    tree: {
+      report,
+      spending: new Spending.Spending(checked.limits, tree?.spending),
       model: yield* modelOf(around, options),
-      approval: link?.approval,
-      told: link?.told ?? new WeakSet(),
+      approval: tree?.approval,
+      reported: tree?.reported ?? new WeakSet(),
       tools,
-      requests: link?.requests ?? new Map(),
-      halt: link?.halt ?? ((reason) => operation.stop({ _tag: "Cancelled", reason }))
+      requests: tree?.requests ?? new Map(),
+      halt: tree?.halt ?? ((reason) => operation.stop({ _tag: "Cancelled", reason }))
     },
     session: undefined,
     transcript: undefined
@@ -169,8 +169,8 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   yield* checkPrice(operation)
   yield* checkAsked(operation, checked.prompt)
   const end = yield* Loop.run(operation, checked.prompt)
-  if (end.reason._tag !== "Suspended" || link === undefined) return end
-  link.halt("the host stops")
+  if (end.reason._tag !== "Suspended" || tree === undefined) return end
+  tree.halt("the host stops")
   // the call that this works for is cancelled now
   return yield* Effect.never
 })
@@ -184,7 +184,7 @@ const unread = 10_000
 const prepare = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>,
-  tell: Link.Link["tell"]
+  report: OperationTree.OperationTree["report"]
 ) {
   const checked = yield* CheckedOptions.check(around.executor, options)
   const isInteractive = options.mode === "Interactive"
@@ -196,12 +196,12 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     agentPath: [],
     // without people of its own those are asked whom the executor asks, if there are any
     approvals: isInteractive ? around.approvals && noting(around.approvals, requests) : "nobody",
-    link: {
-      tell,
-      ledger: new Ledger.Ledger(checked.limits),
+    tree: {
+      report,
+      spending: new Spending.Spending(checked.limits),
       model: yield* modelOf(around, options),
       approval: isInteractive ? "upfront" : "perCall",
-      told: new WeakSet(),
+      reported: new WeakSet(),
       tools: checked.tools,
       requests,
       halt: (reason) => operation.stop({ _tag: "Cancelled", reason })
@@ -234,12 +234,12 @@ const noting = (
 })
 
 /** The model of an operation; there is one of its own, or around it. */
-const modelOf = <E, R>({ model }: { readonly model: Link.Model | undefined }, options: Options<E, R>) =>
+const modelOf = <E, R>({ model }: { readonly model: OperationTree.Model | undefined }, options: Options<E, R>) =>
   options.model === undefined ? Effect.succeed(model!) : Effect.map(Layer.build(options.model), modelIn)
 
 const create = Effect.fnUntraced(function*(
   { limits: _, prompt: __, ...given }: Given & {
-    readonly limits: Ledger.Checked
+    readonly limits: Spending.Checked
     readonly prompt: ReadonlyArray<Prompt.Message>
   }
 ) {
@@ -248,9 +248,9 @@ const create = Effect.fnUntraced(function*(
 })
 
 /** Where the cost has a bound every model needs a price. */
-const checkPrice = ({ given: { link: { ledger, model } } }: Operation) => {
+const checkPrice = ({ given: { tree: { spending, model } } }: Operation) => {
   const name = `${model.provider}:${model.model}`
-  return ledger.unpriced(model)
+  return spending.unpriced(model)
     ? Effect.fail(
       CheckedOptions.wrong(
         "limits.cost.prices",
@@ -262,7 +262,7 @@ const checkPrice = ({ given: { link: { ledger, model } } }: Operation) => {
 }
 
 /** Providers refuse a conversation in which nobody has said anything. */
-const checkAsked = ({ given: { link: { model } }, messages }: Operation, prompt: ReadonlyArray<Prompt.Message>) => {
+const checkAsked = ({ given: { tree: { model } }, messages }: Operation, prompt: ReadonlyArray<Prompt.Message>) => {
   const isSaid = (message: Prompt.Message) =>
     Conversation.forModel([message], model).content.some((it) => it.role !== "system")
   return messages.some(isSaid) || prompt.some(isSaid)

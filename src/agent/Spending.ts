@@ -61,11 +61,11 @@ export const priceOf = ({ prices }: Cost, { model, provider }: ModelId): Price |
 }
 
 /** What an operation has spent. */
-export class Ledger {
+export class Spending {
   readonly limits: Checked
   readonly calls: CallCounter
   /** Of the operation that it works for. */
-  private readonly above: Ledger | undefined
+  private readonly above: Spending | undefined
   turns = 0
   private input = 0
   private output = 0
@@ -75,7 +75,7 @@ export class Ledger {
   /** What the operation had spent that it goes on with: that counts, and is not its own. */
   private before = { turns: 0, tokens: 0, cost: 0 }
 
-  constructor(limits: Checked, above?: Ledger) {
+  constructor(limits: Checked, above?: Spending) {
     this.limits = limits
     this.above = above
     this.calls = new CallCounter(limits.calls, above?.calls)

@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import { AgentEvent, type AgentLimits, SubAgent } from "../../src/agent/index.ts"
-import * as Ledger from "../../src/agent/Ledger.ts"
+import * as Spending from "../../src/agent/Spending.ts"
 import type { ConfigurationError } from "../../src/core/vocabulary/ConfigurationError.ts"
 import type { Approvals } from "../../src/index.ts"
 import type * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -90,7 +90,7 @@ describe("an operation with a bound", () => {
 
   it("counts tokens of a cache once, whether or not the total has them, and gives nothing back", () => {
     const of = (inputTokens: object) =>
-      Ledger.usageOf({ inputTokens, outputTokens: { total: 1 } } as never) as unknown as Record<string, number>
+      Spending.usageOf({ inputTokens, outputTokens: { total: 1 } } as never) as unknown as Record<string, number>
     const cache = { cacheRead: 50, cacheWrite: 30 }
     const counted = { outputTokens: 1, cachedInputTokens: 50, cacheWriteInputTokens: 30 }
     assert.deepStrictEqual(of({ total: 90, ...cache }), { inputTokens: 90, ...counted })
@@ -165,7 +165,7 @@ describe("an operation with a bound", () => {
         Effect.gen(function*() {
           const agent = yield* agents.start({ prompt: "Go", mode: "Interactive", limits: { time: "10 seconds" } })
           yield* Effect.sleep("103 seconds")
-          const [{ id }] = yield* agent.questions as Effect.Effect<[Approvals.ApprovalRequest]>
+          const [{ id }] = yield* agent.pending as Effect.Effect<[Approvals.ApprovalRequest]>
           yield* Effect.orDie(agent.answer(id, { _tag: "ApproveOnce" }))
           const end = yield* agent.result
           assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "time", max: 10_000 })

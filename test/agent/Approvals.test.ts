@@ -81,7 +81,7 @@ const asked = Effect.fnUntraced(function*({ agents }: World, depth: number) {
   const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
   const seen = yield* reading(agent)
   yield* Effect.sleep("1 second")
-  const questions = yield* agent.questions
+  const questions = yield* agent.pending
   assert.deepStrictEqual(questions.map((it) => [it.agentPath.length, it.tool]), [[depth, "write"]])
   const requests = seen.filter((it) => it._tag === "RequestToolApprovals")
   assert.deepStrictEqual(requests.map((it) => [it.agentPath.length, it.requests]), [[depth, questions]])
@@ -101,7 +101,7 @@ describe("a question of a sub-agent at any depth", () => {
       const end = yield* agent.result
       assert.deepStrictEqual(over(end), ["Finished", 1_000])
       assert.deepStrictEqual([end.text, world.ran], ["written", ["write"]])
-      assert.deepStrictEqual(yield* agent.questions, [])
+      assert.deepStrictEqual(yield* agent.pending, [])
     }))
 
   each("that is answered with no comes up as the word of the agent below", (world, depth) =>
@@ -127,7 +127,7 @@ describe("a question of a sub-agent at any depth", () => {
       yield* agent.cancel("enough")
       assert.deepStrictEqual(over(yield* agent.result), ["Cancelled", 1_000])
       yield* Effect.sleep("1 hour")
-      assert.deepStrictEqual(yield* agent.questions, [])
+      assert.deepStrictEqual(yield* agent.pending, [])
       const late = yield* Effect.flip(agent.answer(id, { _tag: "ApproveOnce" }))
       assert.strictEqual(late.reason, "NotPending")
       assert.deepStrictEqual(world.ran, [])
@@ -149,7 +149,7 @@ describe("a question of a sub-agent at any depth", () => {
       const agent = yield* world.agents.start({ prompt: "Go", mode: "Interactive" })
       const reader = yield* Effect.forkChild(Stream.runDrain(agent.events))
       yield* Effect.sleep("1 second")
-      assert.strictEqual((yield* agent.questions).length, 1)
+      assert.strictEqual((yield* agent.pending).length, 1)
       yield* Fiber.interrupt(reader)
       assert.deepStrictEqual(over(yield* agent.result), ["Finished", 1_000])
       assert.deepStrictEqual(world.ran, [])
@@ -182,7 +182,7 @@ describe("a question of a sub-agent at any depth", () => {
       assert.strictEqual(end.reason._tag, "Cancelled")
       assert.isAtMost(end.at, 6_000)
       assert.deepStrictEqual(problemsOf(end.history), [])
-      assert.deepStrictEqual(yield* agent.questions, [])
+      assert.deepStrictEqual(yield* agent.pending, [])
       assert.deepStrictEqual(world.ran, [])
     }))
 
@@ -207,7 +207,7 @@ describe("a question of a sub-agent at any depth", () => {
           const prompt = [...history.content, { role: "user" as const, content: "Again" }]
           const next = yield* second.agents.start({ prompt, mode: "Interactive" })
           yield* Effect.sleep("1 second")
-          const [question] = yield* next.questions
+          const [question] = yield* next.pending
           assert.deepStrictEqual([question?.agentPath.length, question?.tool], [depth, "write"])
           yield* Effect.orDie(next.answer(question!.id, { _tag: "ApproveOnce" }))
           const end = yield* next.result
@@ -248,7 +248,7 @@ describe("a host that stops", () => {
           // the root, and one for each agent below it
           assert.strictEqual((yield* world.model.requests).length, depth + 1)
           assert.deepStrictEqual(world.ran, [])
-          assert.deepStrictEqual(yield* agent.questions, [])
+          assert.deepStrictEqual(yield* agent.pending, [])
           assert.strictEqual(seen.at(-1)?._tag, "OperationEnd")
         })),
         { limit: "1 day" }

@@ -11,7 +11,7 @@ import type { Operation } from "./Operation.ts"
 /** Watches a process as long as the scope is open. */
 export const watch = (operation: Operation, process: ToolProcess): Effect.Effect<void, never, Scope.Scope> =>
   Effect.gen(function*() {
-    const { agentPath, link } = operation.given
+    const { agentPath, tree } = operation.given
     const run = Effect.runForkWith(yield* Effect.context<never>())
     let asked: ReadonlyArray<ApprovalRequest> = []
     /** All questions of a turn are asked in one step: they are told together when it is over. */
@@ -19,10 +19,10 @@ export const watch = (operation: Operation, process: ToolProcess): Effect.Effect
       if (asked.length === 0) return
       const requests = asked
       asked = []
-      operation.tell<RequestToolApprovals>({ _tag: "RequestToolApprovals", requests })
+      operation.report<RequestToolApprovals>({ _tag: "RequestToolApprovals", requests })
     }
     const noteQuestion = (requestId: string) => {
-      const request = link.requests.get(requestId)
+      const request = tree.requests.get(requestId)
       if (request === undefined) return
       if (asked.length === 0) run(Effect.andThen(Effect.yieldNow, Effect.sync(tellAsked)))
       asked = [...asked, request]
@@ -31,13 +31,13 @@ export const watch = (operation: Operation, process: ToolProcess): Effect.Effect
       if (event._tag === "ToolApprovalRequested") operation.asked(event.requestId)
       if (event._tag === "ToolApprovalResolved") operation.answered(event.requestId)
       // whoever is nearest to the call has told it: they hear it first
-      if (link.told.has(event)) return true
-      link.told.add(event)
+      if (tree.reported.has(event)) return true
+      tree.reported.add(event)
       // whoever reads the events of a caller sees the ends of that one's waves alone
       if (isEnd(event) && agentPath.length > 0) return true
       if (event._tag === "ToolApprovalRequested") noteQuestion(event.requestId)
       else tellAsked()
-      const isTaken = link.tell(event)
+      const isTaken = tree.report(event)
       // a handler may have calls run that no model made
       if (event.process === process.id) tellOwn(operation, event)
       return isTaken
@@ -49,10 +49,10 @@ export const watch = (operation: Operation, process: ToolProcess): Effect.Effect
 const tellOwn = (operation: Operation, event: ToolEvent): void => {
   if (event._tag === "ToolCallStart" && event.attempt === 1) {
     const { callId, tool } = event
-    operation.tell<ExecutingTool>({ _tag: "ExecutingTool", callId, tool })
+    operation.report<ExecutingTool>({ _tag: "ExecutingTool", callId, tool })
   }
   if (event._tag !== "ToolCallComplete") return
   const { callId, outcome, tool } = event
   const { isError, text } = ToolOutcome.toMessage(outcome)
-  operation.tell<ToolResultReceived>({ _tag: "ToolResultReceived", callId, tool, isError, text, outcome })
+  operation.report<ToolResultReceived>({ _tag: "ToolResultReceived", callId, tool, isError, text, outcome })
 }

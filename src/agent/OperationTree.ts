@@ -5,7 +5,7 @@ import type { ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ApprovalRequest } from "../core/gates/Approvals.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import type { ModelId } from "./Conversation.ts"
-import type { Ledger } from "./Ledger.ts"
+import type { Spending } from "./Spending.ts"
 
 /** A model and its name in histories. */
 export interface Model extends ModelId {
@@ -13,17 +13,17 @@ export interface Model extends ModelId {
 }
 
 /** The operation that a call belongs to, as its sub-agents know it. */
-export interface Link {
+export interface OperationTree {
   /** Tells whoever reads the events of the root, and gives whether there was room for it. */
-  readonly tell: (event: AgentEvent) => boolean
-  readonly ledger: Ledger
+  readonly report: (event: AgentEvent) => boolean
+  readonly spending: Spending
   readonly model: Model
   /** The tools that it has; absent: all. */
   readonly tools: ReadonlyArray<string> | undefined
   /** When people are asked about the calls of a turn. */
   readonly approval: "perCall" | "upfront" | undefined
   /** Events of calls that one of them has told: those above hear them, too. */
-  readonly told: WeakSet<ToolEvent>
+  readonly reported: WeakSet<ToolEvent>
   /** What people are being asked, by the id of the request. */
   readonly requests: ReadonlyMap<string, ApprovalRequest>
   /** Ends the root, and everything that works for it: the host stops. */
@@ -31,6 +31,6 @@ export interface Link {
 }
 
 /** The operation whose call runs this; `undefined` outside of one. */
-export const Current = Context.Reference<Link | undefined>("effect-tool-executor/agent/Current", {
+export const Current = Context.Reference<OperationTree | undefined>("effect-tool-executor/agent/Current", {
   defaultValue: () => undefined
 })
