@@ -1,8 +1,7 @@
 /**
- * The AI SDK (`ai`): its tools in our executor (`fromTools`), our executor behind
- * the tools of its loops (`toTools`), and the models of all its provider packages
- * as the `LanguageModel` of `effect/ai` (`layerLanguageModel`). This module needs
- * the package `ai`; nothing else does.
+ * The AI SDK (`ai`): its tools in our executor (`fromTools`), our executor behind the tools of its loops (`toTools`),
+ * and the models of all its provider packages as the `LanguageModel` of `effect/ai` (`layerLanguageModel`). This module
+ * needs the package `ai`; nothing else does.
  *
  * **Example** (Keeping the loop of the AI SDK)
  *
@@ -132,9 +131,8 @@ export type ToolsOf<Tools extends Record<string, Tool.Any>> = {
 }
 
 /**
- * Makes tools for `generateText`, `streamText` and agents of the AI SDK, whose
- * calls go through a process with every gate: the tools that the executor shows,
- * or those of a toolkit, typed.
+ * Makes tools for `generateText`, `streamText` and agents of the AI SDK, whose calls go through a process with every
+ * gate: the tools that the executor shows, or those of a toolkit, typed.
  *
  * **Details**
  *
@@ -149,8 +147,7 @@ export type ToolsOf<Tools extends Record<string, Tool.Any>> = {
  *   `needsApproval` is not set.
  * - What tools show before the end is in `process.events`.
  *
- * With a toolkit it fails where the executor does not have one of its tools; one
- * that the policy hides is left out.
+ * With a toolkit it fails where the executor does not have one of its tools; one that the policy hides is left out.
  */
 export const toTools: {
   (process: ToolProcess): Effect.Effect<Record<string, ReturnType<typeof dynamicTool>>>

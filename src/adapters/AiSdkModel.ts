@@ -1,8 +1,8 @@
 /**
  * Models of the AI SDK as the `LanguageModel` of `effect/ai`.
  *
- * It needs a provider package, and nothing of `ai`: a plain object of the
- * specification will do. How a model is asked is in `AiSdkModelRequests`.
+ * It needs a provider package, and nothing of `ai`: a plain object of the specification will do. How a model is asked
+ * is in `AiSdkModelRequests`.
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as AiModel from "effect/ai/Model"
@@ -27,19 +27,16 @@ export interface ProviderModel {
 /** Options of `layerLanguageModel`: those of its requests, and how it makes JSON. */
 export interface LayerOptions extends ModelOptions {
   /**
-   * Turns the schema of `generateObject` into one that the provider takes. The
-   * strict mode of OpenAI needs `OpenAiStructuredOutput.toCodecOpenAI` of
-   * `effect/ai`, Anthropic's `AnthropicStructuredOutput.toCodecAnthropic`. By
+   * Turns the schema of `generateObject` into one that the provider takes. The strict mode of OpenAI needs
+   * `OpenAiStructuredOutput.toCodecOpenAI` of `effect/ai`, Anthropic's `AnthropicStructuredOutput.toCodecAnthropic`. By
    * default the schema goes as it is.
    */
   readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
   /**
-   * Where the files go that tools give: into the result (`"result"`), into a
-   * message of the user behind the results (`"message"`), or nowhere, with a word
-   * that they were there (`"omit"`). By default into the result, and nowhere where
-   * the provider's name ends in `.chat`: chat completions have no files in results,
-   * and their packages write the base64 as text. For a model there that sees
-   * pictures say `"message"`.
+   * Where the files go that tools give: into the result (`"result"`), into a message of the user behind the results
+   * (`"message"`), or nowhere, with a word that they were there (`"omit"`). By default into the result, and nowhere
+   * where the provider's name ends in `.chat`: chat completions have no files in results, and their packages write the
+   * base64 as text. For a model there that sees pictures say `"message"`.
    */
   readonly resultFiles?: ResultFiles | undefined
 }
@@ -48,9 +45,8 @@ export interface LayerOptions extends ModelOptions {
 export const defaults = { resultFiles: "result" } satisfies LayerOptions
 
 /**
- * Makes a layer of the `LanguageModel` of `effect/ai` out of a model of any
- * provider package of the AI SDK, with `ProviderName` and `ModelName` of
- * `effect/ai/Model` beside it.
+ * Makes a layer of the `LanguageModel` of `effect/ai` out of a model of any provider package of the AI SDK, with
+ * `ProviderName` and `ModelName` of `effect/ai/Model` beside it.
  *
  * **Details**
  *

@@ -26,8 +26,8 @@ export interface ModelOptions {
   /** Makes answers repeatable, where the provider can. */
   readonly seed?: number | undefined
   /**
-   * How much the model thinks, in the one word that specification v4 has for all
-   * providers; older packages have options of their own (`providerOptions`).
+   * How much the model thinks, in the one word that specification v4 has for all providers; older packages have options
+   * of their own (`providerOptions`).
    */
   readonly reasoning?:
     | "provider-default"
@@ -46,8 +46,8 @@ export interface ModelOptions {
 }
 
 /**
- * Options of the requests of an effect: they go before those of the layer, each
- * for itself, `headers` and `providerOptions` name by name.
+ * Options of the requests of an effect: they go before those of the layer, each for itself, `headers` and
+ * `providerOptions` name by name.
  *
  * **Example** (One careful answer)
  *
@@ -69,9 +69,8 @@ export const ModelOptions = Context.Reference<ModelOptions>(
 )
 
 /**
- * What a provider is told of a tool beside its name, description and schema. Models of
- * `layerLanguageModel` send it, `fromTools` notes what the tools of the AI SDK say, and
- * `toTools` gives it back to them.
+ * What a provider is told of a tool beside its name, description and schema. Models of `layerLanguageModel` send it,
+ * `fromTools` notes what the tools of the AI SDK say, and `toTools` gives it back to them.
  *
  * **Example** (A place up to which Anthropic caches)
  *

@@ -1,7 +1,6 @@
 /**
- * What a model said that `effect/ai` has no part for: it travels in the options
- * of an empty text, and goes back to the same model where it stood. Such are
- * calls and results of tools that a provider ran and no toolkit has, files of
+ * What a model said that `effect/ai` has no part for: it travels in the options of an empty text, and goes back to the
+ * same model where it stood. Such are calls and results of tools that a provider ran and no toolkit has, files of
  * reasoning, and parts of a provider's own (`custom`), a compaction for one.
  */
 import type * as Response from "effect/ai/Response"

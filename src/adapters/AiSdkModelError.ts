@@ -1,9 +1,7 @@
 /**
- * What a model of the AI SDK throws or streams as an error, as the `AiError` of
- * `effect/ai`.
+ * What a model of the AI SDK throws or streams as an error, as the `AiError` of `effect/ai`.
  *
- * Errors are read by what they have, not by their class: each provider package
- * may bring classes of its own version.
+ * Errors are read by what they have, not by their class: each provider package may bring classes of its own version.
  */
 import * as AiError from "effect/ai/AiError"
 import type * as Response from "effect/ai/Response"
@@ -64,8 +62,8 @@ interface Found {
 }
 
 /**
- * What a provider sent in the place of a part of its answer, where that is an error: handed on
- * as it is, or in the error of a package that could not read it.
+ * What a provider sent in the place of a part of its answer, where that is an error: handed on as it is, or in the
+ * error of a package that could not read it.
  */
 const errorBody = (error: unknown): object | undefined => {
   const chain = causes(error)

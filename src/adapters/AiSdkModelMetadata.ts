@@ -1,6 +1,6 @@
 /**
- * What a model of the AI SDK says beside its answer: what it binds to a part, its
- * id and name, why it ended, what it cost.
+ * What a model of the AI SDK says beside its answer: what it binds to a part, its id and name, why it ended, what it
+ * cost.
  */
 import type * as Response from "effect/ai/Response"
 import * as PlainJson from "../wire/PlainJson.ts"
@@ -35,9 +35,9 @@ export const finish = (provider: string, part: Finish): Response.FinishPartEncod
 })
 
 /**
- * Tells whether a provider has said that the answer is over. Some packages write an end
- * of their own behind a stream that just stops: `other` without a word of the provider,
- * or `tool-calls` because there were some. Then no tokens were counted either.
+ * Tells whether a provider has said that the answer is over. Some packages write an end of their own behind a stream
+ * that just stops: `other` without a word of the provider, or `tool-calls` because there were some. Then no tokens were
+ * counted either.
  */
 export const isProven = (provider: string, { finishReason, usage }: Finish): boolean => {
   const isWord = typeof finishReason === "string"

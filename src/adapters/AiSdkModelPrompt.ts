@@ -1,6 +1,6 @@
 /**
- * Prompts of `effect/ai` as prompts of the AI SDK's specification v4; what older
- * specifications have otherwise is in `AiSdkModelVersions`.
+ * Prompts of `effect/ai` as prompts of the AI SDK's specification v4; what older specifications have otherwise is in
+ * `AiSdkModelVersions`.
  */
 import type {
   LanguageModelV4FilePart,
@@ -20,8 +20,8 @@ import * as Shape from "../wire/Shape.ts"
 import * as Carrier from "./AiSdkModelCarrier.ts"
 
 /**
- * Where the files go that a tool gave: into its result, into a message of the user
- * behind the results, or nowhere, with a word that they were there.
+ * Where the files go that a tool gave: into its result, into a message of the user behind the results, or nowhere, with
+ * a word that they were there.
  */
 export type ResultFiles = "result" | "message" | "omit"
 

@@ -1,7 +1,6 @@
 /**
- * The requests to one model of the AI SDK: what it is sent is written in
- * `AiSdkModelCall`, what it says is read in `AiSdkModelResponse`, and what it
- * throws in `AiSdkModelError`.
+ * The requests to one model of the AI SDK: what it is sent is written in `AiSdkModelCall`, what it says is read in
+ * `AiSdkModelResponse`, and what it throws in `AiSdkModelError`.
  */
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"

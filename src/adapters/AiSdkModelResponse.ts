@@ -1,10 +1,8 @@
 /**
- * What models of the AI SDK say, as parts of `effect/ai`: content and stream
- * parts of the specifications v2 to v4.
+ * What models of the AI SDK say, as parts of `effect/ai`: content and stream parts of the specifications v2 to v4.
  *
- * Nothing here fails. What the schemas of `effect/ai` would reject is put right,
- * carried as it is (`AiSdkModelCarrier`) or, where it says nothing that anybody
- * needs, left out: a request that has been paid for is not lost for it.
+ * Nothing here fails. What the schemas of `effect/ai` would reject is put right, carried as it is (`AiSdkModelCarrier`)
+ * or, where it says nothing that anybody needs, left out: a request that has been paid for is not lost for it.
  */
 import type {
   LanguageModelV2Content,

@@ -1,6 +1,6 @@
 /**
- * What the specifications v2 and v3 of the AI SDK have otherwise than v4 in what
- * a model is sent: the data of files, files in results, and a name or two.
+ * What the specifications v2 and v3 of the AI SDK have otherwise than v4 in what a model is sent: the data of files,
+ * files in results, and a name or two.
  */
 import type {
   LanguageModelV4CallOptions,

@@ -14,9 +14,8 @@ import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 
 /**
- * The schema of a tool's arguments. Where the SDK's schema validates, that
- * decodes them, so that its defaults and transformations hold; else they are
- * checked against the JSON Schema.
+ * The schema of a tool's arguments. Where the SDK's schema validates, that decodes them, so that its defaults and
+ * transformations hold; else they are checked against the JSON Schema.
  */
 export const parameters = Effect.fnUntraced(function*(
   input: FlexibleSchema | undefined

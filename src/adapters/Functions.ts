@@ -1,14 +1,12 @@
 /**
  * Plain functions with a JSON Schema as tools of the executor.
  *
- * A function gives a value, a promise or an effect. What it throws is told to
- * the model as the tool's own failure: its message, without a stack, at most
- * 2,000 characters. A function cannot tell a bug from a failure; whoever has to
- * dies in an effect, and the model learns only that there was an internal error.
+ * A function gives a value, a promise or an effect. What it throws is told to the model as the tool's own failure: its
+ * message, without a stack, at most 2,000 characters. A function cannot tell a bug from a failure; whoever has to dies
+ * in an effect, and the model learns only that there was an internal error.
  *
- * A promise cannot be stopped, only asked to by its `signal`. One that goes on
- * after its time is known as an orphan (`ToolExecutor.orphans`) and keeps its
- * resource keys until it settles; what it writes through `commit` is kept out.
+ * A promise cannot be stopped, only asked to by its `signal`. One that goes on after its time is known as an orphan
+ * (`ToolExecutor.orphans`) and keeps its resource keys until it settles; what it writes through `commit` is kept out.
  *
  * **Example** (Running a function)
  *
@@ -82,8 +80,8 @@ export interface Call {
   /** Shows a part of the output before the end. */
   readonly partial: (value: unknown) => void
   /**
-   * Runs a write that is not to be cut in half; see `ToolContext.commit`. Once
-   * the call has its outcome the write does not run, and the promise rejects.
+   * Runs a write that is not to be cut in half; see `ToolContext.commit`. Once the call has its outcome the write does
+   * not run, and the promise rejects.
    */
   readonly commit: <A>(write: () => A | PromiseLike<A>) => Promise<A>
 }
@@ -108,9 +106,8 @@ export interface Definition extends PlainTool.Declared {
  *
  * **Details**
  *
- * The layer fails with one `ConfigurationError` that lists everything that is
- * wrong: names that providers do not take, keys that are not known, values of
- * another kind. What an effect of a function needs, the layer requires.
+ * The layer fails with one `ConfigurationError` that lists everything that is wrong: names that providers do not take,
+ * keys that are not known, values of another kind. What an effect of a function needs, the layer requires.
  */
 export const make = <const Definitions extends { readonly [name: string]: Definition }>(definitions: Definitions): {
   readonly toolkit: PlainTool.PlainToolkit<keyof Definitions & string>

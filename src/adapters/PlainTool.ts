@@ -18,8 +18,8 @@ import { clip } from "../internal/clip.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 
 /**
- * What a host says about a function. What is left out is never taken for safe:
- * such a function changes things, and its calls run alone.
+ * What a host says about a function. What is left out is never taken for safe: such a function changes things, and its
+ * calls run alone.
  */
 export interface Declared {
   /** It changes nothing: its calls run beside other reads, and by default nobody is asked. */
@@ -99,9 +99,8 @@ export const make = <Name extends string>(name: Name, declared: Declared, option
  *
  * **Details**
  *
- * What it throws or rejects with is the failure: its message, without a stack.
- * The signal fires when the call is stopped. The effect is over only when the
- * promise has settled: what still runs is known to.
+ * What it throws or rejects with is the failure: its message, without a stack. The signal fires when the call is
+ * stopped. The effect is over only when the promise has settled: what still runs is known to.
  */
 export const attempt = (run: (signal: AbortSignal) => unknown): Effect.Effect<unknown, string> =>
   Effect.suspend(() => {

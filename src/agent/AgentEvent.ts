@@ -1,10 +1,9 @@
 /**
- * Everything that happens in an operation of an agent, as one union: what its model
- * says, what becomes of its calls, what people are asked, and the end.
+ * Everything that happens in an operation of an agent, as one union: what its model says, what becomes of its calls,
+ * what people are asked, and the end.
  *
- * Events of sub-agents come among those of the call that they work for, with their
- * `agentPath`, but for their end. These are the host's own; what leaves the process is
- * `toWire`.
+ * Events of sub-agents come among those of the call that they work for, with their `agentPath`, but for their end.
+ * These are the host's own; what leaves the process is `toWire`.
  */
 import type * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
@@ -45,8 +44,8 @@ export interface AssistantMessageFinal extends Common, ModelId {
 }
 
 /**
- * People are asked: one event for all calls of the turn that need an answer. Answers
- * are given by the ids of the requests, in any order.
+ * People are asked: one event for all calls of the turn that need an answer. Answers are given by the ids of the
+ * requests, in any order.
  */
 export interface RequestToolApprovals extends Common {
   readonly _tag: "RequestToolApprovals"

@@ -1,10 +1,9 @@
 /**
- * The loop: asks a model, runs the calls that it makes as waves of an executor, tells it
- * what became of them, until it is done.
+ * The loop: asks a model, runs the calls that it makes as waves of an executor, tells it what became of them, until it
+ * is done.
  *
- * No call runs before the model has said all of its turn. However an operation ends,
- * every call in its history has an answer, so that the conversation can go on, with this
- * model or another one.
+ * No call runs before the model has said all of its turn. However an operation ends, every call in its history has an
+ * answer, so that the conversation can go on, with this model or another one.
  *
  * **Example** (An agent)
  *
@@ -37,9 +36,8 @@ export type { Agent, Mode, Options } from "./AgentOptions.ts"
 /** Runs operations of agents over an executor. */
 export class AgentExecutor extends Context.Service<AgentExecutor, {
   /**
-   * Runs an operation as a stream of what happens; `OperationEnd` is last. The stream
-   * owns the operation: ending it early cancels it. Fails where an option is wrong, before
-   * anything has run.
+   * Runs an operation as a stream of what happens; `OperationEnd` is last. The stream owns the operation: ending it
+   * early cancels it. Fails where an option is wrong, before anything has run.
    */
   readonly runOperation: <E = never, R = never>(
     options: Options<E, R>
@@ -55,9 +53,8 @@ export class AgentExecutor extends Context.Service<AgentExecutor, {
 }>()("effect-tool-executor/agent/AgentExecutor") {}
 
 /**
- * Creates the service from the executor and the model in the context, with `Approvals`
- * (else people answer by the handle that `start` gives; without one those are asked whom
- * the executor asks), and `Transcripts` for sessions, if
+ * Creates the service from the executor and the model in the context, with `Approvals` (else people answer by the
+ * handle that `start` gives; without one those are asked whom the executor asks), and `Transcripts` for sessions, if
  * there are any.
  */
 export const make: Effect.Effect<

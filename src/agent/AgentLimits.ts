@@ -1,8 +1,8 @@
 /**
  * The bounds of an operation.
  *
- * What sub-agents spend counts for those that they work for as well: tokens, cost and
- * calls of all of them have one bound. Turns and time are each one's own.
+ * What sub-agents spend counts for those that they work for as well: tokens, cost and calls of all of them have one
+ * bound. Turns and time are each one's own.
  */
 import type * as Duration from "effect/Duration"
 
@@ -24,8 +24,8 @@ export interface AgentLimits {
 export interface Cost {
   readonly max: number
   /**
-   * By `provider:model`, such as `anthropic.messages:claude-sonnet-4-5`, by the name of the
-   * model alone, or `"*"` for any: a model without a price is refused.
+   * By `provider:model`, such as `anthropic.messages:claude-sonnet-4-5`, by the name of the model alone, or `"*"` for
+   * any: a model without a price is refused.
    */
   readonly prices: { readonly [model: string]: Price }
 }
@@ -37,8 +37,8 @@ export interface Price {
   /** For tokens that are read from a cache. Default: as `input`. */
   readonly cachedInput?: number | undefined
   /**
-   * For tokens that are written to a cache. Default: 1.25 times `input`, which is the price of
-   * the providers that count them, for five minutes. An hour costs twice the `input` there.
+   * For tokens that are written to a cache. Default: 1.25 times `input`, which is the price of the providers that count
+   * them, for five minutes. An hour costs twice the `input` there.
    */
   readonly cacheWrite?: number | undefined
 }

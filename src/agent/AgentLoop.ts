@@ -1,9 +1,9 @@
 /**
  * The loop of an operation: model, wave, results, until it is done.
  *
- * What the model asked for runs once it has said all of its turn, and is in the
- * history before it runs. Bounds are looked at before each request: what was asked
- * for by then still runs, so that every call in the history has its answer.
+ * What the model asked for runs once it has said all of its turn, and is in the history before it runs. Bounds are
+ * looked at before each request: what was asked for by then still runs, so that every call in the history has its
+ * answer.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
@@ -223,9 +223,9 @@ interface Unfinished extends Conversation.Open {
 }
 
 /**
- * Finds what an operation before this one has left in the middle: calls without an
- * answer, or, where there is nothing else to say, answers that its model has not heard.
- * Whoever goes on with it does what its user asked for, in its batch and its process.
+ * Finds what an operation before this one has left in the middle: calls without an answer, or, where there is nothing
+ * else to say, answers that its model has not heard. Whoever goes on with it does what its user asked for, in its batch
+ * and its process.
  */
 const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undefined => {
   const { messages } = operation
@@ -240,8 +240,8 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
 }
 
 /**
- * Finds out about the calls that the history has open: what is on record, what runs
- * now. Without a journal nobody knows, and the model is told so.
+ * Finds out about the calls that the history has open: what is on record, what runs now. Without a journal nobody
+ * knows, and the model is told so.
  */
 const goOn = Effect.fnUntraced(function*(
   operation: Operation,

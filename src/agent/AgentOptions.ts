@@ -1,6 +1,6 @@
 /**
- * An operation of an agent as its host sees it: what it is given, and how it is steered.
- * Types only; `AgentExecutor` has them again.
+ * An operation of an agent as its host sees it: what it is given, and how it is steered. Types only; `AgentExecutor`
+ * has them again.
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
@@ -26,10 +26,9 @@ export type Mode = "Automatic" | "Interactive"
 /** Options of an operation. */
 export interface Options<ModelError = never, ModelServices = never> {
   /**
-   * What is asked: a text, or a whole conversation, such as the `history` of an
-   * operation before with the next question behind it. Calls that it has open are
-   * resumed, if the executor has the journal of the one that began them; else the model
-   * is told that nobody knows what became of them.
+   * What is asked: a text, or a whole conversation, such as the `history` of an operation before with the next question
+   * behind it. Calls that it has open are resumed, if the executor has the journal of the one that began them; else the
+   * model is told that nobody knows what became of them.
    */
   readonly prompt: Prompt.RawInput
   /** What the model is told of its part, before everything else. */
@@ -52,9 +51,8 @@ export interface Options<ModelError = never, ModelServices = never> {
   /** The same of those that rules demand before the end. */
   readonly exit?: HostArguments | undefined
   /**
-   * What the model may call next: as the rules have it (`rules`), or whatever there is
-   * (`auto`), for models that cannot be forced, such as some while they reason. What the
-   * rules forbid is refused either way. Default `rules`.
+   * What the model may call next: as the rules have it (`rules`), or whatever there is (`auto`), for models that cannot
+   * be forced, such as some while they reason. What the rules forbid is refused either way. Default `rules`.
    */
   readonly toolChoice?: "rules" | "auto" | undefined
   /** How often a request that failed in a way worth another try is repeated, before any of its answer has come. Default 2. */
@@ -67,17 +65,15 @@ export interface Options<ModelError = never, ModelServices = never> {
 export interface Agent {
   readonly id: string
   /**
-   * What happens, from the beginning on, for one reader; ends after `OperationEnd`. A reader
-   * that goes away before has said no to whatever is asked, now and later, unless the host
-   * has `Approvals` of its own.
+   * What happens, from the beginning on, for one reader; ends after `OperationEnd`. A reader that goes away before has
+   * said no to whatever is asked, now and later, unless the host has `Approvals` of its own.
    */
   readonly events: Stream.Stream<AgentEvent>
   /** How it ended; waits for it. */
   readonly result: Effect.Effect<OperationEnd>
   /**
-   * Says something while it works: the model hears it before its next turn. With
-   * `settle`, what people are being asked is answered with no, so that it comes at once.
-   * False: it is over, and nothing was said.
+   * Says something while it works: the model hears it before its next turn. With `settle`, what people are being asked
+   * is answered with no, so that it comes at once. False: it is over, and nothing was said.
    */
   readonly say: (text: string, options?: { readonly settle?: boolean | undefined }) => Effect.Effect<boolean>
   /** Ends it: what is under way is cancelled, no further call starts. */

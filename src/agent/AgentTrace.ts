@@ -1,9 +1,8 @@
 /**
- * What an operator sees of an operation: a span around it, and its duration, requests,
- * calls and tokens as metrics.
+ * What an operator sees of an operation: a span around it, and its duration, requests, calls and tokens as metrics.
  *
- * Names follow OpenTelemetry's conventions for generative AI, v0.1.0. All of them are in
- * development, and names here move when they do.
+ * Names follow OpenTelemetry's conventions for generative AI, v0.1.0. All of them are in development, and names here
+ * move when they do.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -18,8 +17,8 @@ import type { ModelId } from "./Conversation.ts"
 import type { Operation } from "./Operation.ts"
 
 /**
- * Traces and measures an operation where its caller has a span, a tracer or a metric
- * registry; waves below take the span for their caller's.
+ * Traces and measures an operation where its caller has a span, a tracer or a metric registry; waves below take the
+ * span for their caller's.
  */
 export const traced = (operation: Operation) => (effect: Effect.Effect<OperationEnd>): Effect.Effect<OperationEnd> =>
   Effect.contextWith((context: Context.Context<never>) => {

@@ -1,11 +1,10 @@
 /**
  * What a model is sent of a conversation, as pure functions.
  *
- * A history that is kept never changes. What goes to a model is made of it each time:
- * sound, so that any provider takes it (every call has one answer right behind it, no
- * answer stands without its call), and fit for that model: what another model has
- * bound to itself, such as reasoning with its signature, is left out, and what is its own
- * goes back as it came.
+ * A history that is kept never changes. What goes to a model is made of it each time: sound, so that any provider takes
+ * it (every call has one answer right behind it, no answer stands without its call), and fit for that model: what
+ * another model has bound to itself, such as reasoning with its signature, is left out, and what is its own goes back
+ * as it came.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
@@ -107,8 +106,8 @@ export const withOwnIds = (
 })
 
 /**
- * What is left of a message whose model did not get to its end: what it said. A call
- * that was under way was never made, and reasoning without its end nobody takes back.
+ * What is left of a message whose model did not get to its end: what it said. A call that was under way was never made,
+ * and reasoning without its end nobody takes back.
  */
 export const said = (message: Prompt.AssistantMessage | undefined): Prompt.AssistantMessage | undefined => {
   const content = (message?.content ?? []).flatMap((it) =>
@@ -118,8 +117,8 @@ export const said = (message: Prompt.AssistantMessage | undefined): Prompt.Assis
 }
 
 /**
- * Says what a message waits for where it ends with a call that its provider was to execute and
- * has not: `undefined` where it says something behind it, or has other calls to go on with.
+ * Says what a message waits for where it ends with a call that its provider was to execute and has not: `undefined`
+ * where it says something behind it, or has other calls to go on with.
  */
 export const unexecuted = (message: Prompt.AssistantMessage | undefined): string | undefined => {
   if (message === undefined || callsOf(message).length > 0) return undefined
@@ -236,9 +235,8 @@ interface Called {
 }
 
 /**
- * The calls of a message as a model takes them, by their ids. Of calls of one id it is the
- * first: an answer could not say which of them it is to. An id that an earlier message has
- * taken is another one's, and each provider refuses it.
+ * The calls of a message as a model takes them, by their ids. Of calls of one id it is the first: an answer could not
+ * say which of them it is to. An id that an earlier message has taken is another one's, and each provider refuses it.
  */
 const calledFor = (
   message: Prompt.AssistantMessage,
@@ -270,8 +268,8 @@ const madeId = (id: string): string =>
   Number.parseInt(FileChange.hashOf(id).slice(0, 11), 16).toString(36).padStart(9, "0")
 
 /**
- * A name that providers take. A model may call what is no name of a tool, and its own
- * provider refuses the conversation that says so.
+ * A name that providers take. A model may call what is no name of a tool, and its own provider refuses the conversation
+ * that says so.
  */
 const plainNameOf = (name: string, fits: RegExp): string =>
   fits.test(name) ? name : `_${name.replaceAll(/[^\w-]/g, "_").slice(0, 63)}`
@@ -296,8 +294,8 @@ const isOf = (part: Part, model: ModelId): boolean => {
 }
 
 /**
- * A message of a model as this model takes it. Of the calls that a provider was to execute, only
- * those in `executed` are taken back, where that is given.
+ * A message of a model as this model takes it. Of the calls that a provider was to execute, only those in `executed`
+ * are taken back, where that is given.
  */
 const assistant = (
   message: Prompt.AssistantMessage,

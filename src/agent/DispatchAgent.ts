@@ -1,6 +1,6 @@
 /**
- * A sub-agent that looks around and reports: whatever it is asked, nothing but reads that
- * stay inside run, and nobody is asked about them.
+ * A sub-agent that looks around and reports: whatever it is asked, nothing but reads that stay inside run, and nobody
+ * is asked about them.
  */
 import * as Schema from "effect/Schema"
 import * as SubAgent from "./SubAgent.ts"

@@ -19,8 +19,8 @@ import type { Operation } from "./Operation.ts"
 import { sum, usageOf } from "./Spending.ts"
 
 /**
- * What a model said in a turn. `finish` is `"cut"` where it did not get to its end: then
- * `message` is what is worth keeping, and `because` why, unless somebody stopped it.
+ * What a model said in a turn. `finish` is `"cut"` where it did not get to its end: then `message` is what is worth
+ * keeping, and `because` why, unless somebody stopped it.
  */
 export interface Answer {
   readonly message: Prompt.AssistantMessage | undefined
@@ -97,8 +97,8 @@ const waitOf = (error: AiError.AiError, retries: number): number | undefined => 
 }
 
 /**
- * Whether a part is something that somebody has read as the answer, or that the provider has
- * done already: such is not asked for anew. Calls that did not run are.
+ * Whether a part is something that somebody has read as the answer, or that the provider has done already: such is not
+ * asked for anew. Calls that did not run are.
  */
 const isSaid = (part: Part): boolean => {
   switch (part.type) {

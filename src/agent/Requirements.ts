@@ -1,6 +1,6 @@
 /**
- * What the rules demand at the start and before the end: the model is reminded, reminded
- * again, and then the host calls the tools itself, once.
+ * What the rules demand at the start and before the end: the model is reminded, reminded again, and then the host calls
+ * the tools itself, once.
  */
 import * as Effect from "effect/Effect"
 import type { HostArguments, HostRun, ToolProcess } from "../core/contract/ToolProcess.ts"
@@ -27,8 +27,8 @@ export class Requirements {
   }
 
   /**
-   * After a wave: calls that came too early were refused, and so the model has been
-   * told. Gives why it is over, if it is.
+   * After a wave: calls that came too early were refused, and so the model has been told. Gives why it is over, if it
+   * is.
    */
   afterWave(process: ToolProcess): Effect.Effect<EndReason | undefined, TranscriptError> {
     return Effect.flatMap(process.startPending, (tools) => {

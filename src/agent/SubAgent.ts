@@ -1,10 +1,9 @@
 /**
- * An agent as a tool of another one: its model is asked in a fork of the executor that
- * runs the call, and what it says last is the result.
+ * An agent as a tool of another one: its model is asked in a fork of the executor that runs the call, and what it says
+ * last is the result.
  *
- * A sub-agent may do what its caller's policy allows and no more, spends of its caller's
- * budget, asks the same people, tells what happens among the events of its caller, and
- * ends with the call.
+ * A sub-agent may do what its caller's policy allows and no more, spends of its caller's budget, asks the same people,
+ * tells what happens among the events of its caller, and ends with the call.
  *
  * **Example** (A researcher)
  *
@@ -74,8 +73,8 @@ export interface Options<Parameters extends Schema.Top> {
 }
 
 /**
- * Schema of why a sub-agent has no result: how it ended (the tag of its `EndReason`), that
- * in a sentence, and what it said last.
+ * Schema of why a sub-agent has no result: how it ended (the tag of its `EndReason`), that in a sentence, and what it
+ * said last.
  */
 export const Failure = Schema.Struct({ ended: Schema.String, message: Schema.String, text: Schema.String })
 
@@ -98,8 +97,8 @@ export interface SubAgent<Name extends string, Parameters extends Schema.Top> {
 }
 
 /**
- * Makes a tool of an agent. In `agentPath` it has the name of the tool. Throws a
- * `ConfigurationError` where a limit is none.
+ * Makes a tool of an agent. In `agentPath` it has the name of the tool. Throws a `ConfigurationError` where a limit is
+ * none.
  */
 export const make = <const Name extends string, Parameters extends Schema.Top>(
   name: Name,

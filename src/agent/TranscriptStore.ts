@@ -1,10 +1,9 @@
 /**
  * Sessions in a key-value store (`effect/persistence`).
  *
- * What is appended together is one entry, under the next number of its session. An
- * entry that a crash has torn is the last one and no JSON: it is not there, and the next
- * one takes its place. Whatever else cannot be read is an error, and not a shorter
- * conversation.
+ * What is appended together is one entry, under the next number of its session. An entry that a crash has torn is the
+ * last one and no JSON: it is not there, and the next one takes its place. Whatever else cannot be read is an error,
+ * and not a shorter conversation.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
@@ -24,9 +23,8 @@ import { type Session, type Transcript, TranscriptError, Transcripts } from "./T
 /** What a store is told beside where its entries are. */
 export interface Options {
   /**
-   * Takes a session for this process, as long as the scope is open; fails, with a
-   * sentence, where another process has it. `id` stands for its name: 32 letters and
-   * digits, the beginning of its keys. Default: there is no other process.
+   * Takes a session for this process, as long as the scope is open; fails, with a sentence, where another process has
+   * it. `id` stands for its name: 32 letters and digits, the beginning of its keys. Default: there is no other process.
    */
   readonly claim?: ((id: string) => Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope>) | undefined
 }

@@ -1,9 +1,8 @@
 /**
- * Where conversations are kept, so that they can be gone on with: a session is a list of
- * messages that only grows.
+ * Where conversations are kept, so that they can be gone on with: a session is a list of messages that only grows.
  *
- * A message of a model with calls is kept before the first of them starts: after a crash
- * the session says what was asked for, and the journal what became of it.
+ * A message of a model with calls is kept before the first of them starts: after a crash the session says what was
+ * asked for, and the journal what became of it.
  */
 import type * as Prompt from "effect/ai/Prompt"
 import * as Context from "effect/Context"
@@ -44,8 +43,8 @@ export interface Session {
 /** The sessions. */
 export class Transcripts extends Context.Service<Transcripts, {
   /**
-   * Opens a session, a new one if nothing was kept for that principal under that name, as
-   * long as the scope is open. What is kept for one principal is nobody else's.
+   * Opens a session, a new one if nothing was kept for that principal under that name, as long as the scope is open.
+   * What is kept for one principal is nobody else's.
    */
   readonly open: (session: string, principal: string) => Effect.Effect<Transcript, TranscriptError, Scope.Scope>
   /** The sessions that are kept, of all principals; what was written to last comes first. */

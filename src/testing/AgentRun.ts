@@ -14,10 +14,7 @@ import * as ScriptedAgent from "./ScriptedAgent.ts"
 import * as ScriptedModel from "./ScriptedModel.ts"
 import { executorOf, type ScriptProgress, type Submitted } from "./ScriptProgress.ts"
 
-/**
- * Plays an operation, the first one of a session or one that goes on with it, as a stream
- * of what happens.
- */
+/** Plays an operation, the first one of a session or one that goes on with it, as a stream of what happens. */
 export const play = (
   progress: ScriptProgress,
   { agent, answered, session }: Extract<Submitted, { readonly _tag: "Agent" }>,

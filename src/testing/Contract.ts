@@ -1,9 +1,8 @@
 /**
  * What every driver of a port keeps, as checks that any test runner can run.
  *
- * A suite (`ArtifactStoreContract`, `CheckpointsContract`) makes checks from a driver.
- * Each is a separate effect, with a separate store: it fails or dies where the
- * driver does not keep what its name says.
+ * A suite (`ArtifactStoreContract`, `CheckpointsContract`) makes checks from a driver. Each is a separate effect, with
+ * a separate store: it fails or dies where the driver does not keep what its name says.
  *
  * **Example** (With any test runner)
  *
@@ -34,15 +33,15 @@ export interface Check<Needs = never> {
 }
 
 /**
- * A driver under test. `Also` is what its layer has in addition to the store, such as a client
- * of its database; `Needs` is what all its checks need, such as a server.
+ * A driver under test. `Also` is what its layer has in addition to the store, such as a client of its database; `Needs`
+ * is what all its checks need, such as a server.
  */
 export interface Driver<Id, Options, Also = never, Needs = never> {
   /** An empty store within bounds, a new one for each check. */
   readonly layer: (options?: Options) => Layer.Layer<Id | Also, unknown, Needs>
   /**
-   * Lets milliseconds pass for what the store keeps: for a driver that goes by a clock
-   * other than Effect's, such as its database's. A `TestClock` passes them in any case.
+   * Lets milliseconds pass for what the store keeps: for a driver that goes by a clock other than Effect's, such as its
+   * database's. A `TestClock` passes them in any case.
    */
   readonly later?: ((millis: number) => Effect.Effect<void, unknown, Id | Also>) | undefined
 }

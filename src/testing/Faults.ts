@@ -1,12 +1,9 @@
 /**
- * Parts of an executor that are in trouble now and then: they fail, die, hang, answer
- * late, do their work and lose the answer, or do it twice. Which call is hit, and by
- * what, comes from a seed.
+ * Parts of an executor that are in trouble now and then: they fail, die, hang, answer late, do their work and lose the
+ * answer, or do it twice. Which call is hit, and by what, comes from a seed.
  *
- * A decorator takes the trouble and a part, and gives a part of the same kind. The
- * trouble may also be one of your own: anything that decides what becomes of a call.
- *
- * @since 0.1.0
+ * A decorator takes the trouble and a part, and gives a part of the same kind. The trouble may also be one of your own:
+ * anything that decides what becomes of a call.
  */
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
@@ -33,45 +30,24 @@ import { randomFrom, type SeededRandom } from "./SeededRandom.ts"
  * - `loses`: it is done, and fails.
  * - `twice`: it is done twice. Of stores nothing is: who asks them asks again.
  * - `cut`: the answer of a model ends in the middle, without a word.
- *
- * @category models
- * @since 0.1.0
  */
 export type Kind = "fails" | "dies" | "hangs" | "late" | "loses" | "twice" | "cut"
 
-/**
- * Decides what becomes of the calls of a part.
- *
- * @category models
- * @since 0.1.0
- */
+/** Decides what becomes of the calls of a part. */
 export interface Trouble {
-  /**
-   * What is to go wrong with the next call of that name, if anything; one of the kinds
-   * that make sense there.
-   */
+  /** What is to go wrong with the next call of that name, if anything; one of the kinds that make sense there. */
   readonly next: (name: string, kinds: ReadonlyArray<Kind>) => Kind | undefined
   /** How long what is late takes longer, and what hangs hangs. */
   readonly wait: (kind: "late" | "hangs") => Effect.Effect<void>
 }
 
-/**
- * Trouble from a seed.
- *
- * @category models
- * @since 0.1.0
- */
+/** Trouble from a seed. */
 export interface Faults extends Trouble {
   /** Everything that went wrong, in order. */
   readonly injected: Effect.Effect<ReadonlyArray<{ readonly name: string; readonly kind: Kind }>>
 }
 
-/**
- * How much goes wrong, and what.
- *
- * @category models
- * @since 0.1.0
- */
+/** How much goes wrong, and what. */
 export interface Options {
   /** The same seed hits the same calls: the first, the fourth, … of each name, whatever others do. */
   readonly seed: number
@@ -100,9 +76,6 @@ export interface Options {
  *   Effect.map(StateStore.StateStore, (store) => Faults.stateStore(faults, store))
  * )
  * ```
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = ({ kinds: wanted = all, late = "1 second", rate = 0.2, seed }: Options): Faults => {
   const random = new Map<string, SeededRandom>()
@@ -123,12 +96,7 @@ export const make = ({ kinds: wanted = all, late = "1 second", rate = 0.2, seed 
   }
 }
 
-/**
- * Tools whose handlers are in trouble, each by its name.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** Tools whose handlers are in trouble, each by its name. */
 export const handlers = (
   trouble: Trouble,
   service: Context.Service.Shape<typeof ToolHandlers>
@@ -153,12 +121,7 @@ export const handlers = (
   }
 }
 
-/**
- * A state store in trouble.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** A state store in trouble. */
 export const stateStore = (
   trouble: Trouble,
   driver: StateStore.StateStore["Service"]
@@ -186,12 +149,7 @@ export const stateStore = (
   }
 }
 
-/**
- * A journal in trouble.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** A journal in trouble. */
 export const journal = (trouble: Trouble, driver: Journal.Journal["Service"]): Journal.Journal["Service"] => {
   const within = withinOf("Journal", trouble, (operation) => new Journal.JournalError({ operation, cause: outOfOrder }))
   const read = within("read", (query: Journal.Query) => Effect.succeed(driver.read(query)))
@@ -204,12 +162,7 @@ export const journal = (trouble: Trouble, driver: Journal.Journal["Service"]): J
   }
 }
 
-/**
- * An artifact store in trouble.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** An artifact store in trouble. */
 export const artifactStore = (
   trouble: Trouble,
   driver: ArtifactStore["Service"]
@@ -226,12 +179,7 @@ export const artifactStore = (
   }
 }
 
-/**
- * Checkpoints in trouble.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** Checkpoints in trouble. */
 export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): Checkpoints["Service"] => {
   const within = withinOf(
     "Checkpoints",
@@ -247,12 +195,7 @@ export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): C
   }
 }
 
-/**
- * People whose answers get lost, come late or come twice.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** People whose answers get lost, come late or come twice. */
 export const approvals = (trouble: Trouble, service: Approvals["Service"]): Approvals["Service"] => ({
   ...service,
   answer: (id, answer, of, person) =>
@@ -265,24 +208,13 @@ export const approvals = (trouble: Trouble, service: Approvals["Service"]): Appr
     )
 })
 
-/**
- * Somebody who answers, as `Approvals.layerApprover` takes them: who says nothing, throws or
- * takes a while.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** Somebody who answers, as `Approvals.layerApprover` takes them: who says nothing, throws or takes a while. */
 export const approver =
   <R>(trouble: Trouble, put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>) =>
   (request: ApprovalRequest): Effect.Effect<Answer, never, R> =>
     hit(trouble, "approver", ["dies", "hangs", "late", "twice"], put(request), () => Effect.die(outOfOrder))
 
-/**
- * A language model in trouble: overloaded, silent, slow, cut off, or with every call twice.
- *
- * @category decorators
- * @since 0.1.0
- */
+/** A language model in trouble: overloaded, silent, slow, cut off, or with every call twice. */
 export const model = (
   trouble: Trouble,
   service: Context.Service.Shape<typeof LanguageModel.LanguageModel>

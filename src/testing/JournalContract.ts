@@ -13,8 +13,8 @@ export interface Driver<Also = never, Needs = never>
   extends Contract.Driver<Journal.Journal, Partial<Journal.Keeps>, Also, Needs>
 {
   /**
-   * Opens the journal of a check once more, as another process does, for the rest of
-   * the scope. Left out by a driver whose journal belongs to one process.
+   * Opens the journal of a check once more, as another process does, for the rest of the scope. Left out by a driver
+   * whose journal belongs to one process.
    */
   readonly another?: Effect.Effect<Journal.Journal["Service"], unknown, Also | Scope.Scope> | undefined
 }

@@ -1,8 +1,6 @@
 /**
- * Compares what happened with what a test expects of it, and says what differs: plain
- * functions that throw, for any test runner.
- *
- * @since 0.1.0
+ * Compares what happened with what a test expects of it, and says what differs: plain functions that throw, for any
+ * test runner.
  */
 import * as Schema from "effect/Schema"
 import { isEnd, type ToolEvent } from "../core/facts/ToolEvent.ts"
@@ -10,12 +8,7 @@ import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import * as Comparison from "./Comparison.ts"
 import type { ExpectedOutcome } from "./Scenario.ts"
 
-/**
- * Error of something that is not as a test expects it.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of something that is not as a test expects it. */
 export class Mismatch extends Schema.TaggedError<Mismatch>("effect-tool-executor/testing/Mismatch")("Mismatch", {
   /** What was compared. */
   what: Schema.String,
@@ -28,12 +21,9 @@ export class Mismatch extends Schema.TaggedError<Mismatch>("effect-tool-executor
 }
 
 /**
- * Expects outcomes, all of them and in order. A text is the tag, or the reason of a
- * refusal: `"Succeeded"`, `"PermissionDenied"`. Fields that are left out may be anything;
- * `start` and `end` are virtual milliseconds since the epoch.
- *
- * @category matchers
- * @since 0.1.0
+ * Expects outcomes, all of them and in order. A text is the tag, or the reason of a refusal: `"Succeeded"`,
+ * `"PermissionDenied"`. Fields that are left out may be anything; `start` and `end` are virtual milliseconds since the
+ * epoch.
  */
 export const expectOutcomes = (
   got: ReadonlyArray<ToolOutcome>,
@@ -59,12 +49,8 @@ export const expectOutcomes = (
 }
 
 /**
- * Expects events in their order. Each is the tag, and may have the tool and the id of its
- * call: `"ToolCallStart"`, `"ToolCallStart read"`, `"ToolCallStart read 1"`. Events of
- * kinds that no line names are left out.
- *
- * @category matchers
- * @since 0.1.0
+ * Expects events in their order. Each is the tag, and may have the tool and the id of its call: `"ToolCallStart"`,
+ * `"ToolCallStart read"`, `"ToolCallStart read 1"`. Events of kinds that no line names are left out.
  */
 export const expectEvents = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void => {
   const kinds = new Set(expected.map((it) => it.split(" ")[0]))
@@ -80,11 +66,8 @@ export const expectEvents = (events: ReadonlyArray<ToolEvent>, expected: Readonl
 }
 
 /**
- * Expects the tools whose handlers ran, in the order in which they began. Each may have
- * the id of its call: `"read"`, `"read 1"`.
- *
- * @category matchers
- * @since 0.1.0
+ * Expects the tools whose handlers ran, in the order in which they began. Each may have the id of its call: `"read"`,
+ * `"read 1"`.
  */
 export const ran = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void =>
   compareLists(
@@ -95,11 +78,8 @@ export const ran = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<st
   )
 
 /**
- * Expects what people were asked about, in order, each with their answer if a line has
- * one: `"publish"`, `"publish: ApproveOnce"`, `"publish: Deny"`, `"publish: timeout"`.
- *
- * @category matchers
- * @since 0.1.0
+ * Expects what people were asked about, in order, each with their answer if a line has one: `"publish"`, `"publish:
+ * ApproveOnce"`, `"publish: Deny"`, `"publish: timeout"`.
  */
 export const asked = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void => {
   const answers = new Map(
@@ -118,12 +98,7 @@ export const asked = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<
   )
 }
 
-/**
- * The outcomes of all calls that events tell of, in the order in which they were queued.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** The outcomes of all calls that events tell of, in the order in which they were queued. */
 export const outcomesOf = (events: ReadonlyArray<ToolEvent>): ReadonlyArray<ToolOutcome> => {
   const keyOf = ({ index, process, wave }: Extract<ToolEvent, { readonly callId: string }>) =>
     JSON.stringify([process, wave, index])

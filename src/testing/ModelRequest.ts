@@ -1,6 +1,6 @@
 /**
- * What a scripted model was asked, compared with what its turn expects, and told so
- * that a person sees what was sent. Pure.
+ * What a scripted model was asked, compared with what its turn expects, and told so that a person sees what was sent.
+ * Pure.
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"

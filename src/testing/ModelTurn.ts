@@ -1,9 +1,4 @@
-/**
- * One answer of a scripted model as plain data, and the parts that a provider would
- * send for it. Pure.
- *
- * @since 0.1.0
- */
+/** One answer of a scripted model as plain data, and the parts that a provider would send for it. Pure. */
 import * as AiError from "effect/ai/AiError"
 import * as Response from "effect/ai/Response"
 import * as Duration from "effect/Duration"
@@ -45,12 +40,7 @@ const Part = Schema.declare(
 
 const Tokens = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
-/**
- * What a turn expects of the request that it answers. What is left out may be anything.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What a turn expects of the request that it answers. What is left out may be anything. */
 export const Expectation = Schema.Struct({
   /** A text that the last message of the user holds. */
   user: optional(Schema.String),
@@ -69,21 +59,12 @@ export const Expectation = Schema.Struct({
   toolChoice: optional(Schema.Unknown)
 })
 
-/**
- * What a turn expects of the request that it answers.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** What a turn expects of the request that it answers. */
 export type Expectation = typeof Expectation.Type
 
 /**
- * One answer of a scripted model: reasoning, text, calls, other parts and the end, in
- * this order. `fails`, `dies` and `never` are how it ends instead, at once or after the
- * number of parts that `cutAfter` says.
- *
- * @category schemas
- * @since 0.1.0
+ * One answer of a scripted model: reasoning, text, calls, other parts and the end, in this order. `fails`, `dies` and
+ * `never` are how it ends instead, at once or after the number of parts that `cutAfter` says.
  */
 export const Turn = Schema.Struct({
   reasoning: optional(Piece),
@@ -123,20 +104,10 @@ export const Turn = Schema.Struct({
   )
 )
 
-/**
- * One answer of a scripted model.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** One answer of a scripted model. */
 export type Turn = typeof Turn.Type
 
-/**
- * Gives all parts of the stream of a turn. `makeId` gives the ids of calls without one.
- *
- * @category parts
- * @since 0.1.0
- */
+/** Gives all parts of the stream of a turn. `makeId` gives the ids of calls without one. */
 export const partsOf = (turn: Turn, makeId: () => string): ReadonlyArray<Response.StreamPartEncoded> => {
   const calls = turn.calls ?? []
   const parts: Array<Response.AllPartsEncoded> = [
@@ -158,11 +129,8 @@ export const partsOf = (turn: Turn, makeId: () => string): ReadonlyArray<Respons
 }
 
 /**
- * Puts the parts of a stream together, as a response that comes in one piece has them.
- * A text that has no end is kept as far as it came; reasoning without one is not.
- *
- * @category parts
- * @since 0.1.0
+ * Puts the parts of a stream together, as a response that comes in one piece has them. A text that has no end is kept
+ * as far as it came; reasoning without one is not.
  */
 export const whole = (parts: ReadonlyArray<Response.StreamPartEncoded>): Array<Response.PartEncoded> => {
   const found: Array<Response.PartEncoded | Block> = []

@@ -1,11 +1,8 @@
 /**
- * A scenario: scripted tools, waves of calls and what is expected of them, as
- * plain data.
+ * A scenario: scripted tools, waves of calls and what is expected of them, as plain data.
  *
- * This is the format of `tool-executor simulate FILE` and its reader; what runs
- * it is `ScenarioRunner`. An unknown key is an error that names it.
- *
- * @since 0.1.0
+ * This is the format of `tool-executor simulate FILE` and its reader; what runs it is `ScenarioRunner`. An unknown key
+ * is an error that names it.
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -45,28 +42,13 @@ const behaviour = {
   lateCommit: optional(Span)
 }
 
-/**
- * What one execution of a scripted tool does.
- *
- * @category models
- * @since 0.1.0
- */
+/** What one execution of a scripted tool does. */
 export const Behaviour = Schema.Struct(behaviour)
 
-/**
- * What one execution of a scripted tool does.
- *
- * @category models
- * @since 0.1.0
- */
+/** What one execution of a scripted tool does. */
 export type Behaviour = typeof Behaviour.Type
 
-/**
- * A scripted tool: what it declares and what its executions do.
- *
- * @category models
- * @since 0.1.0
- */
+/** A scripted tool: what it declares and what its executions do. */
 export const ScriptedTool = Schema.Struct({
   ...behaviour,
   /** One behaviour per execution, the last repeated; the keys beside it are defaults. */
@@ -79,9 +61,8 @@ export const ScriptedTool = Schema.Struct({
   /** Names of parameters whose values are what a policy's patterns are about. */
   targets: optional(Schema.Array(Schema.String)),
   /**
-   * What a call would write: `path` and `after` each name a parameter, or are the
-   * text itself. The files are the scenario's own, empty at first; a call writes
-   * as it ends.
+   * What a call would write: `path` and `after` each name a parameter, or are the text itself. The files are the
+   * scenario's own, empty at first; a call writes as it ends.
    */
   preview: optional(Schema.Struct({ path: Schema.String, after: Schema.String })),
   openWorld: optional(Schema.Boolean),
@@ -106,12 +87,7 @@ export const ScriptedTool = Schema.Struct({
   parameters: optional(Schema.Record(Schema.String, Schema.Json))
 })
 
-/**
- * A scripted tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** A scripted tool. */
 export type ScriptedTool = typeof ScriptedTool.Type
 
 const { rules: _, policy: __, ...limits } = fields
@@ -144,20 +120,10 @@ const Config = Schema.Struct({
 /** What has the records of a scenario. */
 const Store = Schema.Literals(["memory", "file", "sqlite", "postgres"])
 
-/**
- * What has the records of a scenario.
- *
- * @category models
- * @since 0.1.0
- */
+/** What has the records of a scenario. */
 export type Store = typeof Store.Type
 
-/**
- * What is expected of one outcome; fields left out are not checked.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is expected of one outcome; fields left out are not checked. */
 export const ExpectedOutcome = Schema.Struct({
   id: optional(Schema.String),
   tag: optional(Schema.Literals(["Succeeded", "Failed", "TimedOut", "Denied", "Cancelled", "Skipped", "Unknown"])),
@@ -179,20 +145,10 @@ export const ExpectedOutcome = Schema.Struct({
   commits: optional(Schema.Finite)
 })
 
-/**
- * What is expected of one outcome.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is expected of one outcome. */
 export type ExpectedOutcome = typeof ExpectedOutcome.Type
 
-/**
- * What is expected of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is expected of a wave. */
 export const Expected = Schema.Struct({
   outcomes: optional(Schema.Array(ExpectedOutcome)),
   elapsed: optional(Schema.Finite),
@@ -210,12 +166,7 @@ export const Expected = Schema.Struct({
   text: optional(Schema.String)
 })
 
-/**
- * What is expected of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** What is expected of a wave. */
 export type Expected = typeof Expected.Type
 
 const Call = Schema.Struct({ id: Schema.String, name: Schema.String, params: optional(Schema.Json) })
@@ -277,12 +228,7 @@ const CrashPoint = Schema.Union([
   )
 ])
 
-/**
- * One step of a script.
- *
- * @category models
- * @since 0.1.0
- */
+/** One step of a script. */
 export const Step = Schema.Struct({
   /** Begins a new process in that batch. */
   process: optional(Schema.String),
@@ -317,8 +263,8 @@ export const Step = Schema.Struct({
     orphans: optional(Schema.Finite)
   })),
   /**
-   * The process dies during the wave that follows: once that entry of that call is on
-   * record (`"ID:ENTRY"`), once so many entries are, or `at` this long after its start.
+   * The process dies during the wave that follows: once that entry of that call is on record (`"ID:ENTRY"`), once so
+   * many entries are, or `at` this long after its start.
    */
   crash: optional(CrashPoint),
   /** Hands what was under way to a new process over the same records. */
@@ -351,12 +297,7 @@ export const Step = Schema.Struct({
   )
 )
 
-/**
- * One step of a script.
- *
- * @category models
- * @since 0.1.0
- */
+/** One step of a script. */
 export type Step = typeof Step.Type
 
 /** A crash is of what runs next, and what is resumed was handed over before. */
@@ -383,12 +324,7 @@ const Answer = Schema.Struct({
   })
 })
 
-/**
- * Schema of a scenario file.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a scenario file. */
 export const Scenario = Schema.Struct({
   name: Schema.String,
   tools: Schema.Record(Schema.String, ScriptedTool),
@@ -402,30 +338,15 @@ export const Scenario = Schema.Struct({
   script: Script
 })
 
-/**
- * A scenario.
- *
- * @category models
- * @since 0.1.0
- */
+/** A scenario. */
 export type Scenario = typeof Scenario.Type
 
-/**
- * Reads a scenario from JSON that was parsed already; fails with every mistake
- * and its path.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Reads a scenario from JSON that was parsed already; fails with every mistake and its path. */
 export const decode = (input: unknown): Effect.Effect<Scenario, ConfigurationError> =>
   PolicyFile.decode(Scenario, "scenario", toolsOf)(input)
 
 /**
- * Gives the tools that a scenario seems to have, whatever else is wrong with it;
- * undefined where that cannot be told.
- *
- * @category getters
- * @since 0.1.0
+ * Gives the tools that a scenario seems to have, whatever else is wrong with it; undefined where that cannot be told.
  */
 export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> | undefined =>
   isObject(input) && isObject(input.tools)

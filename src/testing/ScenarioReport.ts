@@ -1,30 +1,16 @@
-/**
- * The report of a scenario.
- *
- * @since 0.1.0
- */
+/** The report of a scenario. */
 import type { ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ToolRule } from "../core/rules/ToolRule.ts"
 import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 
-/**
- * One thing that is not as expected.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that is not as expected. */
 export interface Difference {
   readonly where: string
   readonly expected: unknown
   readonly got: unknown
 }
 
-/**
- * One wave of a scenario as it went.
- *
- * @category models
- * @since 0.1.0
- */
+/** One wave of a scenario as it went. */
 export interface WaveReport {
   /** Place of its step in the script, from 0. */
   readonly step: number
@@ -45,12 +31,7 @@ export interface WaveReport {
   readonly agent?: AgentReport
 }
 
-/**
- * How the operation of an agent ended.
- *
- * @category models
- * @since 0.1.0
- */
+/** How the operation of an agent ended. */
 export interface AgentReport {
   /** The tag of the reason. */
   readonly reason: string
@@ -59,12 +40,7 @@ export interface AgentReport {
   readonly text: string
 }
 
-/**
- * An outcome with its virtual times in milliseconds since the wave began.
- *
- * @category models
- * @since 0.1.0
- */
+/** An outcome with its virtual times in milliseconds since the wave began. */
 export interface TimedOutcome {
   /** Absent if the call never started. */
   readonly start?: number
@@ -72,12 +48,7 @@ export interface TimedOutcome {
   readonly outcome: ToolOutcome
 }
 
-/**
- * A scenario as it went.
- *
- * @category models
- * @since 0.1.0
- */
+/** A scenario as it went. */
 export interface Report {
   readonly name: string
   /** The rules that were enforced. */

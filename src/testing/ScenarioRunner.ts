@@ -1,9 +1,4 @@
-/**
- * Runs a scenario in virtual time against the real executor and compares what
- * happened with what it expects.
- *
- * @since 0.1.0
- */
+/** Runs a scenario in virtual time against the real executor and compares what happened with what it expects. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -35,19 +30,13 @@ import * as VirtualTime from "./VirtualTime.ts"
 
 export type { Report, TimedOutcome, WaveReport } from "./ScenarioReport.ts"
 
-/**
- * How a scenario is run.
- *
- * @category options
- * @since 0.1.0
- */
+/** How a scenario is run. */
 export interface Options {
   /** How it reaches the executor. Default: its methods. */
   readonly transport?: ScenarioTransport | undefined
   /**
-   * The executor under test, built anew for each principal. What it requires of
-   * gates and tools is the scenario's; what it brings itself holds instead.
-   * Default: `ToolExecutor.layer`.
+   * The executor under test, built anew for each principal. What it requires of gates and tools is the scenario's; what
+   * it brings itself holds instead. Default: `ToolExecutor.layer`.
    */
   readonly executor?:
     | Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, LocalExecutor.Gates | ToolHandlers.ToolHandlers>
@@ -65,8 +54,8 @@ export interface Options {
  *
  * **Details**
  *
- * Fails with `ConfigurationError` if its tools or rules cannot be built, and
- * with `VirtualTime.Stuck` if a wave waits for something that never comes.
+ * Fails with `ConfigurationError` if its tools or rules cannot be built, and with `VirtualTime.Stuck` if a wave waits
+ * for something that never comes.
  *
  * **Example** (An executor with one gate of another kind)
  *
@@ -87,9 +76,6 @@ export interface Options {
  *
  * await Effect.runPromise(program) // => []
  * ```
- *
- * @category running
- * @since 0.1.0
  */
 export const run = (
   scenario: Scenario,

@@ -81,10 +81,7 @@ export const callsOf = (calls: NonNullable<Step["wave"]>): ReadonlyArray<ToolCal
     typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
   )
 
-/**
- * Runs a wave of a process and gives what its observers see; the caller is
- * interrupted once `gone` ends.
- */
+/** Runs a wave of a process and gives what its observers see; the caller is interrupted once `gone` ends. */
 export const observe = Effect.fnUntraced(function*(
   process: ToolProcess,
   run: Effect.Effect<WaveResult, ResumeError | ConfigurationError>,

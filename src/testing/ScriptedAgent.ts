@@ -1,7 +1,4 @@
-/**
- * An operation of an agent, as a scenario has it: what it is asked, and what its
- * scripted model answers.
- */
+/** An operation of an agent, as a scenario has it: what it is asked, and what its scripted model answers. */
 import * as Schema from "effect/Schema"
 import { AtLeastOne, Span, SpanOrNone } from "../core/gates/ConfigFields.ts"
 import * as ModelTurn from "./ModelTurn.ts"

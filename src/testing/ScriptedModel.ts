@@ -1,15 +1,12 @@
 /**
  * A language model that answers what a script says, and keeps what it was asked.
  *
- * A script is a list of turns, or a function of the request. The model streams as a
- * provider does (text and reasoning in deltas, the arguments of calls in pieces, the end
- * with its usage) and gives the same in one piece to `generateText`. What was sent that
- * nobody expected fails with an error that shows it, and is kept.
+ * A script is a list of turns, or a function of the request. The model streams as a provider does (text and reasoning
+ * in deltas, the arguments of calls in pieces, the end with its usage) and gives the same in one piece to
+ * `generateText`. What was sent that nobody expected fails with an error that shows it, and is kept.
  *
- * It does not check what real providers check of a history; see `expect` for what a turn
- * can say of the request it answers.
- *
- * @since 0.1.0
+ * It does not check what real providers check of a history; see `expect` for what a turn can say of the request it
+ * answers.
  */
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -24,12 +21,7 @@ import { ConfigurationError, validateStrict } from "../core/vocabulary/Configura
 import * as ModelRequest from "./ModelRequest.ts"
 import * as ModelTurn from "./ModelTurn.ts"
 
-/**
- * What a scripted model was asked.
- *
- * @category services
- * @since 0.1.0
- */
+/** What a scripted model was asked. */
 export class ScriptedModel extends Context.Service<ScriptedModel, {
   /** Every request, in order. */
   readonly requests: Effect.Effect<ReadonlyArray<ModelRequest.ModelRequest>>
@@ -39,43 +31,22 @@ export class ScriptedModel extends Context.Service<ScriptedModel, {
   readonly left: Effect.Effect<number>
 }>()("effect-tool-executor/testing/ScriptedModel") {}
 
-/**
- * A request that the script has no answer to, or expected otherwise.
- *
- * @category models
- * @since 0.1.0
- */
+/** A request that the script has no answer to, or expected otherwise. */
 export interface Unexpected {
   readonly request: ModelRequest.ModelRequest
   /** What is wrong, and what was sent. */
   readonly message: string
 }
 
-/**
- * An answer that depends on the request.
- *
- * @category models
- * @since 0.1.0
- */
+/** An answer that depends on the request. */
 export type Answer = (
   asked: ModelRequest.ModelRequest
 ) => ModelTurn.Turn | Effect.Effect<ModelTurn.Turn, AiError.AiError>
 
-/**
- * What a model answers: turn by turn, each as data or as a function of its request, or
- * one function for all.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a model answers: turn by turn, each as data or as a function of its request, or one function for all. */
 export type Script = ReadonlyArray<ModelTurn.Turn | Answer> | Answer
 
-/**
- * The names of a model.
- *
- * @category models
- * @since 0.1.0
- */
+/** The names of a model. */
 export interface Options {
   /** Default `"scripted"`. */
   readonly provider?: string | undefined
@@ -83,23 +54,13 @@ export interface Options {
   readonly model?: string | undefined
 }
 
-/**
- * A scripted model, and what it was asked.
- *
- * @category models
- * @since 0.1.0
- */
+/** A scripted model, and what it was asked. */
 export interface Scripted extends Context.Service.Shape<typeof ScriptedModel> {
   readonly model: Context.Service.Shape<typeof LanguageModel.LanguageModel>
   readonly layer: Layer.Layer<LanguageModel.LanguageModel | ProviderName | ModelName | ScriptedModel>
 }
 
-/**
- * Creates a model. A key that turns do not have is an error that names it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a model. A key that turns do not have is an error that names it. */
 export const make = Effect.fnUntraced(function*(
   script: Script,
   { model: name = "scripted", provider = "scripted" }: Options = {}
@@ -167,8 +128,7 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Layer of a model that answers what the script says; `ScriptedModel` tells what it was
- * asked.
+ * Layer of a model that answers what the script says; `ScriptedModel` tells what it was asked.
  *
  * **Example** (Two turns)
  *
@@ -187,9 +147,6 @@ export const make = Effect.fnUntraced(function*(
  * text // => "42"
  * problem?.includes("the script has 1 turn") // => true
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (
   script: Script,

@@ -1,10 +1,8 @@
 /**
  * Tools that do what a script says: take so long, fail, die, hang, stay deaf.
  *
- * They are ordinary dynamic tools of a `Toolkit`, so the executor under test
- * takes no other way with them than with real ones.
- *
- * @since 0.1.0
+ * They are ordinary dynamic tools of a `Toolkit`, so the executor under test takes no other way with them than with
+ * real ones.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -19,12 +17,7 @@ import type { FileChange } from "../core/vocabulary/FileChange.ts"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import type { Behaviour, ScriptedTool } from "./Scenario.ts"
 
-/**
- * A toolkit of scripted tools, and the layer of its handlers.
- *
- * @category models
- * @since 0.1.0
- */
+/** A toolkit of scripted tools, and the layer of its handlers. */
 export interface ScriptedTools {
   readonly toolkit: Toolkit.Toolkit<Record<string, Tool.Any>>
   readonly handlers: Layer.Layer<Tool.HandlersFor<Record<string, Tool.Any>>>
@@ -33,11 +26,8 @@ export interface ScriptedTools {
 }
 
 /**
- * Creates tools from their scripts. Executions are counted per tool, from one
- * for each `make`, and so are the files that previews are about.
- *
- * @category constructors
- * @since 0.1.0
+ * Creates tools from their scripts. Executions are counted per tool, from one for each `make`, and so are the files
+ * that previews are about.
  */
 export const make = (tools: { readonly [name: string]: ScriptedTool }): ScriptedTools => {
   const entries = Object.entries(tools)

@@ -1,8 +1,8 @@
 /**
  * What every driver of `StateStore` keeps, as checks for its own tests.
  *
- * A driver that leases what it gives is checked for that, too, with leases of ten
- * seconds; `later` has to let them pass, as the driver tells the time.
+ * A driver that leases what it gives is checked for that, too, with leases of ten seconds; `later` has to let them
+ * pass, as the driver tells the time.
  */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"

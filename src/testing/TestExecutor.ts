@@ -1,12 +1,10 @@
 /**
- * An executor for tests of programs that run tool calls: it is built as in production,
- * answers questions as the test says, and keeps everything that it tells.
+ * An executor for tests of programs that run tool calls: it is built as in production, answers questions as the test
+ * says, and keeps everything that it tells.
  *
- * Time is the test's: in `VirtualTime.run` limits, questions and cooldowns pass in no
- * time. What a test expects is compared by plain functions (`expectOutcomes`,
- * `expectEvents`, `ran`, `asked`), which throw an error that says what differs.
- *
- * @since 0.1.0
+ * Time is the test's: in `VirtualTime.run` limits, questions and cooldowns pass in no time. What a test expects is
+ * compared by plain functions (`expectOutcomes`, `expectEvents`, `ran`, `asked`), which throw an error that says what
+ * differs.
  */
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -27,12 +25,7 @@ import { outcomesOf } from "./Matchers.ts"
 
 export * from "./Matchers.ts"
 
-/**
- * What an executor of a test has told.
- *
- * @category services
- * @since 0.1.0
- */
+/** What an executor of a test has told. */
 export class TestExecutor extends Context.Service<TestExecutor, {
   /** The events of all processes and their sub-agents so far, in the order in which they came. */
   readonly events: Effect.Effect<ReadonlyArray<ToolEvent>>
@@ -40,28 +33,18 @@ export class TestExecutor extends Context.Service<TestExecutor, {
   readonly outcomes: Effect.Effect<ReadonlyArray<ToolOutcome>>
 }>()("effect-tool-executor/testing/TestExecutor") {}
 
-/**
- * What an executor of a test is given: what `LocalExecutor.layer` takes, and who answers.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an executor of a test is given: what `LocalExecutor.layer` takes, and who answers. */
 export interface Options extends LocalExecutor.Options {
   /**
-   * What a person says to a question; `"nothing"` is silence. Default: whoever the
-   * context has; nobody, if it has nobody, and then calls that need a person are refused.
+   * What a person says to a question; `"nothing"` is silence. Default: whoever the context has; nobody, if it has
+   * nobody, and then calls that need a person are refused.
    */
   readonly answer?:
     | ((request: Approvals.ApprovalRequest) => Said | Effect.Effect<Said>)
     | undefined
 }
 
-/**
- * What a person says.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a person says. */
 export type Said = Approvals.Answer | "nothing"
 
 /**
@@ -94,9 +77,6 @@ export type Said = Approvals.Answer | "nothing"
  *
  * await Effect.runPromise(VirtualTime.run(program))
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
@@ -108,12 +88,7 @@ export const layer = <T extends Toolkit.Any>(
     Layer.provideMerge(answer === undefined ? Layer.empty : people(answer))
   )
 
-/**
- * Layer of people who say what a function says: around an agent it is who is asked.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of people who say what a function says: around an agent it is who is asked. */
 export const people = (
   answer: NonNullable<Options["answer"]>
 ): Layer.Layer<Approvals.Approvals, ConfigurationError> =>
@@ -125,12 +100,7 @@ export const people = (
     )
   })
 
-/**
- * Layer that keeps what an executor of your own tells.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that keeps what an executor of your own tells. */
 export const recorded: Layer.Layer<ToolExecutor | TestExecutor, never, ToolExecutor> = Layer.effectContext(
   Effect.gen(function*() {
     const executor = yield* ToolExecutor

@@ -1,20 +1,13 @@
 /**
- * Draws what happened to calls as text that a person can read: one bar per
- * call, with waiting, asking and running told apart. Pure.
- *
- * @since 0.1.0
+ * Draws what happened to calls as text that a person can read: one bar per call, with waiting, asking and running told
+ * apart. Pure.
  */
 import * as Equal from "effect/Equal"
 import * as Lanes from "../core/facts/Lanes.ts"
 import { describe } from "../core/vocabulary/ToolRefusal.ts"
 import type { Difference, Report, WaveReport } from "./ScenarioReport.ts"
 
-/**
- * One call as it is drawn; all times in milliseconds on one clock.
- *
- * @category models
- * @since 0.1.0
- */
+/** One call as it is drawn; all times in milliseconds on one clock. */
 export interface Row {
   readonly label: string
   readonly queuedAt: number
@@ -27,12 +20,7 @@ export interface Row {
   readonly result: string
 }
 
-/**
- * How a timeline is drawn.
- *
- * @category options
- * @since 0.1.0
- */
+/** How a timeline is drawn. */
 export interface Options {
   /** Characters of a bar. Default 40. */
   readonly width?: number | undefined
@@ -40,20 +28,10 @@ export interface Options {
   readonly show?: ((text: string) => string) | undefined
 }
 
-/**
- * What the characters of a bar mean.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What the characters of a bar mean. */
 export const legend = "· waiting   ? asking   █ running   | refused or ended at once"
 
-/**
- * Draws one bar per row, over the time from the first arrival to the last end.
- *
- * @category drawing
- * @since 0.1.0
- */
+/** Draws one bar per row, over the time from the first arrival to the last end. */
 export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyArray<string> => {
   const show = options.show ?? showAsJson
   const began = Math.min(...rows.map((row) => row.queuedAt))
@@ -70,12 +48,7 @@ export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyA
   return lines.map((line) => `${line.label.padEnd(label)}  ${line.bar}  ${line.times.padEnd(times)}  ${line.result}`)
 }
 
-/**
- * Draws a scenario as it went: its waves, then what differs.
- *
- * @category drawing
- * @since 0.1.0
- */
+/** Draws a scenario as it went: its waves, then what differs. */
 export const render = (report: Report, options: Options = {}): string => {
   const show = options.show ?? showAsJson
   const waves = report.waves.flatMap((wave, index) => [
@@ -91,13 +64,7 @@ export const render = (report: Report, options: Options = {}): string => {
   ].join("\n")
 }
 
-/**
- * Says of each call that a rule refused which rule it was, and what the model
- * is told.
- *
- * @category formatting
- * @since 0.1.0
- */
+/** Says of each call that a rule refused which rule it was, and what the model is told. */
 export const refusals = (
   { rules }: Pick<Report, "rules">,
   { outcomes }: Pick<WaveReport, "outcomes">
@@ -110,12 +77,7 @@ export const refusals = (
     return [`${outcome.callId}: ${where}. ${describe(outcome.reason, outcome.tool)}`]
   })
 
-/**
- * Gives the rows of a wave.
- *
- * @category drawing
- * @since 0.1.0
- */
+/** Gives the rows of a wave. */
 export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> => {
   const asking = new Map(
     Lanes.lanesOf(wave.events).map(({ callId, index, spans }) => [

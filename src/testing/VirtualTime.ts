@@ -1,18 +1,13 @@
 /**
- * Runs an effect in virtual time: sleeps take no real time, and the same
- * program always runs in the same order.
+ * Runs an effect in virtual time: sleeps take no real time, and the same program always runs in the same order.
  *
- * A run has a clock and a scheduler of its own. It runs every task that is
- * ready; when none is left, its clock jumps to the next instant somebody sleeps
- * until, wakes all sleepers of that instant in the order in which they fell
- * asleep, and goes on. Unlike with a `TestClock`, nobody has to adjust anything.
+ * A run has a clock and a scheduler of its own. It runs every task that is ready; when none is left, its clock jumps to
+ * the next instant somebody sleeps until, wakes all sleepers of that instant in the order in which they fell asleep,
+ * and goes on. Unlike with a `TestClock`, nobody has to adjust anything.
  *
- * It does not wait for real input and output: promises that settle by
- * themselves get through before each jump, but a jump does not wait for a
- * socket, a file or a real timer, unless that is done in `real`. Fibers, layers and
- * scopes that were made outside of the run keep the time they were made in.
- *
- * @since 0.1.0
+ * It does not wait for real input and output: promises that settle by themselves get through before each jump, but a
+ * jump does not wait for a socket, a file or a real timer, unless that is done in `real`. Fibers, layers and scopes
+ * that were made outside of the run keep the time they were made in.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -22,18 +17,13 @@ import type * as Fiber from "effect/Fiber"
 import * as Scheduler from "effect/Scheduler"
 import * as Schema from "effect/Schema"
 
-/**
- * Error of a run that cannot come to its end.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a run that cannot come to its end. */
 export class Stuck extends Schema.TaggedError<Stuck>("effect-tool-executor/testing/VirtualTime/Stuck")("Stuck", {
   /** Virtual milliseconds since the start of the run. */
   at: Schema.Finite,
   /**
-   * `idle`: nothing runs and nothing sleeps. `limit`: the next sleeper wakes after
-   * the limit of the run. `steps`: it was to stop there. `killed`: it was killed.
+   * `idle`: nothing runs and nothing sleeps. `limit`: the next sleeper wakes after the limit of the run. `steps`: it
+   * was to stop there. `killed`: it was killed.
    */
   because: Schema.Literals(["idle", "limit", "steps", "killed"])
 }) {
@@ -43,12 +33,7 @@ export class Stuck extends Schema.TaggedError<Stuck>("effect-tool-executor/testi
   }
 }
 
-/**
- * How a run in virtual time starts and how long it may last.
- *
- * @category models
- * @since 0.1.0
- */
+/** How a run in virtual time starts and how long it may last. */
 export interface Options {
   /** Epoch milliseconds at which virtual time starts, a safe integer. Default 0. */
   readonly start?: number | undefined
@@ -57,8 +42,8 @@ export interface Options {
   /** Steps after which the effect is interrupted, and the run is `Stuck`. Default: none. */
   readonly steps?: number | undefined
   /**
-   * Asked before each step. Once it says yes the run is `Stuck`, and nothing of it does
-   * anything any more, no finalizer either: so a process dies. Default: never.
+   * Asked before each step. Once it says yes the run is `Stuck`, and nothing of it does anything any more, no finalizer
+   * either: so a process dies. Default: never.
    */
   readonly killed?: (() => boolean) | undefined
 }
@@ -108,9 +93,6 @@ export interface Options {
  * }
  * left.every((size) => size === 0) // => true
  * ```
- *
- * @category running
- * @since 0.1.0
  */
 export const run = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: Options): Effect.Effect<A, E | Stuck, R> => {
   const start = options?.start ?? 0
@@ -140,23 +122,15 @@ export const run = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: Options):
   )
 }
 
-/**
- * Virtual milliseconds since the start of the run; outside of a run, since the epoch.
- *
- * @category accessors
- * @since 0.1.0
- */
+/** Virtual milliseconds since the start of the run; outside of a run, since the epoch. */
 export const now: Effect.Effect<number> = Effect.gen(function*() {
   return (yield* Clock.currentTimeMillis) - (yield* Start)
 })
 
 /**
- * Runs an effect in real time, for files, sockets and databases: the run stands still
- * meanwhile, and so does its clock. What is to be done so is done one after the other.
- * Outside of a run it is the effect itself. Interruption ends the wait alone.
- *
- * @category running
- * @since 0.1.0
+ * Runs an effect in real time, for files, sockets and databases: the run stands still meanwhile, and so does its clock.
+ * What is to be done so is done one after the other. Outside of a run it is the effect itself. Interruption ends the
+ * wait alone.
  */
 export const real = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Around, (world) => world === undefined ? effect : world.real(effect))

@@ -1,9 +1,8 @@
 /**
  * The one-line start: everything in memory, safe defaults.
  *
- * What is provided around it is used: settings (`ExecutorSettings`), gates
- * (`Rules`, `Permissions`, `Dedupe`, `Pools`, `TurnBudget`, `Guards`), stores
- * (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`).
+ * What is provided around it is used: settings (`ExecutorSettings`), gates (`Rules`, `Permissions`, `Dedupe`, `Pools`,
+ * `TurnBudget`, `Guards`), stores (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`).
  *
  * Said twice, as an option and by a layer around:
  *
@@ -39,8 +38,8 @@ export interface Options<Name extends string = string> extends ExecutorSettings.
   /** The rules of the host. An error beside a `Rules` layer around the executor. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
   /**
-   * Who may call what. Beside a `Permissions` layer around the executor the stricter
-   * decision holds. Default: ReadOnly, closed-world tools run, others are asked about.
+   * Who may call what. Beside a `Permissions` layer around the executor the stricter decision holds. Default: ReadOnly,
+   * closed-world tools run, others are asked about.
    */
   readonly policy?: Policy.Policy | undefined
   /** What the host says about tools, by name. */
@@ -56,8 +55,7 @@ export interface Options<Name extends string = string> extends ExecutorSettings.
 }
 
 /**
- * Layer of an executor in memory for one or more toolkits, whose handlers it
- * requires.
+ * Layer of an executor in memory for one or more toolkits, whose handlers it requires.
  *
  * **Example** (Running a wave)
  *
@@ -99,8 +97,8 @@ export const layerReadOnly = <T extends Toolkit.Any>(
   layerWith(readOnly(), toolkits, options)
 
 /**
- * Layer of all gates, stores in memory and settings, for a registry of one's own:
- * what `ToolExecutor.layer` and `ToolExecutors.layer` require beside the tools.
+ * Layer of all gates, stores in memory and settings, for a registry of one's own: what `ToolExecutor.layer` and
+ * `ToolExecutors.layer` require beside the tools.
  */
 export const layerGates = (
   options: Omit<Options, "tools"> = {}

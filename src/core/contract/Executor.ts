@@ -1,7 +1,6 @@
 /**
- * What an executor is to those that use it. There is no engine in here: code that runs in
- * one, such as a handler, needs no more than this to know it. `ToolExecutor` is
- * the service.
+ * What an executor is to those that use it. There is no engine in here: code that runs in one, such as a handler, needs
+ * no more than this to know it. `ToolExecutor` is the service.
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -20,9 +19,8 @@ import type { ToolProcess } from "./ToolProcess.ts"
 /** Options of a process. */
 export interface ProcessOptions {
   /**
-   * Name of the process in its batch, such as the number of a turn: with a journal
-   * its calls are known by it after a crash (`ToolProcess.resume`). Default: one of its own
-   * that no other process has.
+   * Name of the process in its batch, such as the number of a turn: with a journal its calls are known by it after a
+   * crash (`ToolProcess.resume`). Default: one of its own that no other process has.
    */
   readonly id?: string | undefined
   /** The turn's budget, instead of what the executor has (`TurnBudget`). */
@@ -34,13 +32,13 @@ export interface ProcessOptions {
   /** The tools that its calls may name: the others are none of its own, whatever the executor has. Default: all. */
   readonly tools?: ReadonlyArray<string> | undefined
   /**
-   * Names of tools that the provider of the model executes itself: the rules choose among
-   * them, too (`ToolProcess.toolChoice`). Default: none.
+   * Names of tools that the provider of the model executes itself: the rules choose among them, too
+   * (`ToolProcess.toolChoice`). Default: none.
    */
   readonly provided?: ReadonlyArray<string> | undefined
   /**
-   * Who is asked about its calls, and about those of its sub-agents, in the place of the
-   * executor's people. `"nobody"`: what would be asked is refused at once.
+   * Who is asked about its calls, and about those of its sub-agents, in the place of the executor's people. `"nobody"`:
+   * what would be asked is refused at once.
    */
   readonly approvals?: Approvals["Service"] | "nobody" | undefined
   /** When they are asked. Default: the executor's setting. */
@@ -98,9 +96,9 @@ export interface Orphans {
 /** Options of a batch. */
 export interface BatchOptions {
   /**
-   * Leaving the batch forgets nothing: whoever enters one of its id later, also after a restart over a
-   * `StateStore` that outlives the process, goes on with its counts. `completeBatch` forgets them, and the
-   * store by itself, some time after the batch was used last. Default `false`.
+   * Leaving the batch forgets nothing: whoever enters one of its id later, also after a restart over a `StateStore`
+   * that outlives the process, goes on with its counts. `completeBatch` forgets them, and the store by itself, some
+   * time after the batch was used last. Default `false`.
    */
   readonly keep?: boolean | undefined
 }
@@ -120,9 +118,8 @@ export interface Service {
   /** Whose executor it is. */
   readonly principal: string
   /**
-   * Begins one pass of an agent, in a batch of its own or in the one of that id;
-   * the turn's clock starts. The batch is open as long as the scope is. For
-   * several processes in one batch there is `batch`. Fails where an option that it is
+   * Begins one pass of an agent, in a batch of its own or in the one of that id; the turn's clock starts. The batch is
+   * open as long as the scope is. For several processes in one batch there is `batch`. Fails where an option that it is
    * given is wrong.
    */
   readonly process: {
@@ -130,21 +127,20 @@ export interface Service {
     (options: NewProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError, Scope.Scope>
   }
   /**
-   * Begins a batch. Closing its scope cancels what still runs and forgets the
-   * batch's counts, unless they are to be kept. Without an id it gets one of its own.
+   * Begins a batch. Closing its scope cancels what still runs and forgets the batch's counts, unless they are to be
+   * kept. Without an id it gets one of its own.
    */
   readonly batch: (id?: string, options?: BatchOptions) => Effect.Effect<Batch, never, Scope.Scope>
   /**
-   * Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone.
-   * One that is not open here, but that a store still has the counts of, is forgotten there.
+   * Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone. One that is not open
+   * here, but that a store still has the counts of, is forgotten there.
    */
   readonly completeBatch: (id: string) => Effect.Effect<void>
   /** Tells whether an agent goes on after the tool only if the model asks for it: with `Heartbeats`, without a `ContinueLoop` rule. */
   readonly requiresHeartbeat: (tool: string) => boolean
   /**
-   * The tools that the policy lets this agent see, with the JSON Schemas of
-   * their parameters as the rules leave them: `AllowedOperations` limits values,
-   * prefilled arguments are the host's and not shown.
+   * The tools that the policy lets this agent see, with the JSON Schemas of their parameters as the rules leave them:
+   * `AllowedOperations` limits values, prefilled arguments are the host's and not shown.
    */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
   /** Tells, from now on, when this agent may see other tools than before: they, its policy or the rules were replaced. */
@@ -152,8 +148,8 @@ export interface Service {
   /** The standing permissions of the principal. */
   readonly grants: Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
   /**
-   * Takes standing permissions back: one by its id, or all of a tool. Calls that
-   * they let through and that have not started are refused. Gives how many.
+   * Takes standing permissions back: one by its id, or all of a tool. Calls that they let through and that have not
+   * started are refused. Gives how many.
    */
   readonly revoke: (which: { readonly id?: string; readonly tool?: string }) => Effect.Effect<
     number,
@@ -164,15 +160,12 @@ export interface Service {
    *
    * **Details**
    *
-   * Shared with this one: tools, rules, reads and serial writers, resource keys,
-   * people and their answers, cooldowns, call counts, artifacts, checkpoints. Its
-   * own: the concurrent pool and the caps of tools (who waits for it holds nothing
-   * it needs), equal calls, the state of its processes. Made by a handler, it
-   * belongs to the batch of the handler's call, its turns end with that call, and
-   * so does it.
+   * Shared with this one: tools, rules, reads and serial writers, resource keys, people and their answers, cooldowns,
+   * call counts, artifacts, checkpoints. Its own: the concurrent pool and the caps of tools (who waits for it holds
+   * nothing it needs), equal calls, the state of its processes. Made by a handler, it belongs to the batch of the
+   * handler's call, its turns end with that call, and so does it.
    *
-   * Fails with `DepthExceeded` below eight levels, with `ConfigurationError` for a
-   * policy that is not valid.
+   * Fails with `DepthExceeded` below eight levels, with `ConfigurationError` for a policy that is not valid.
    */
   readonly fork: (options?: ForkOptions) => Effect.Effect<
     Service,

@@ -1,13 +1,11 @@
 /**
- * A toolkit behind the executor: for `LanguageModel.generateText` and
- * `streamText`, `Chat` and `McpServer`, with every gate in between.
+ * A toolkit behind the executor: for `LanguageModel.generateText` and `streamText`, `Chat` and `McpServer`, with every
+ * gate in between.
  *
- * Whatever becomes of a call is a result that the model reads; a call that is
- * refused, fails, dies or hangs never fails its siblings or the request. Calls of
- * one request go in runs: reads side by side, a write alone.
+ * Whatever becomes of a call is a result that the model reads; a call that is refused, fails, dies or hangs never fails
+ * its siblings or the request. Calls of one request go in runs: reads side by side, a write alone.
  *
- * A tool name that the toolkit does not have fails the request before any
- * handler: that is `effect/ai`'s own check.
+ * A tool name that the toolkit does not have fails the request before any handler: that is `effect/ai`'s own check.
  *
  * **Example** (Guarding a toolkit)
  *
@@ -32,8 +30,8 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Effect from "effect/Effect"
 
 /**
- * A toolkit whose calls go through an executor. It needs no handlers, and cannot
- * be merged again: guard what was merged.
+ * A toolkit whose calls go through an executor. It needs no handlers, and cannot be merged again: guard what was
+ * merged.
  */
 export interface GuardedToolkit<Tools extends Record<string, Tool.Any>>
   extends Effect.Effect<Toolkit.WithHandler<Tools>>

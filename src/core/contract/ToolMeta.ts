@@ -1,9 +1,9 @@
 /**
- * Metadata of an operation that the host gives and handlers read, typed by a
- * `Schema`: who asks, for which tenant, under which trace.
+ * Metadata of an operation that the host gives and handlers read, typed by a `Schema`: who asks, for which tenant,
+ * under which trace.
  *
- * It is kept as JSON under a name of its own, so that several are merged by
- * spreading them, and what `ToolContext.meta` shows is plain data.
+ * It is kept as JSON under a name of its own, so that several are merged by spreading them, and what `ToolContext.meta`
+ * shows is plain data.
  *
  * **Example** (A tenant that handlers can ask for)
  *
@@ -31,8 +31,8 @@ import { ToolContext } from "./ToolContext.ts"
 export interface ToolMeta<Name extends string, A> {
   readonly name: Name
   /**
-   * Gives the `meta` of a process that has this value; several are merged by
-   * spreading them. A value that its schema does not encode throws.
+   * Gives the `meta` of a process that has this value; several are merged by spreading them. A value that its schema
+   * does not encode throws.
    */
   readonly of: (value: A) => { readonly [N in Name]: Schema.Json }
   /** What the host gave for the call, in a handler; `None` where it gave nothing of the name. */

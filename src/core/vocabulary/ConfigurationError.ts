@@ -1,10 +1,8 @@
 /**
- * The one error of a wrong configuration: a tool, a rule, a pool or a config
- * file that cannot be built.
+ * The one error of a wrong configuration: a tool, a rule, a pool or a config file that cannot be built.
  *
- * It lists every problem at once, each with the place it was found in and with
- * what would be right. It does not cover what a model sends: that is refused
- * call by call (see `ToolRefusal`).
+ * It lists every problem at once, each with the place it was found in and with what would be right. It does not cover
+ * what a model sends: that is refused call by call (see `ToolRefusal`).
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -43,8 +41,8 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
 export const unknownKey = "this key is unknown"
 
 /**
- * Decodes what a person wrote: every mistake at once, each with its path, and a
- * key that is not known is a mistake. `subject` names the file in the error.
+ * Decodes what a person wrote: every mistake at once, each with its path, and a key that is not known is a mistake.
+ * `subject` names the file in the error.
  */
 export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) => {
   const decode = Schema.decodeUnknownEffect(schema, strictly)
@@ -67,8 +65,8 @@ export const validateStrict = <A, I>(
   })
 
 /**
- * Reads the options that code gives; fails with everything that is wrong with
- * them. `subject` names what is being built in the error.
+ * Reads the options that code gives; fails with everything that is wrong with them. `subject` names what is being built
+ * in the error.
  */
 export const readOptions = <A>(
   subject: string,

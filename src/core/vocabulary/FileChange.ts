@@ -1,9 +1,8 @@
 /**
  * What a write does to files: paths, what is there before, what is there after.
  *
- * A tool previews its write as file changes; a person is shown their diff, the
- * files must still be as shown when the write commits, and what was there
- * before is kept for undoing it.
+ * A tool previews its write as file changes; a person is shown their diff, the files must still be as shown when the
+ * write commits, and what was there before is kept for undoing it.
  *
  * **Example** (Showing a change)
  *
@@ -52,9 +51,8 @@ export const isNothing = ({ after, before }: FileChange): boolean => {
  *
  * **Details**
  *
- * What cannot be shown line by line (not text, or over 300,000 characters) is one
- * line with the sizes. A diff over `maxChars` (default 20,000) is cut at a line,
- * and says how many lines are missing.
+ * What cannot be shown line by line (not text, or over 300,000 characters) is one line with the sizes. A diff over
+ * `maxChars` (default 20,000) is cut at a line, and says how many lines are missing.
  */
 export const diff = (
   changes: ReadonlyArray<FileChange>,

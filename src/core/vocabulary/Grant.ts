@@ -28,8 +28,8 @@ export type Grant = typeof Grant.Type
 export type Given = Omit<Grant, "answer"> & { readonly answer: Grant["answer"] | "ApproveOnce" }
 
 /**
- * Tells whether a grant holds for a call about these targets: all of them, to
- * the letter. Targets that are not known are covered by a grant for the tool only.
+ * Tells whether a grant holds for a call about these targets: all of them, to the letter. Targets that are not known
+ * are covered by a grant for the tool only.
  */
 export const covers = (
   self: Grant,

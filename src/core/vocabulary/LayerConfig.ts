@@ -17,8 +17,8 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
 /**
- * Builds a layer with options that are read from the configuration. It fails with a `ConfigError`
- * if one of them is missing or malformed.
+ * Builds a layer with options that are read from the configuration. It fails with a `ConfigError` if one of them is
+ * missing or malformed.
  */
 export const from = <O, A, E, R>(
   layer: (options: O) => Layer.Layer<A, E, R>,

@@ -1,9 +1,8 @@
 /**
- * What a tool declares beyond `effect/ai`: annotations that the executor reads
- * beside effect's own `Tool.Readonly`, `Tool.Idempotent` and `Tool.OpenWorld`.
+ * What a tool declares beyond `effect/ai`: annotations that the executor reads beside effect's own `Tool.Readonly`,
+ * `Tool.Idempotent` and `Tool.OpenWorld`.
  *
- * A host overrides them by name (`ToolHandlers` option `tools`), so tools that
- * one does not own can be tuned.
+ * A host overrides them by name (`ToolHandlers` option `tools`), so tools that one does not own can be tuned.
  *
  * **Example** (Annotating a tool)
  *
@@ -29,8 +28,8 @@ import type { FileChange } from "./FileChange.ts"
 import type { Circuit, ToolRate } from "./ToolLimits.ts"
 
 /**
- * Whether a mutating tool may run beside others (`ConcurrentMut`) instead of
- * alone (`SerialMut`). Default false: unknown is never taken for safe.
+ * Whether a mutating tool may run beside others (`ConcurrentMut`) instead of alone (`SerialMut`). Default false:
+ * unknown is never taken for safe.
  */
 export const Promoted = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Promoted", {
   defaultValue: () => false
@@ -48,24 +47,21 @@ export const MaxConcurrent = Context.Reference<number | undefined>(
 )
 
 /**
- * The keys of what a mutating call touches, such as real paths, from its decoded
- * parameters. Mutating calls that share a key wait for each other, across waves
- * and executors; ReadOnly calls take no keys. Where the keys cannot be had
- * (a defect), calls of the tool wait for each other.
+ * The keys of what a mutating call touches, such as real paths, from its decoded parameters. Mutating calls that share
+ * a key wait for each other, across waves and executors; ReadOnly calls take no keys. Where the keys cannot be had (a
+ * defect), calls of the tool wait for each other.
  */
 export const Resources = Context.Reference<
   ((params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>) | undefined
 >("effect-tool-executor/ToolAnnotations/Resources", { defaultValue: () => undefined })
 
 /**
- * What a call is about, from its decoded parameters, for the patterns of a
- * policy: paths relative to the root, hosts, a command line, each in its one
- * canonical text. Default: the texts of `Resources`. Where it cannot be found
- * out (a defect), nothing allows the call without asking.
+ * What a call is about, from its decoded parameters, for the patterns of a policy: paths relative to the root, hosts, a
+ * command line, each in its one canonical text. Default: the texts of `Resources`. Where it cannot be found out (a
+ * defect), nothing allows the call without asking.
  *
- * A target may be `exact` (a shell line: no pattern with a target allows it) or
- * `protected` (it guards other things: nothing allows it without asking). With
- * `spellings` it is denied and asked about under other names, too; with `runBy`
+ * A target may be `exact` (a shell line: no pattern with a target allows it) or `protected` (it guards other things:
+ * nothing allows it without asking). With `spellings` it is denied and asked about under other names, too; with `runBy`
  * it is protected while the policy lets a call of that tool run without asking.
  */
 export const Targets = Context.Reference<((params: unknown) => TargetsOf | Effect.Effect<TargetsOf>) | undefined>(
@@ -82,49 +78,45 @@ export type TargetsOf = ReadonlyArray<{
 }>
 
 /**
- * Names of tools that give what this one gives, too, in another way: a search
- * shows what reading shows. What a policy's `deny` and `ask` say of them holds
- * for this tool as well; what `allow` says does not. Default: none.
+ * Names of tools that give what this one gives, too, in another way: a search shows what reading shows. What a policy's
+ * `deny` and `ask` say of them holds for this tool as well; what `allow` says does not. Default: none.
  */
 export const ActsAs = Context.Reference<ReadonlyArray<string>>("effect-tool-executor/ToolAnnotations/ActsAs", {
   defaultValue: () => []
 })
 
 /**
- * Names of tools that show what this one changes. Whether a write would change
- * anything tells what is there: one that would not asks nobody only where each of
- * these could be called about the same without asking. Default: none.
+ * Names of tools that show what this one changes. Whether a write would change anything tells what is there: one that
+ * would not asks nobody only where each of these could be called about the same without asking. Default: none.
  */
 export const ShownBy = Context.Reference<ReadonlyArray<string>>("effect-tool-executor/ToolAnnotations/ShownBy", {
   defaultValue: () => []
 })
 
 /**
- * Whether the tool does nothing but change the files that its targets name:
- * then the mode `acceptEdits` does not ask. Default false.
+ * Whether the tool does nothing but change the files that its targets name: then the mode `acceptEdits` does not ask.
+ * Default false.
  */
 export const Edits = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Edits", {
   defaultValue: () => false
 })
 
 /**
- * What the write of a call would do, from its decoded parameters: read-only, at
- * most five seconds. A person who is asked about the call sees the diff; the
- * files must still be the same when the call commits, else it fails and nothing
+ * What the write of a call would do, from its decoded parameters: read-only, at most five seconds. A person who is
+ * asked about the call sees the diff; the files must still be the same when the call commits, else it fails and nothing
  * is written; what is there before is kept where there are `Checkpoints`.
  *
- * Such a tool writes through `ToolContext.commit`. A tool that knows only while
- * it runs what it will write calls `ToolContext.confirmWrite` instead.
+ * Such a tool writes through `ToolContext.commit`. A tool that knows only while it runs what it will write calls
+ * `ToolContext.confirmWrite` instead.
  */
 export const Preview = Context.Reference<
   ((params: unknown) => Effect.Effect<ReadonlyArray<FileChange>, unknown>) | undefined
 >("effect-tool-executor/ToolAnnotations/Preview", { defaultValue: () => undefined })
 
 /**
- * Whether calls of the tool may change files without saying which, as a shell does:
- * then they are noted where there are `Checkpoints`, so that an undo can tell what it does not
- * cover. Default: yes for a tool that may change things, where another tool of the
- * executor has a `Preview`; else there is nothing to undo.
+ * Whether calls of the tool may change files without saying which, as a shell does: then they are noted where there are
+ * `Checkpoints`, so that an undo can tell what it does not cover. Default: yes for a tool that may change things, where
+ * another tool of the executor has a `Preview`; else there is nothing to undo.
  */
 export const ChangesFiles = Context.Reference<boolean | undefined>(
   "effect-tool-executor/ToolAnnotations/ChangesFiles",
@@ -143,17 +135,16 @@ export const IdleTimeout = Context.Reference<Duration.Input | undefined>(
 )
 
 /**
- * Whether a call that timed out may be tried again by the model. Default true;
- * false blocks the tool for the rest of the process.
+ * Whether a call that timed out may be tried again by the model. Default true; false blocks the tool for the rest of
+ * the process.
  */
 export const RetryOnTimeout = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/RetryOnTimeout", {
   defaultValue: () => true
 })
 
 /**
- * Schedule of automatic retries after a retryable failure, within the call's
- * one limit. Only for tools that are `Tool.Idempotent` or ReadOnly; for any
- * other it is a build error.
+ * Schedule of automatic retries after a retryable failure, within the call's one limit. Only for tools that are
+ * `Tool.Idempotent` or ReadOnly; for any other it is a build error.
  */
 export const Retry = Context.Reference<Schedule.Schedule<unknown> | undefined>(
   "effect-tool-executor/ToolAnnotations/Retry",
@@ -191,10 +182,9 @@ export interface Earlier {
 export type Reconciler = (params: unknown, earlier: Earlier) => Effect.Effect<Reconciled<unknown>, unknown>
 
 /**
- * Tells whether a call has happened that was started before a crash and has no end on
- * record, from its decoded parameters: asked when the call is resumed, at most ten
- * seconds, and only of tools that may not simply be run again. One that fails or takes longer
- * cannot tell. Without it such a call is `Unknown`.
+ * Tells whether a call has happened that was started before a crash and has no end on record, from its decoded
+ * parameters: asked when the call is resumed, at most ten seconds, and only of tools that may not simply be run again.
+ * One that fails or takes longer cannot tell. Without it such a call is `Unknown`.
  */
 export const Reconcile = Context.Reference<Reconciler | undefined>(
   "effect-tool-executor/ToolAnnotations/Reconcile",
@@ -202,9 +192,8 @@ export const Reconcile = Context.Reference<Reconciler | undefined>(
 )
 
 /**
- * Whether the handler hands `ToolContext.idempotencyKey` to the service that it calls,
- * and that service does nothing a second time under the same key. Such a call is run again
- * after a crash. Default false.
+ * Whether the handler hands `ToolContext.idempotencyKey` to the service that it calls, and that service does nothing a
+ * second time under the same key. Such a call is run again after a crash. Default false.
  */
 export const UsesIdempotencyKey = Context.Reference<boolean>(
   "effect-tool-executor/ToolAnnotations/UsesIdempotencyKey",
@@ -212,45 +201,42 @@ export const UsesIdempotencyKey = Context.Reference<boolean>(
 )
 
 /**
- * Whether the tool bounds its outputs itself: one that is still over the limit is
- * cut, and never becomes an artifact. Default false.
+ * Whether the tool bounds its outputs itself: one that is still over the limit is cut, and never becomes an artifact.
+ * Default false.
  */
 export const Bounded = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Bounded", {
   defaultValue: () => false
 })
 
 /**
- * Whether arguments that the tool does not declare are refused, at every depth:
- * its JSON Schema says `additionalProperties: false`. Default false: they are left
- * out before the handler. A tool with a JSON Schema of its own says it there.
+ * Whether arguments that the tool does not declare are refused, at every depth: its JSON Schema says
+ * `additionalProperties: false`. Default false: they are left out before the handler. A tool with a JSON Schema of its
+ * own says it there.
  */
 export const Closed = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Closed", {
   defaultValue: () => false
 })
 
 /**
- * Whether the answer to an equal call changes by itself, as the state of a job
- * or the time does. Such a tool has no dedupe key: an equal call runs, however
- * early it comes. Default: what a ReadOnly tool that is annotated
- * `Tool.OpenWorld` reads may change. The rules `AlwaysDedupe` and `NeverDedupe`
- * override it.
+ * Whether the answer to an equal call changes by itself, as the state of a job or the time does. Such a tool has no
+ * dedupe key: an equal call runs, however early it comes. Default: what a ReadOnly tool that is annotated
+ * `Tool.OpenWorld` reads may change. The rules `AlwaysDedupe` and `NeverDedupe` override it.
  */
 export const Volatile = Context.Reference<boolean | undefined>("effect-tool-executor/ToolAnnotations/Volatile", {
   defaultValue: () => undefined
 })
 
 /**
- * Rules that the tool brings itself: data without `tool`, which is the tool.
- * They hold beside the host's (`Rules.layer`) and are checked with them.
+ * Rules that the tool brings itself: data without `tool`, which is the tool. They hold beside the host's
+ * (`Rules.layer`) and are checked with them.
  */
 export const Rules = Context.Reference<ReadonlyArray<Own>>("effect-tool-executor/ToolAnnotations/Rules", {
   defaultValue: () => []
 })
 
 /**
- * Whether a failure of the tool is worth another try by the model. Default:
- * every failure is. A failure that is not blocks the tool for the rest of the
- * process.
+ * Whether a failure of the tool is worth another try by the model. Default: every failure is. A failure that is not
+ * blocks the tool for the rest of the process.
  */
 export const IsRetryable = Context.Reference<(failure: unknown) => boolean>(
   "effect-tool-executor/ToolAnnotations/IsRetryable",
@@ -258,8 +244,7 @@ export const IsRetryable = Context.Reference<(failure: unknown) => boolean>(
 )
 
 /**
- * What a model is told of an expected failure, from its encoded value. Default: a text
- * as it is, anything else as JSON.
+ * What a model is told of an expected failure, from its encoded value. Default: a text as it is, anything else as JSON.
  */
 export const FailureText = Context.Reference<((failure: unknown) => string) | undefined>(
   "effect-tool-executor/ToolAnnotations/FailureText",
@@ -267,14 +252,13 @@ export const FailureText = Context.Reference<((failure: unknown) => string) | un
 )
 
 /**
- * What is secret in a tool's arguments and results, and stays out of the journal,
- * spans, logs and events: paths such as `card.number` and `keys[*].value`, or a function that gives
- * a value without its secrets (of one for which that dies, nothing is kept). The model and
- * the caller of `execute` get the result as it is.
+ * What is secret in a tool's arguments and results, and stays out of the journal, spans, logs and events: paths such as
+ * `card.number` and `keys[*].value`, or a function that gives a value without its secrets (of one for which that dies,
+ * nothing is kept). The model and the caller of `execute` get the result as it is.
  *
- * Without this, too: what a schema says is `Schema.Redacted` is such a secret, and
- * the journal, spans and logs take out what has the usual name of one
- * (`password`, `apiKey`, `Authorization`). A path that nothing of the tool can have is a build error.
+ * Without this, too: what a schema says is `Schema.Redacted` is such a secret, and the journal, spans and logs take out
+ * what has the usual name of one (`password`, `apiKey`, `Authorization`). A path that nothing of the tool can have is a
+ * build error.
  */
 export const Redact = Context.Reference<Redacts>("effect-tool-executor/ToolAnnotations/Redact", {
   defaultValue: () => []
@@ -311,9 +295,9 @@ const annotate = <T extends Tool.Any>(tool: T, annotations: TypedBy<T>): T => {
 
 export {
   /**
-   * Annotates a tool with functions of its own parameters: a field that the tool does not have does not compile.
-   * Tools with a JSON Schema, whose parameters are `unknown`, are annotated with `Resources`, `Targets`, `Preview`
-   * and `Reconcile` directly.
+   * Annotates a tool with functions of its own parameters: a field that the tool does not have does not compile. Tools
+   * with a JSON Schema, whose parameters are `unknown`, are annotated with `Resources`, `Targets`, `Preview` and
+   * `Reconcile` directly.
    *
    * **Example** (One deployment per environment at a time)
    *

@@ -1,9 +1,8 @@
 /**
  * A call: one tool invocation that a model asked for.
  *
- * Its parameters are untrusted JSON. Nothing here decides whether a call may
- * run; how calls are read from a provider's message is in `WireFormat`. Calls that
- * code makes are typed by their toolkit with `for`, and so are their outcomes.
+ * Its parameters are untrusted JSON. Nothing here decides whether a call may run; how calls are read from a provider's
+ * message is in `WireFormat`. Calls that code makes are typed by their toolkit with `for`, and so are their outcomes.
  *
  * **Example** (Typed calls and outcomes)
  *
@@ -68,9 +67,8 @@ export const make = (id: string, name: string, params: unknown = {}): ToolCall =
  *
  * **Details**
  *
- * Text that is not JSON, the empty text included, becomes a call that keeps the
- * text; the executor refuses it with `InvalidParameters` and says what was
- * wrong with it. The empty text it takes for `{}`, which a tool may require more
+ * Text that is not JSON, the empty text included, becomes a call that keeps the text; the executor refuses it with
+ * `InvalidParameters` and says what was wrong with it. The empty text it takes for `{}`, which a tool may require more
  * than.
  */
 export const fromText = (id: string, name: string, text: string): ToolCall => {
@@ -87,10 +85,9 @@ export const fromText = (id: string, name: string, text: string): ToolCall => {
 }
 
 /**
- * Gives the constructor of calls of the tools of one or more toolkits: a name that
- * is no tool, or parameters that it does not take, do not compile. Parameters are
- * in their encoded form. What executes such calls gives outcomes that know the
- * type of their outputs (`ToolOutcome.For`).
+ * Gives the constructor of calls of the tools of one or more toolkits: a name that is no tool, or parameters that it
+ * does not take, do not compile. Parameters are in their encoded form. What executes such calls gives outcomes that
+ * know the type of their outputs (`ToolOutcome.For`).
  *
  * **Gotchas**
  *
@@ -100,8 +97,8 @@ const makeFor = <T extends Toolkit.Any>(_toolkits: T | ReadonlyArray<T>): Constr
 
 export {
   /**
-   * Gives the constructor of calls of the tools of one or more toolkits: a name
-   * that is no tool, or parameters that it does not take, do not compile.
+   * Gives the constructor of calls of the tools of one or more toolkits: a name that is no tool, or parameters that it
+   * does not take, do not compile.
    */
   makeFor as for
 }

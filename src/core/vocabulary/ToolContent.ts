@@ -1,10 +1,9 @@
 /**
- * What a model is shown of a tool's output: texts and files, such as images, in
- * their order. Every loop and every format of `WireFormat` takes files from here.
+ * What a model is shown of a tool's output: texts and files, such as images, in their order. Every loop and every
+ * format of `WireFormat` takes files from here.
  *
- * A tool says what it is by `toModelOutput`, whose parts are those of `effect/ai`;
- * what MCP servers send comes the same way. An output that is text alone has no
- * content beside its text.
+ * A tool says what it is by `toModelOutput`, whose parts are those of `effect/ai`; what MCP servers send comes the same
+ * way. An output that is text alone has no content beside its text.
  *
  * **Example** (A tool that gives an image)
  *
@@ -66,8 +65,7 @@ export const text = (text: string): Part => ({ type: "text", text })
  *
  * **Details**
  *
- * A file that is an address, or whose text is not base64, becomes a text that
- * says so: nobody fetches it.
+ * A file that is an address, or whose text is not base64, becomes a text that says so: nobody fetches it.
  */
 export const fromModelOutput = (parts: ReadonlyArray<Prompt.ToolModelOutputPart>): ToolContent =>
   parts.map((part) => part.type === "text" ? text(part.text) : fileOf(part))
@@ -113,9 +111,8 @@ export const fileChars = (content: ToolContent | undefined): number =>
   content?.reduce((chars, part) => chars + (isFile(part) ? part.data.length : 0), 0) ?? 0
 
 /**
- * Gives the parts with files of at most so many characters in all, and at most
- * twenty, in their order; of any other there is a text that says how large it is.
- * The same parts where all fit.
+ * Gives the parts with files of at most so many characters in all, and at most twenty, in their order; of any other
+ * there is a text that says how large it is. The same parts where all fit.
  */
 export const within = (content: ToolContent, maxChars: number): ToolContent => {
   let chars = 0

@@ -1,9 +1,9 @@
 /**
- * The registry: every tool the executor can call, with its schemas compiled
- * once, what it declares, and what the host says about it.
+ * The registry: every tool the executor can call, with its schemas compiled once, what it declares, and what the host
+ * says about it.
  *
- * It takes ordinary `Tool` and `Toolkit` values of `effect/ai`, dynamic tools
- * with a JSON Schema included. It runs nothing; the executor does.
+ * It takes ordinary `Tool` and `Toolkit` values of `effect/ai`, dynamic tools with a JSON Schema included. It runs
+ * nothing; the executor does.
  */
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -31,8 +31,8 @@ import * as ToolLimits from "./ToolLimits.ts"
 import type { ParameterIssue } from "./ToolRefusal.ts"
 
 /**
- * How calls of a tool may overlap: reads beside reads, promoted and recursive
- * tools beside each other, everything else alone.
+ * How calls of a tool may overlap: reads beside reads, promoted and recursive tools beside each other, everything else
+ * alone.
  */
 export type ToolClass = "ReadOnly" | "ConcurrentMut" | "SerialMut"
 
@@ -149,15 +149,15 @@ export interface Options<Name extends string = string> {
 /** Options of a layer of tools. */
 export interface LayerOptions<Name extends string = string> extends Options<Name> {
   /**
-   * Tells whether a tool of that name may come later (`replace`): rules and
-   * policies may be about it though it is not there. Default: none.
+   * Tells whether a tool of that name may come later (`replace`): rules and policies may be about it though it is not
+   * there. Default: none.
    */
   readonly expects?: ((name: string) => boolean) | undefined
 }
 
 /**
- * Name of the control argument with which a model asks to be called again. It
- * is taken out before decoding; a tool that declares it cannot be registered.
+ * Name of the control argument with which a model asks to be called again. It is taken out before decoding; a tool that
+ * declares it cannot be registered.
  */
 export const heartbeatArgument = "request_heartbeat"
 
@@ -166,11 +166,10 @@ export const heartbeatArgument = "request_heartbeat"
  *
  * **Details**
  *
- * Fails with one `ConfigurationError` that lists every problem: a name that two
- * toolkits share, a cap below 1, a JSON Schema that does not compile, settings
- * for a tool that does not exist, a tool that declares `request_heartbeat`,
- * automatic retries for a tool that is not idempotent. Provider-defined tools
- * without a handler are the provider's to run and are left out.
+ * Fails with one `ConfigurationError` that lists every problem: a name that two toolkits share, a cap below 1, a JSON
+ * Schema that does not compile, settings for a tool that does not exist, a tool that declares `request_heartbeat`,
+ * automatic retries for a tool that is not idempotent. Provider-defined tools without a handler are the provider's to
+ * run and are left out.
  */
 export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
   toolkits: ReadonlyArray<T>,
@@ -215,8 +214,7 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
 })
 
 /**
- * Layer that registers the tools of one or more toolkits, whose handlers it
- * requires.
+ * Layer that registers the tools of one or more toolkits, whose handlers it requires.
  *
  * **Example** (Registering a toolkit)
  *

@@ -1,10 +1,9 @@
 /**
- * What protects a tool, and those who call it, from trouble that lasts: when it is
- * not to be called for a while, and how often it may be called.
+ * What protects a tool, and those who call it, from trouble that lasts: when it is not to be called for a while, and
+ * how often it may be called.
  *
- * Plain settings, as an annotation of the tool or the host gives them
- * (`ToolAnnotations.CircuitBreaker`, `ToolAnnotations.RateLimit`). The gates that
- * hold them are `CircuitBreakers` and `RateLimits`.
+ * Plain settings, as an annotation of the tool or the host gives them (`ToolAnnotations.CircuitBreaker`,
+ * `ToolAnnotations.RateLimit`). The gates that hold them are `CircuitBreakers` and `RateLimits`.
  */
 import * as Duration from "effect/Duration"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
@@ -13,8 +12,8 @@ import type { OptionReader } from "../../internal/OptionReader.ts"
 import type { ToolOutcome } from "./ToolOutcome.ts"
 
 /**
- * What a call gets while the store that counts cannot be reached: it runs as if
- * nothing were counted, or it is refused (`StoreUnavailable`).
+ * What a call gets while the store that counts cannot be reached: it runs as if nothing were counted, or it is refused
+ * (`StoreUnavailable`).
  */
 export type OnStoreError = "allow" | "refuse"
 
@@ -32,15 +31,14 @@ export interface Circuit {
     readonly minimumCalls?: number | undefined
   } | undefined
   /**
-   * How long it stays open before one call may try whether the tool works again. Of a
-   * schedule, the n-th opening in a row lasts its n-th delay. Default 30 seconds.
+   * How long it stays open before one call may try whether the tool works again. Of a schedule, the n-th opening in a
+   * row lasts its n-th delay. Default 30 seconds.
    */
   readonly openFor?: Duration.Input | Schedule.Schedule<unknown, number> | undefined
   /**
-   * Tells whether an outcome counts against the tool; what does not, counts for it.
-   * Asked about `Succeeded`, `Failed` and `TimedOut` by a limit of the tool's alone:
-   * refusals, cancellations, the end of the turn and what never started count neither
-   * way. Default: `TimedOut`, and `Failed` of a handler that fails or dies.
+   * Tells whether an outcome counts against the tool; what does not, counts for it. Asked about `Succeeded`, `Failed`
+   * and `TimedOut` by a limit of the tool's alone: refusals, cancellations, the end of the turn and what never started
+   * count neither way. Default: `TimedOut`, and `Failed` of a handler that fails or dies.
    */
   readonly isFailure?: ((outcome: ToolOutcome) => boolean) | undefined
   /** Default `"allow"`: a store that is down does not stop tools that work. */
@@ -54,9 +52,8 @@ export interface Rate {
   /** Within this time. */
   readonly window: Duration.Input
   /**
-   * `"token-bucket"`: a call more every `window / limit`, up to `limit` at once.
-   * `"fixed-window"`: `limit` calls, then none until the time of all of them is over.
-   * Default `"token-bucket"`.
+   * `"token-bucket"`: a call more every `window / limit`, up to `limit` at once. `"fixed-window"`: `limit` calls, then
+   * none until the time of all of them is over. Default `"token-bucket"`.
    */
   readonly algorithm?: "token-bucket" | "fixed-window" | undefined
   /** Default `"refuse"`: nobody is to exceed a limit because nothing counts. */

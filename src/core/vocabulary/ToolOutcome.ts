@@ -1,9 +1,8 @@
 /**
  * What became of a call: a closed union of plain objects, never thrown.
  *
- * n calls in, n outcomes out, with the same ids and in input order. `text`
- * gives what the model is told; `orFail` turns an outcome into the error
- * channel for callers who want one.
+ * n calls in, n outcomes out, with the same ids and in input order. `text` gives what the model is told; `orFail` turns
+ * an outcome into the error channel for callers who want one.
  */
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -138,8 +137,8 @@ export class Skipped
 {}
 
 /**
- * It was started, and what ran it is gone without having recorded an end: whatever
- * it does may or may not have happened.
+ * It was started, and what ran it is gone without having recorded an end: whatever it does may or may not have
+ * happened.
  */
 export class Unknown extends Schema.Opaque<Unknown>()(Schema.TaggedStruct("Unknown", {
   ...common,
@@ -178,8 +177,8 @@ export interface TruncatedOf<A> extends Truncated {
 }
 
 /**
- * The outcome of a call: of a typed one (`ToolCall.for`) the output is what its
- * tool gives. What failed is `unknown` all the same: it may be a defect.
+ * The outcome of a call: of a typed one (`ToolCall.for`) the output is what its tool gives. What failed is `unknown`
+ * all the same: it may be a defect.
  */
 export type For<Call extends ToolCall> = Call extends { readonly "~tool"?: infer T }
   ? [T] extends [Tool.Any] ? SucceededWith<Tool.SuccessEncoded<T>> | Exclude<ToolOutcome, Succeeded> : ToolOutcome
@@ -255,8 +254,8 @@ export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArra
   /** One per call, in input order. */
   readonly outcomes: { readonly [I in keyof Calls]: For<Calls[I]> }
   /**
-   * The agent is to call the model again. Without `Heartbeats` that is after every
-   * wave with a call, until the loop is over.
+   * The agent is to call the model again. Without `Heartbeats` that is after every wave with a call, until the loop is
+   * over.
    */
   readonly needsContinuation: boolean
   /** The loop is over: an `ExitLoop` tool succeeded, and nothing more is required before the exit. */
@@ -264,16 +263,15 @@ export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArra
   /** One answer per call, in input order. */
   readonly toolMessages: ReadonlyArray<ToolMessage>
   /**
-   * Ids of calls that have not started and may be resumed (`ToolProcess.resume`), because
-   * their host stops or a person has yet to be heard: nothing of the wave is to be told to a
-   * model before that. Absent: none.
+   * Ids of calls that have not started and may be resumed (`ToolProcess.resume`), because their host stops or a person
+   * has yet to be heard: nothing of the wave is to be told to a model before that. Absent: none.
    */
   readonly suspended?: ReadonlyArray<string>
 }
 
 /**
- * Error of a call that did not run to its own end, for callers who want the
- * error channel. Its `reason` is the same tagged data that the outcome carries.
+ * Error of a call that did not run to its own end, for callers who want the error channel. Its `reason` is the same
+ * tagged data that the outcome carries.
  */
 export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
   "effect-tool-executor/ToolExecutionError"

@@ -1,10 +1,8 @@
 /**
- * Why a call did not run, as plain tagged data, and the sentence that tells the
- * model.
+ * Why a call did not run, as plain tagged data, and the sentence that tells the model.
  *
- * Every sentence says what was wrong, what is allowed instead and whether
- * trying again makes sense. An `Error` is made only when somebody asks for one
- * (`ToolOutcome.orFail`).
+ * Every sentence says what was wrong, what is allowed instead and whether trying again makes sense. An `Error` is made
+ * only when somebody asks for one (`ToolOutcome.orFail`).
  */
 import * as Schema from "effect/Schema"
 import { clip } from "../../internal/clip.ts"
@@ -36,8 +34,8 @@ const reasons = [
   /** An equal call counts already; `running` says that it has not ended yet. */
   Schema.TaggedStruct("DuplicateCall", { of: Schema.String, running: Schema.Boolean }),
   /**
-   * Nobody allowed the call. `permission` is what was needed, as a pattern of a policy would
-   * name it, and `scope` what an answer could have been remembered for at most.
+   * Nobody allowed the call. `permission` is what was needed, as a pattern of a policy would name it, and `scope` what
+   * an answer could have been remembered for at most.
    */
   Schema.TaggedStruct("PermissionDenied", {
     by: Schema.Literals(["user", "timeout", "noApprover", "closed"]),
@@ -51,9 +49,8 @@ const reasons = [
     reason: Schema.optionalKey(Schema.String)
   }),
   /**
-   * While the call waited, what it is about came to be something else, which nobody
-   * has allowed: `from` is what was judged, `to` what is there now; absent where it
-   * could not be found out.
+   * While the call waited, what it is about came to be something else, which nobody has allowed: `from` is what was
+   * judged, `to` what is there now; absent where it could not be found out.
    */
   Schema.TaggedStruct("TargetsChanged", {
     from: Schema.optionalKey(Schema.Array(Schema.String)),
