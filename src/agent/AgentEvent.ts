@@ -1,9 +1,8 @@
 /**
- * Everything that happens in an operation of an agent, as one union: what its model says, what becomes of its calls,
- * what people are asked, and the end.
+ * Everything that happens in an agent's operation, as one union.
  *
- * Events of sub-agents come among those of the call that they work for, with their `agentPath`, but for their end.
- * These are the host's own; what leaves the process is `toWire`.
+ * Events of sub-agents appear among those of the call they work for, with their own `agentPath`; their `OperationEnd`
+ * does not. These events stay in the process; `toWire` makes the ones that leave it.
  */
 import type * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
@@ -18,24 +17,24 @@ import * as Projection from "../wire/Projection.ts"
 import * as AgentWire from "./AgentWire.ts"
 import type { ModelId } from "./Conversation.ts"
 
-/** What every event of an agent has. */
+/** Fields of every agent event. */
 export interface Common {
-  /** Names of the sub-agents from the root down to the one that it is about; empty: the root. */
+  /** Names of the sub-agents from the root to the one the event is about. Empty for the root. */
   readonly agentPath: ReadonlyArray<string>
   readonly operation: string
-  /** Which turn of its model it is, from 1; 0 before the first. */
+  /** The model's turn, from 1; 0 before the first. */
   readonly turn: number
   /** Epoch milliseconds. */
   readonly at: number
 }
 
-/** A part of what the model says, as it says it. */
+/** A part of the model's answer, as it streams in. */
 export interface AssistantMessagePart extends Common {
   readonly _tag: "AssistantMessagePart"
   readonly part: Response.StreamPart<Record<string, never>, "deferred">
 }
 
-/** The model has said all of it. Of a turn that was cut off this has what was kept. */
+/** The model finished its answer. If the turn was cut off, `message` holds the part that was kept. */
 export interface AssistantMessageFinal extends Common, ModelId {
   readonly _tag: "AssistantMessageFinal"
   readonly message: Prompt.AssistantMessage
@@ -43,10 +42,7 @@ export interface AssistantMessageFinal extends Common, ModelId {
   readonly usage: Usage
 }
 
-/**
- * People are asked: one event for all calls of the turn that need an answer. Answers are given by the ids of the
- * requests, in any order.
- */
+/** Approval is requested: one event for all calls of the turn that need it. Answer by request id, in any order. */
 export interface RequestToolApprovals extends Common {
   readonly _tag: "RequestToolApprovals"
   readonly requests: ReadonlyArray<ApprovalRequest>
@@ -59,7 +55,7 @@ export interface ExecutingTool extends Common {
   readonly tool: string
 }
 
-/** A call has its outcome, and this is what the model will be told. */
+/** A call has its outcome; `text` is what the model will read. */
 export interface ToolResultReceived extends Common {
   readonly _tag: "ToolResultReceived"
   readonly callId: string
@@ -69,21 +65,21 @@ export interface ToolResultReceived extends Common {
   readonly outcome: ToolOutcome
 }
 
-/** Somebody said something while the agent worked: the model hears it before its next turn. */
+/** A message arrived while the agent worked. The model reads it before its next turn. */
 export interface MessageQueued extends Common {
   readonly _tag: "MessageQueued"
   readonly id: string
   readonly text: string
 }
 
-/** What was said is in the history now. */
+/** A queued message was added to the history. */
 export interface MessageTaken extends Common {
   readonly _tag: "MessageTaken"
   readonly id: string
   readonly text: string
 }
 
-/** The model is told that it has to call a tool at the start, or before the end. */
+/** The model was reminded that it must call a tool at the start or before the end. */
 export interface Reminded extends Common {
   readonly _tag: "Reminded"
   readonly about: "start" | "exit"
@@ -91,42 +87,41 @@ export interface Reminded extends Common {
   readonly text: string
 }
 
-/** A request to the model failed in a way that is worth another try, after so long. */
+/** A request to the model failed and is retried after `afterMillis`. */
 export interface ModelRetry extends Common {
   readonly _tag: "ModelRetry"
   readonly error: AiError.AiError
   readonly afterMillis: number
 }
 
-/** The operation is over. Always the last event. */
+/** The operation ended. Always the last event. */
 export interface OperationEnd extends Common {
   readonly _tag: "OperationEnd"
   readonly reason: EndReason
-  /** What the model said last. */
+  /** The model's last text. */
   readonly text: string
-  /** The conversation with all of it: what the next operation goes on from. */
+  /** The whole conversation; pass it to the next operation to continue. */
   readonly history: Prompt.Prompt
   readonly usage: Usage
   readonly turns: number
-  /** Calls that were started, those of sub-agents and of what it goes on with included. */
+  /** Calls started, including those of sub-agents and of the operation it resumed. */
   readonly calls: number
 }
 
 /**
- * Why an operation is over.
+ * Why an operation ended.
  *
  * - `Finished`: the model has nothing more to do.
  * - `Exited`: a tool that ends the loop succeeded.
  * - `CutOff`: the model's last answer was cut off, and it made no call.
- * - `LimitReached`: one of the bounds of the operation, or of one that it works for.
- * - `Cancelled`: somebody said so.
- * - `ModelFailed`: the model could not be asked, or its answer broke off.
- * - `RequirementUnmet`: the rules demand tools that could not be called to success.
- * - `Suspended`: the host stops while calls wait for people; `history` has these calls
- *   without an answer, and the next operation from it resumes them.
- * - `NotResumed`: the calls that the history has open are somebody else's, or cannot be
- *   found out about.
- * - `NotKept`: the history could not be kept; nothing has run since.
+ * - `LimitReached`: a limit of the operation, or of an operation above it, was reached.
+ * - `Cancelled`: the host or a user cancelled it.
+ * - `ModelFailed`: the request to the model failed, or its answer broke off.
+ * - `RequirementUnmet`: the rules require tools that could not be called successfully.
+ * - `Suspended`: the host stops while calls wait for approval. `history` has these calls without an answer; the next
+ * operation from it resumes them.
+ * - `NotResumed`: the open calls of the history belong to another run, or their state could not be read.
+ * - `NotKept`: the history could not be stored; nothing has run since.
  */
 export type EndReason =
   | { readonly _tag: "Finished" }
@@ -140,20 +135,20 @@ export type EndReason =
   | { readonly _tag: "NotResumed"; readonly message: string; readonly calls: ReadonlyArray<string> }
   | { readonly _tag: "NotKept"; readonly message: string }
 
-/** A bound of an operation. Time is in milliseconds. */
+/** A limit of an operation. Time is in milliseconds. */
 export type Limit = "turns" | "calls" | "tokens" | "time" | "cost"
 
-/** Tokens that models used, sub-agents' included. */
+/** Tokens used, including those of sub-agents. */
 export interface Usage {
   readonly inputTokens: number
   readonly outputTokens: number
-  /** Of the input tokens those that were read from a cache. */
+  /** Input tokens that were read from a cache. */
   readonly cachedInputTokens: number
-  /** Of the input tokens those that were written to a cache. */
+  /** Input tokens that were written to a cache. */
   readonly cacheWriteInputTokens: number
 }
 
-/** Something that happened in an operation. */
+/** An event of an operation. */
 export type AgentEvent =
   | AssistantMessagePart
   | AssistantMessageFinal
@@ -167,10 +162,10 @@ export type AgentEvent =
   | ToolEvent
   | OperationEnd
 
-/** An event of the agent itself, and not of one of its calls. */
+/** An event of the agent itself rather than of one of its calls. */
 export type OwnEvent = Exclude<AgentEvent, ToolEvent>
 
-/** Says in a sentence why an operation is over. */
+/** Explains in one sentence why an operation ended. */
 export const describe = (reason: EndReason): string => {
   switch (reason._tag) {
     case "Finished":
@@ -197,18 +192,15 @@ export const describe = (reason: EndReason): string => {
   }
 }
 
-/**
- * Schema of an event as clients see it: plain JSON, told apart by `_tag`, for server-sent events, HTTP and pages.
- * Events of calls are as `ToolEvent.Wire` has them.
- */
+/** Schema of an event for clients: plain JSON tagged by `_tag`. Events of calls follow `ToolEvent.Wire`. */
 export const Wire = Schema.Union([...AgentWire.OwnEvent.members, ...ToolEvents.Wire.members])
 
 /** An event as clients see it. */
 export type Wire = typeof Wire.Type
 
 /**
- * Gives the event as clients see it, and fails with an event that has nothing to show: pieces of a call's arguments,
- * which may hold a secret, and empty pieces of text.
+ * Converts an event for clients. Fails with events that have nothing to show: fragments of call arguments, which may
+ * hold a secret, and empty text.
  *
  * **Example** (a stream for clients)
  *
@@ -219,19 +211,19 @@ export const toWire = <Event extends AgentEvent>(event: Event): Result.Result<Wi
   return hasContent(event) ? Result.succeed(ownToWire({ ...event, ...madeOf(event) })) : Result.fail(event)
 }
 
-/** Gives the event's name on the wire, for the `event:` line of a server-sent event. */
+/** Returns the event's name for the `event:` line of a server-sent event. */
 export const sseName = (event: AgentEvent | Wire): string =>
   Object.hasOwn(names, event._tag)
     ? names[event._tag as OwnEvent["_tag"]]
     : ToolEvents.sseName(event as ToolEvents.ToolEvent | ToolEvents.Wire)
 
-/** Tells an agent's own events from those of its calls. */
+/** Whether an event is the agent's own rather than one of its calls. */
 export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(names, event._tag)
 
-/** Tells whether a tool emitted an event: those are not kept for a reader who is too slow. */
+/** Whether a tool emitted the event. Such events are dropped for slow readers. */
 export const isReport = ({ _tag }: AgentEvent): boolean => reports.has(_tag)
 
-/** Tells whether nothing comes after an event: the end of an operation. The end of a wave is none. */
+/** Whether this is the last event of an operation. */
 export const isLast = (event: AgentEvent): event is OperationEnd => event._tag === "OperationEnd"
 
 // Utilities
@@ -255,14 +247,14 @@ const names: { readonly [T in OwnEvent["_tag"]]: string } = {
 
 const ownToWire = Projection.make(AgentWire.OwnEvent)
 
-/** Parts that a client is not shown: arguments may hold a secret, and what describes the request is not its concern. */
+/** Whether a client may see the event: arguments may hold a secret, and request metadata is internal. */
 const hasContent = (event: OwnEvent): boolean => {
   if (event._tag !== "AssistantMessagePart") return true
   const part = event.part as Response.AnyPart
   return "delta" in part ? part.type !== "tool-params-delta" && part.delta !== "" : part.type !== "response-metadata"
 }
 
-/** Fields that clients see and that are made of what the event has. */
+/** Fields that exist only on the wire, derived from the event. */
 const madeOf = (event: OwnEvent): { readonly [name: string]: unknown } => {
   switch (event._tag) {
     case "AssistantMessageFinal": {

@@ -1,9 +1,8 @@
 /**
- * The loop: asks a model, runs the calls that it makes as waves of an executor, tells it what became of them, until it
- * is done.
+ * The agent loop: calls a model, runs its tool calls as waves of an executor, and returns the results to it.
  *
- * No call runs before the model has said all of its turn. However an operation ends, every call in its history has an
- * answer, so that the conversation can go on, with this model or another one.
+ * A wave is all tool calls of one model message; it runs only after the message is complete. However the operation
+ * ends, the history answers every call, or the end event lists those that are still open.
  *
  * **Example** (An agent)
  *
@@ -36,26 +35,27 @@ export type { Agent, Mode, Options } from "./AgentOptions.ts"
 /** Runs operations of agents over an executor. */
 export class AgentExecutor extends Context.Service<AgentExecutor, {
   /**
-   * Runs an operation as a stream of what happens; `OperationEnd` is last. The stream owns the operation: ending it
-   * early cancels it. Fails where an option is wrong, before anything has run.
+   * Runs an operation as a stream of events that ends with `OperationEnd`. Ending the stream early cancels the
+   * operation. Fails with `ConfigurationError` before anything runs if an option is wrong.
    */
   readonly runOperation: <E = never, R = never>(
     options: Options<E, R>
   ) => Stream.Stream<AgentEvent, ConfigurationError | E, R>
-  /** Runs an operation to its end. */
+  /** Runs an operation and returns its end. */
   readonly run: <E = never, R = never>(
     options: Options<E, R>
   ) => Effect.Effect<OperationEnd, ConfigurationError | E, R>
-  /** Begins an operation that can be steered; closing the scope ends it. */
+  /** Starts an operation that can be steered. Closing the scope ends it. */
   readonly start: <E = never, R = never>(
     options: Options<E, R>
   ) => Effect.Effect<Agent, ConfigurationError | E, Scope.Scope | R>
 }>()("effect-tool-executor/agent/AgentExecutor") {}
 
 /**
- * Creates the service from the executor and the model in the context, with `Approvals` (else people answer by the
- * handle that `start` gives; without one those are asked whom the executor asks), and `Transcripts` for sessions, if
- * there are any.
+ * Creates the service from the executor and the model in the context.
+ *
+ * Uses `Approvals` if provided. Otherwise approval requests are answered through the handle of `start`, or, without a
+ * handle, by the executor's approvers. Uses `Transcripts` for sessions if provided.
  */
 export const make: Effect.Effect<
   AgentExecutor["Service"],
@@ -69,7 +69,6 @@ export const make: Effect.Effect<
   }
 })
 
-/** Layer of the service. */
 export const layer: Layer.Layer<AgentExecutor, never, ToolExecutor | LanguageModel.LanguageModel> = Layer.effect(
   AgentExecutor,
   make

@@ -1,9 +1,8 @@
 /**
- * The loop of an operation: model, wave, results, until it is done.
+ * The loop of an operation: call the model, run the wave, return the results, repeat.
  *
- * What the model asked for runs once it has said all of its turn, and is in the history before it runs. Bounds are
- * looked at before each request: what was asked for by then still runs, so that every call in the history has its
- * answer.
+ * Calls run after the model's message is complete and stored. Limits are checked before each model request; calls
+ * already made still run, so that each gets an answer.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
@@ -25,7 +24,7 @@ import * as Watch from "./ProcessEvents.ts"
 import * as Requirements from "./Requirements.ts"
 import type { TranscriptError } from "./Transcripts.ts"
 
-/** Runs an operation to its end, which is its last event. `prompt` is what it begins with, behind its history. */
+/** Runs an operation to its last event. `prompt` is appended to its history. */
 export const run = (
   operation: Operation,
   prompt: ReadonlyArray<Prompt.Message>
@@ -34,16 +33,16 @@ export const run = (
     operation.begins()
     const ended = yield* Effect.catchTag(turns(operation, prompt), "TranscriptError", (error) =>
       Effect.sync((): EndReason => {
-        // what could not be kept was not run
+        // these calls were not stored, so they did not run
         const { calls } = Conversation.open(operation.messages)
         if (calls.length > 0) {
           operation.messages.push(Conversation.answerAll(calls, notRun))
         }
         return { _tag: "NotKept", message: error.message }
       }))
-    // whoever stopped it is why, unless there is something that has to be known
+    // the reason it was stopped wins, unless the other one must be reported
     const reason = mustBeKnown.has(ended._tag) ? ended : operation.stopped ?? ended
-    // what was said too late is there for whoever goes on
+    // messages that arrived too late stay in the history for the next operation
     if (reason._tag !== "NotKept") {
       yield* Effect.ignore(operation.hear())
     }
@@ -74,7 +73,7 @@ export const run = (
 
 // Utilities
 
-/** A bound that nothing counts for is none, and whoever set it would learn so from the bill. */
+/** Warns that a token or cost limit cannot work because the model reports no usage. */
 const unmetered = ({ given: { tree: { spending, model } } }: Operation): Effect.Effect<void> =>
   spending.meters(model)
     ? Effect.logWarning(
@@ -87,7 +86,7 @@ const turns = Effect.fnUntraced(function*(
   prompt: ReadonlyArray<Prompt.Message>
 ): Effect.fn.Return<EndReason, TranscriptError, Scope.Scope> {
   const { given, given: { tree: { spending, model } } } = operation
-  // the conversation so far, and what is asked now
+  // the conversation so far, then the new prompt
   const asked = prompt.findLastIndex((it) => it.role === "assistant" || it.role === "tool") + 1
   yield* operation.append(...prompt.slice(0, asked))
   const more = prompt.slice(asked)
@@ -152,14 +151,14 @@ const turns = Effect.fnUntraced(function*(
   }
 })
 
-/** Why an operation is over with a wave, if it is. */
+/** Returns why a wave ends the operation, if it does. */
 const afterWave = Effect.fnUntraced(function*(
   operation: Operation,
   process: ToolProcess,
   wave: ToolOutcome.WaveResult,
   requirements: Requirements.Requirements
 ): Effect.fn.Return<EndReason | undefined, TranscriptError> {
-  // nobody here has cancelled it: the batch or the executor is over, and nothing runs there any more
+  // not cancelled from here: the batch or the executor has ended
   const over = wave.outcomes.find((it) => it._tag === "Cancelled")
   if (over !== undefined) return { _tag: "Cancelled", reason: over.reason }
   if (wave.shouldExit) return { _tag: "Exited" }
@@ -178,15 +177,15 @@ const mustBeKnown: ReadonlySet<EndReason["_tag"]> = new Set(["Suspended", "NotRe
 
 const notRun = "It was not run: the conversation could not be kept."
 
-/** The fiber of the model was interrupted, and nobody says why. */
+/** The model's fiber was interrupted without a reason. */
 const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was interrupted" }
 
-/** Begins a process, as long as the scope is open. */
+/** Starts a process for the rest of the scope. */
 const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversation.Origin["run"]) {
   const { approvals, executor, id, tree, meta, provided, tools } = operation.given
-  // tools may have gone since
+  // tools may have been removed since
   const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
-  // whatever may be wrong with these was looked at when the operation began
+  // its options were checked when the operation started
   const process = yield* Effect.orDie(executor.process({
     batch: operation.batch,
     id: name?.process ?? `${id}-${++operation.processes}`,
@@ -201,7 +200,7 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversati
   return process
 })
 
-/** The processes of an operation, one after the other: the one before ends when the next begins. */
+/** The processes of an operation; each ends when the next one starts. */
 const sequence = Effect.fnUntraced(function*(operation: Operation) {
   const around = yield* Effect.scope
   let last: Scope.Closeable | undefined
@@ -216,16 +215,15 @@ const sequence = Effect.fnUntraced(function*(operation: Operation) {
   return { next }
 })
 
-/** What an operation before this one has left in the middle. */
+/** What an earlier operation left unfinished. */
 interface Unfinished extends Conversation.Open {
-  /** Where it is gone on with; absent: nowhere. */
+  /** Where to resume; absent: nowhere. */
   readonly run: Conversation.Origin["run"]
 }
 
 /**
- * Finds what an operation before this one has left in the middle: calls without an answer, or, where there is nothing
- * else to say, answers that its model has not heard. Whoever goes on with it does what its user asked for, in its batch
- * and its process.
+ * Finds what an earlier operation left unfinished: calls without an answer or, if there is no new prompt, answers the
+ * model has not read. It resumes in that operation's batch and process.
  */
 const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undefined => {
   const { messages } = operation
@@ -240,8 +238,8 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
 }
 
 /**
- * Finds out about the calls that the history has open: what is on record, what runs now. Without a journal nobody
- * knows, and the model is told so.
+ * Resolves the open calls of the history from the journal and from what runs now. Without a journal the model is told
+ * that their outcome is unknown.
  */
 const goOn = Effect.fnUntraced(function*(
   operation: Operation,
@@ -266,7 +264,7 @@ const goOn = Effect.fnUntraced(function*(
   if ("_tag" in ended) return notResumed(ended)
   if (ended.suspended !== undefined) return { _tag: "Suspended", calls: ended.suspended }
   if (calls.length > 0) yield* operation.append(answerOf(ended))
-  // somebody has more to say, or its model has to hear what an earlier end has cancelled
+  // there is a new prompt, or the model must read what was cancelled
   return isAsked || ended.outcomes.some((it) => it._tag === "Cancelled")
     ? undefined
     : yield* afterWave(operation, process, ended, requirements)
@@ -274,7 +272,7 @@ const goOn = Effect.fnUntraced(function*(
 
 const notResumed = ({ calls, message }: ResumeError): EndReason => ({ _tag: "NotResumed", message, calls })
 
-/** The calls of an answer that was cut off: nobody knows what would have come. They arrive, and none runs. */
+/** Refuses the calls of an answer that was cut off: they may be incomplete, so none runs. */
 const refuse = Effect.fnUntraced(function*(
   operation: Operation,
   calls: ReadonlyArray<ToolCall.ToolCall>,

@@ -1,7 +1,4 @@
-/**
- * An operation of an agent as its host sees it: what it is given, and how it is steered. Types only; `AgentExecutor`
- * has them again.
- */
+/** Options and handle of an agent's operation. Types only; `AgentExecutor` exports them. */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
@@ -14,73 +11,71 @@ import type { AgentEvent, OperationEnd } from "./AgentEvent.ts"
 import type { AgentLimits } from "./AgentLimits.ts"
 
 /**
- * What people are asked in an operation.
+ * How approval is requested in an operation.
  *
- * - `Automatic`: nobody is asked; what would need an answer is refused at once, at every
- *   depth.
- * - `Interactive`: one `RequestToolApprovals` for all calls of a turn that need an answer;
- *   nothing of the turn runs before all are answered. Who stops reading has said no.
+ * - `Automatic`: calls that need approval are refused immediately, at every depth.
+ * - `Interactive`: one `RequestToolApprovals` per turn; no call of the turn runs before all are answered. If the reader
+ * stops, they are denied.
  */
 export type Mode = "Automatic" | "Interactive"
 
 /** Options of an operation. */
 export interface Options<ModelError = never, ModelServices = never> {
   /**
-   * What is asked: a text, or a whole conversation, such as the `history` of an operation before with the next question
-   * behind it. Calls that it has open are resumed, if the executor has the journal of the one that began them; else the
-   * model is told that nobody knows what became of them.
+   * A text or a whole conversation, such as the `history` of an earlier operation plus a new message. Its open calls
+   * are resumed from the executor's journal; without one the model is told that their outcome is unknown.
    */
   readonly prompt: Prompt.RawInput
-  /** What the model is told of its part, before everything else. */
+  /** The system prompt, placed before everything else. */
   readonly system?: string | undefined
-  /** The tools that it has. Default: all that the executor shows. Those that a provider executes itself are passed on. */
+  /** The tools of the agent. Default: all the executor shows. Provider-executed tools are passed on. */
   readonly toolkit?: { readonly tools: Record<string, Tool.Any> } | undefined
-  /** Which model is asked. Default: the one of the layer. */
+  /** The model to call. Default: the one of the layer. */
   readonly model?: Layer.Layer<LanguageModel.LanguageModel, ModelError, ModelServices> | undefined
   /** Default `Automatic`. */
   readonly mode?: Mode | undefined
   readonly limits?: AgentLimits | undefined
-  /** Metadata of the operation, for handlers (`ToolContext.meta`) and those of its sub-agents. */
+  /** Metadata for handlers (`ToolContext.meta`), passed on to sub-agents. */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
-  /** The batch that its calls count in. Default: one of its own. */
+  /** The batch its calls count in. Default: a new one. */
   readonly batch?: string | undefined
-  /** Begins another process, with its order of rules, each time that the model is called again. Default: one for the operation. */
+  /** Starts another process, and so a new pass of the rules, for each model request. Default: one per operation. */
   readonly perHeartbeat?: boolean | undefined
-  /** Arguments of the tools that rules demand first, for when the host has to call them itself. */
+  /** Arguments of the tools that rules require first, used when the host calls them. */
   readonly start?: HostArguments | undefined
-  /** The same of those that rules demand before the end. */
+  /** Arguments of the tools that rules require before the end, used when the host calls them. */
   readonly exit?: HostArguments | undefined
   /**
-   * What the model may call next: as the rules have it (`rules`), or whatever there is (`auto`), for models that cannot
-   * be forced, such as some while they reason. What the rules forbid is refused either way. Default `rules`.
+   * `rules` forces what the rules require next. `auto` forces nothing, for models that do not support it. What the
+   * rules forbid is refused either way. Default `rules`.
    */
   readonly toolChoice?: "rules" | "auto" | undefined
-  /** How often a request that failed in a way worth another try is repeated, before any of its answer has come. Default 2. */
+  /** How often a failed model request is retried, as long as no part of an answer has arrived. Default 2. */
   readonly retries?: number | undefined
-  /** The name under which its history is kept (`Transcripts`), and what was kept under it before goes first. */
+  /** The name its history is stored under (`Transcripts`). Earlier messages of that name are loaded first. */
   readonly session?: string | undefined
 }
 
-/** An operation under way. */
+/** A running operation. */
 export interface Agent {
   readonly id: string
   /**
-   * What happens, from the beginning on, for one reader; ends after `OperationEnd`. A reader that goes away before has
-   * said no to whatever is asked, now and later, unless the host has `Approvals` of its own.
+   * All events from the start, for one reader; ends after `OperationEnd`. If the reader leaves early, all approval
+   * requests are denied, unless the host provides `Approvals`.
    */
   readonly events: Stream.Stream<AgentEvent>
-  /** How it ended; waits for it. */
+  /** Waits for the end. */
   readonly result: Effect.Effect<OperationEnd>
   /**
-   * Says something while it works: the model hears it before its next turn. With `settle`, what people are being asked
-   * is answered with no, so that it comes at once. False: it is over, and nothing was said.
+   * Sends a message; the model reads it before its next turn. `settle` denies pending approval requests so that the
+   * turn comes immediately. Returns false, without sending, if the operation has ended.
    */
   readonly say: (text: string, options?: { readonly settle?: boolean | undefined }) => Effect.Effect<boolean>
-  /** Ends it: what is under way is cancelled, no further call starts. */
+  /** Ends the operation: running calls are cancelled, and no other call starts. */
   readonly cancel: (reason: string) => Effect.Effect<void>
-  /** Answers a request, once: see `Approvals`. */
+  /** Answers an approval request, once; see `Approvals`. */
   readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
-  /** What people are being asked, its sub-agents' questions included; oldest first. */
+  /** Pending approval requests, including those of sub-agents, oldest first. */
   readonly pending: Effect.Effect<ReadonlyArray<ApprovalRequest>>
   /** The conversation so far. */
   readonly history: Effect.Effect<Prompt.Prompt>

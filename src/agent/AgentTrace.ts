@@ -1,8 +1,8 @@
 /**
- * What an operator sees of an operation: a span around it, and its duration, requests, calls and tokens as metrics.
+ * A span and metrics per operation: duration, model requests, calls and tokens.
  *
- * Names follow OpenTelemetry's conventions for generative AI, v0.1.0. All of them are in development, and names here
- * move when they do.
+ * Names follow OpenTelemetry's conventions for generative AI, v0.1.0. These are still in development, so names may
+ * change.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -17,8 +17,7 @@ import type { ModelId } from "./Conversation.ts"
 import type { Operation } from "./Operation.ts"
 
 /**
- * Traces and measures an operation where its caller has a span, a tracer or a metric registry; waves below take the
- * span for their caller's.
+ * Traces and measures an operation if its caller has a span, a tracer or a metric registry. Its waves are child spans.
  */
 export const traced = (operation: Operation) => (effect: Effect.Effect<OperationEnd>): Effect.Effect<OperationEnd> =>
   Effect.contextWith((context: Context.Context<never>) => {
@@ -40,7 +39,7 @@ export const traced = (operation: Operation) => (effect: Effect.Effect<Operation
       }))
   })
 
-/** Counts the tokens of one request to a model. */
+/** Counts the tokens of one model request. */
 export const spent = ({ model, provider }: ModelId, { inputTokens, outputTokens }: Usage): Effect.Effect<void> =>
   Effect.contextWith((context: Context.Context<never>) => {
     if (!Spans.isMeasured(context)) return Effect.void
@@ -55,7 +54,7 @@ export const spent = ({ model, provider }: ModelId, { inputTokens, outputTokens 
     return Effect.void
   })
 
-/** Gives the name that the conventions have for a provider; its own where they have none. */
+/** Returns the conventional name of a provider, or its own name. */
 export const providerName = (provider: string): string => {
   const [first = provider, second] = provider.split(".")
   if (first === "google" || first === "vertex") {
@@ -66,7 +65,7 @@ export const providerName = (provider: string): string => {
 
 // Utilities
 
-/** By the first part of the names that provider packages give. */
+/** By the first part of the name that a provider package gives. */
 const known: Readonly<Record<string, string>> = {
   "amazon-bedrock": "aws.bedrock",
   azure: "azure.ai.openai",
@@ -96,7 +95,7 @@ const conclude = (span: Tracer.Span, { given: { tree: { spending } } }: Operatio
   if (error !== undefined) span.attribute("error.type", error)
 }
 
-/** Why it did not do what it was asked for. */
+/** Why the operation failed; `undefined` if it did not. */
 const errorOf = ({ _tag }: EndReason): string | undefined =>
   _tag === "Finished" || _tag === "Exited" || _tag === "Suspended" ? undefined : _tag
 

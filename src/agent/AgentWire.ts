@@ -1,8 +1,7 @@
 /**
- * An agent's own events as clients see them.
+ * Agent events as clients see them.
  *
- * These schemas decide what leaves the process: nothing of the history, of what a provider bound to its messages, of
- * arguments and of errors that may hold the request.
+ * These schemas exclude the history, provider-bound message data, and arguments or errors that may hold secrets.
  */
 import * as Response from "effect/ai/Response"
 import * as Base64 from "effect/encoding/Base64"
@@ -30,10 +29,7 @@ const providerExecuted = Schema.optionalKey(Schema.Boolean)
 const part = <Type extends string, Fields extends Schema.Struct.Fields>(type: Type, fields: Fields) =>
   Schema.Struct({ type: Schema.Literal(type), ...fields })
 
-/**
- * Schema of a part of what a model says. Clients have the arguments of a call from its `ToolCallQueued`, without what
- * its tool declares as secret.
- */
+/** Schema of a part of the model's answer. Clients get call arguments, redacted, from `ToolCallQueued`. */
 export const Part = Schema.Union([
   part("text-start", { id }),
   part("text-delta", { id, delta: Schema.String }),
@@ -70,7 +66,6 @@ export const Part = Schema.Union([
   part("error", { error: Schema.Json })
 ])
 
-/** Schema of why an operation is over. */
 export const EndReason = Schema.Union([
   Schema.TaggedStruct("Finished", {}),
   Schema.TaggedStruct("Exited", {}),
@@ -92,7 +87,6 @@ export const EndReason = Schema.Union([
 
 const message = { ...common, id, text: Schema.String }
 
-/** Schema of an agent's own event. */
 export const OwnEvent = Schema.Union([
   Schema.TaggedStruct("AssistantMessagePart", {
     ...common,
@@ -128,7 +122,7 @@ export const OwnEvent = Schema.Union([
   Schema.TaggedStruct("OperationEnd", {
     ...common,
     reason: EndReason,
-    /** Why it is over, as a sentence. */
+    /** The reason as a sentence. */
     message: Schema.String,
     text: Schema.String,
     usage,

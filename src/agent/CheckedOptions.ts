@@ -1,4 +1,4 @@
-/** Reads the options of an operation, and says everything that is wrong with them before anything has run. */
+/** Checks the options of an operation and reports every problem before anything runs. */
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -12,7 +12,6 @@ import { OptionReader } from "../internal/OptionReader.ts"
 import type { Options } from "./AgentOptions.ts"
 import * as Spending from "./Spending.ts"
 
-/** Reads the options; fails with `ConfigurationError`. */
 export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
   const reader = new OptionReader()
   for (const name of ["limits", "meta", "start", "exit", "toolkit", "model"] as const) {
@@ -23,7 +22,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   if (options.system !== undefined && typeof options.system !== "string") {
     reader.problems.push({ path: "system", problem: `it is ${String(options.system)}`, expected: "a text" })
   }
-  // the rest can be read only where these are what they should be
+  // the rest can be read only if these are valid
   if (reader.problems.length > 0) return yield* problemsOf(reader)
   const limits = Spending.read(reader, options.limits)
   const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
@@ -35,7 +34,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   const all: ReadonlyArray<Tool.Any> = Object.values(options.toolkit?.tools ?? {})
   const provided = all.filter(isProvided)
   const tools = options.toolkit && all.filter((it) => !provided.includes(it)).map((it) => it.name)
-  // tools that the executor does not have; those that its policy hides are not shown
+  // fails for tools the executor does not have; tools hidden by the policy are not shown
   if (tools !== undefined) yield* Effect.scoped(executor.process({ tools }))
   if (reader.problems.length > 0) return yield* problemsOf(reader)
   const id = `operation-${(yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)}`
@@ -56,7 +55,6 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   }
 })
 
-/** The error of one option. */
 export const wrong = (path: string, problem: string, expected: string) =>
   new ConfigurationError({ subject: "AgentExecutor", problems: [{ path, problem, expected }] })
 
@@ -64,10 +62,9 @@ export const wrong = (path: string, problem: string, expected: string) =>
 
 const problemsOf = ({ problems }: OptionReader) => new ConfigurationError({ subject: "AgentExecutor", problems })
 
-/** Whether the provider of the model runs it. */
 const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler
 
-/** It may come from wherever a conversation was kept. */
+/** A stored conversation may be malformed. */
 const readPrompt = (reader: OptionReader, input: Prompt.RawInput): ReadonlyArray<Prompt.Message> => {
   if (typeof input === "string") return Prompt.make(input).content
   if (Prompt.isPrompt(input) && areMessages(input.content)) return [...input.content]

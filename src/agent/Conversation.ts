@@ -1,16 +1,14 @@
 /**
  * What a model is sent of a conversation, as pure functions.
  *
- * A history that is kept never changes. What goes to a model is made of it each time: sound, so that any provider takes
- * it (every call has one answer right behind it, no answer stands without its call), and fit for that model: what
- * another model has bound to itself, such as reasoning with its signature, is left out, and what is its own goes back
- * as it came.
+ * A stored history never changes; each request is derived from it. Every call gets exactly one answer, directly after
+ * it. Data bound to another model, such as signed reasoning, is dropped; the model's own is returned unchanged.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 
-/** A model, as histories name it. */
+/** A model's provider and name, as recorded in histories. */
 export interface ModelId {
   readonly provider: string
   readonly model: string
@@ -25,18 +23,18 @@ const Used = Schema.Struct({
   cacheWriteInputTokens: Tokens
 })
 
-/** Who made a message. */
+/** Which model made a message. */
 export interface Origin extends ModelId {
-  /** Where its calls are run; absent: they are not to be run, whatever becomes of it. */
+  /** Where its calls run; absent if they must not run. */
   readonly run?: { readonly batch: string; readonly process: string } | undefined
-  /** What its model used for it. */
+  /** Tokens used for the message. */
   readonly usage?: typeof Used.Type | undefined
 }
 
-/** The name under which parts carry their origin, among the options of providers. */
+/** The provider-options key that holds the origin. */
 const key = "effect-tool-executor"
 
-/** Notes in each part of a message who made it. */
+/** Records the origin in each part of a message. */
 export const mark = (
   message: Prompt.AssistantMessage,
   { model, provider, run, usage }: Origin
@@ -50,7 +48,7 @@ export const mark = (
   return { ...message, content: message.content.map((part) => withOptions(part, { ...part.options, [key]: origin })) }
 }
 
-/** Tells who made a message; `undefined` where nobody noted it. */
+/** Returns the recorded origin of a message. */
 export const originOf = (message: Prompt.AssistantMessage): Origin | undefined => {
   for (const part of message.content) {
     const origin = partOrigin(part)
@@ -59,25 +57,24 @@ export const originOf = (message: Prompt.AssistantMessage): Origin | undefined =
   return undefined
 }
 
-/** The turns of a model that are run in one place, and what they used. */
+/** The turns whose calls ran in one process, with their usage. */
 export const turnsOf = (
   messages: ReadonlyArray<Prompt.Message>,
   run: Exclude<Origin["run"], undefined>
 ): ReadonlyArray<Origin> => turnsIn(messages, run).map(([, origin]) => origin)
 
-/** What a model said in the turns of one process. */
+/** The message parts of those turns. */
 export const partsOf = (
   messages: ReadonlyArray<Prompt.Message>,
   run: Exclude<Origin["run"], undefined>
 ): ReadonlyArray<Prompt.AssistantMessagePart> => turnsIn(messages, run).flatMap(([{ content }]) => content)
 
-/** The calls of the last message of a model that have no answer yet. */
 export interface Open {
   readonly calls: ReadonlyArray<Prompt.ToolCallPart>
   readonly origin: Origin | undefined
 }
 
-/** Finds the calls of the last message of a model that have no answer. */
+/** Finds the calls of the model's last message that have no answer. */
 export const open = (messages: ReadonlyArray<Prompt.Message>): Open => {
   const at = messages.findLastIndex((it) => it.role === "assistant")
   const last = messages[at]
@@ -86,11 +83,11 @@ export const open = (messages: ReadonlyArray<Prompt.Message>): Open => {
   return { calls: callsOf(last).filter((it) => !answered.has(it.id)), origin: originOf(last) }
 }
 
-/** The calls of a message that a provider has not executed itself. */
+/** The calls of a message that the provider did not execute. */
 export const callsOf = ({ content }: Prompt.AssistantMessage): ReadonlyArray<Prompt.ToolCallPart> =>
   content.filter((it) => it.type === "tool-call" && !it.providerExecuted) as ReadonlyArray<Prompt.ToolCallPart>
 
-/** Gives calls ids that no other call of the conversation has: some servers give all of them the same, or none. */
+/** Gives each call an id that is unique in the conversation; some servers send equal or empty ids. */
 export const withOwnIds = (
   message: Prompt.AssistantMessage,
   taken: Set<string>,
@@ -106,8 +103,8 @@ export const withOwnIds = (
 })
 
 /**
- * What is left of a message whose model did not get to its end: what it said. A call that was under way was never made,
- * and reasoning without its end nobody takes back.
+ * Keeps only the text of a message that was cut off. Unfinished calls were never made, and unfinished reasoning cannot
+ * be sent back.
  */
 export const said = (message: Prompt.AssistantMessage | undefined): Prompt.AssistantMessage | undefined => {
   const content = (message?.content ?? []).flatMap((it) =>
@@ -117,8 +114,8 @@ export const said = (message: Prompt.AssistantMessage | undefined): Prompt.Assis
 }
 
 /**
- * Says what a message waits for where it ends with a call that its provider was to execute and has not: `undefined`
- * where it says something behind it, or has other calls to go on with.
+ * Explains why a message that ends with an unexecuted provider call is incomplete. `undefined` if text follows it or
+ * other calls can run.
  */
 export const unexecuted = (message: Prompt.AssistantMessage | undefined): string | undefined => {
   if (message === undefined || callsOf(message).length > 0) return undefined
@@ -133,13 +130,13 @@ export const unexecuted = (message: Prompt.AssistantMessage | undefined): string
     : `the provider was to execute its own call of ${name}, and gave no result`
 }
 
-/** Answers calls with a text alone: those that have no outcome. */
+/** Answers calls that have no outcome with a text. */
 export const answerAll = (
   calls: ReadonlyArray<Pick<Prompt.ToolCallPart, "id" | "name">>,
   text: string = unanswered
 ): Prompt.ToolMessage => Prompt.toolMessage({ content: calls.map((it) => noResult(it, text)) })
 
-/** Gives what a model is sent of a history. */
+/** Derives what a model is sent from a history. */
 export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): Prompt.Prompt => {
   const sent: Array<Prompt.Message> = []
   const taken = new Set<string>()
@@ -152,13 +149,13 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
       continue
     }
     if (message.role === "user") {
-      // providers refuse texts that say nothing, and with them all that comes after
+      // providers reject blank texts, and every later request with them
       const content = message.content.filter((it) => it.type !== "text" || it.text.trim() !== "")
       if (content.length > 0) sent.push({ ...message, content })
       continue
     }
     const called = calledFor(message, model, taken)
-    // a provider may still execute what it called since somebody last said something
+    // after the last user message, a provider may still execute its own calls
     const fit = assistant(message, model, called, index < asked ? executed : undefined)
     if (fit.content.length > 0) sent.push(fit)
     if (called.size === 0) continue
@@ -194,7 +191,7 @@ const isOrigin = Schema.is(Schema.Struct({
   usage: Schema.optionalKey(Used)
 }))
 
-/** What a model is told of a call whose answer is nowhere. */
+/** Answers a call whose result is missing. */
 const unanswered =
   "There is no result of this call: it was interrupted. It may or may not have happened. Look before you repeat it."
 
@@ -207,11 +204,11 @@ const withOptions = (part: Part, options: Prompt.ProviderOptions): Part => ({ ..
 
 const partOrigin = ({ options }: Part): Origin | undefined => {
   const found = Object.hasOwn(options, key) ? options[key] : undefined
-  // it comes from wherever the history does
+  // a stored history may hold anything
   return isOrigin(found) ? found : undefined
 }
 
-/** The answers in a message of a model, and from there to the next one; the first of each call counts. */
+/** The answers between a message and the model's next one; the first for each call counts. */
 const answersBehind = (messages: ReadonlyArray<Prompt.Message>, at: number): Map<string, Prompt.ToolResultPart> => {
   const found = new Map<string, Prompt.ToolResultPart>()
   for (let index = at; index < messages.length; index++) {
@@ -220,14 +217,14 @@ const answersBehind = (messages: ReadonlyArray<Prompt.Message>, at: number): Map
     if (message.role !== "assistant" && message.role !== "tool") continue
     for (const part of message.content) {
       if (part.type !== "tool-result" || part.providerExecuted || found.has(part.id)) continue
-      // one that stands in the message itself may say whose message that is
+      // an answer inside the message may carry an origin of its own
       found.set(part.id, index === at ? { ...part, options: {} } : part)
     }
   }
   return found
 }
 
-/** A call, and the id and the name under which a model is sent it. */
+/** A call with the id and name a model is sent. */
 interface Called {
   readonly call: Prompt.ToolCallPart
   readonly id: string
@@ -235,8 +232,8 @@ interface Called {
 }
 
 /**
- * The calls of a message as a model takes them, by their ids. Of calls of one id it is the first: an answer could not
- * say which of them it is to. An id that an earlier message has taken is another one's, and each provider refuses it.
+ * The calls of a message by id, renamed for a model. Of calls with the same id only the first is kept, since an answer
+ * could not be matched. An id used by an earlier message is replaced, because providers reject duplicates.
  */
 const calledFor = (
   message: Prompt.AssistantMessage,
@@ -256,29 +253,32 @@ const calledFor = (
   return found
 }
 
-/** A provider knows the ids that it gave. What nobody is known to have given may come from another, unless a provider spoke of it. */
+/**
+ * A provider accepts the ids it made. A call of unknown origin keeps its id only if provider options are attached to
+ * it.
+ */
 const keepsId = ({ options }: Prompt.ToolCallPart, origin: Origin | undefined, model: ModelId): boolean =>
   origin === undefined ? Object.keys(options).length > 0 : isSame(origin, model)
 
-/** Ids that every provider takes: Mistral and servers with its templates have nine letters and digits, and no others. */
+/** Ids every provider accepts: Mistral requires exactly nine letters or digits. */
 const plainId = /^[a-zA-Z0-9]{9}$/
 
-/** 44 bits of a hash have at most nine digits to the base of 36. */
+/** 44 bits of a hash take at most nine base-36 digits. */
 const madeId = (id: string): string =>
   Number.parseInt(FileChange.hashOf(id).slice(0, 11), 16).toString(36).padStart(9, "0")
 
 /**
- * A name that providers take. A model may call what is no name of a tool, and its own provider refuses the conversation
- * that says so.
+ * Makes a name providers accept. A model may call a name that is not valid for a tool, and its provider then rejects
+ * the history.
  */
 const plainNameOf = (name: string, fits: RegExp): string =>
   fits.test(name) ? name : `_${name.replaceAll(/[^\w-]/g, "_").slice(0, 63)}`
 
-/** Anthropic has names of 128 characters; for Google no name begins with a digit. */
+/** Anthropic allows 128 characters; Google does not allow a leading digit. */
 const ownName = /^[\w-]{1,128}$/
 const plainName = /^[a-zA-Z_][\w-]{0,63}$/
 
-/** The calls that a model's own provider executed and gave a result of. */
+/** The provider calls that the model's own provider executed and answered. */
 const executedIn = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): ReadonlySet<string> =>
   new Set(messages.flatMap((message) =>
     message.role === "assistant"
@@ -293,10 +293,7 @@ const isOf = (part: Part, model: ModelId): boolean => {
   return origin === undefined || isSame(origin, model)
 }
 
-/**
- * A message of a model as this model takes it. Of the calls that a provider was to execute, only those in `executed`
- * are taken back, where that is given.
- */
+/** A message as a given model accepts it. If `executed` is given, provider calls not in it are dropped. */
 const assistant = (
   message: Prompt.AssistantMessage,
   model: ModelId,
@@ -311,7 +308,7 @@ const assistant = (
       case "reasoning":
         return isOwn ? [withOptions(part, options)] : []
       case "text":
-        // providers refuse empty texts, but for those that stand for something of their own
+        // providers reject empty texts unless they carry provider data
         return part.text.trim() === "" && Object.keys(options).length === 0 ? [] : [withOptions(part, options)]
       case "tool-call": {
         if (part.providerExecuted) {
@@ -326,7 +323,7 @@ const assistant = (
         return [withOptions(part, options)]
     }
   })
-  // reasoning that nothing came of: providers refuse a message that ends with it
+  // providers reject a message that ends with reasoning
   return { ...message, content: content.slice(0, content.findLastIndex((it) => it.type !== "reasoning") + 1) }
 }
 

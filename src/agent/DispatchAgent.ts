@@ -1,11 +1,7 @@
-/**
- * A sub-agent that looks around and reports: whatever it is asked, nothing but reads that stay inside run, and nobody
- * is asked about them.
- */
+/** A sub-agent that explores and reports: it runs only ReadOnly tools that stay inside, and never requests approval. */
 import * as Schema from "effect/Schema"
 import * as SubAgent from "./SubAgent.ts"
 
-/** Options of the agent. */
 export interface Options
   extends Partial<Pick<SubAgent.Options<typeof Parameters>, "description" | "limits" | "model" | "system" | "toolkit">>
 {
@@ -13,14 +9,12 @@ export interface Options
   readonly name?: string | undefined
 }
 
-/** Schema of what it takes. */
 export const Parameters = Schema.Struct({
   prompt: Schema.NonEmptyString.annotate({
     description: "What to find out, with everything that has to be known for it"
   })
 })
 
-/** Makes the tool. */
 export const make = ({ description, name = "dispatch_agent", ...options }: Options = {}): SubAgent.SubAgent<
   string,
   typeof Parameters

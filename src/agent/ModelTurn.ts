@@ -1,4 +1,4 @@
-/** One turn of a model: asks it, tells what it says as it says it, and gives what it said once it has said all. */
+/** One turn of a model: sends the request, reports the answer as it streams in, and returns it once complete. */
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Prompt from "effect/ai/Prompt"
@@ -19,8 +19,8 @@ import type { Operation } from "./Operation.ts"
 import { sum, usageOf } from "./Spending.ts"
 
 /**
- * What a model said in a turn. `finish` is `"cut"` where it did not get to its end: then `message` is what is worth
- * keeping, and `because` why, unless somebody stopped it.
+ * A model's answer. `finish` is `"cut"` if it was incomplete: `message` is then what is worth keeping, and `because`
+ * the reason unless the operation was stopped.
  */
 export interface Answer {
   readonly message: Prompt.AssistantMessage | undefined
@@ -29,7 +29,6 @@ export interface Answer {
   readonly because: EndReason | undefined
 }
 
-/** Asks the model of an operation. */
 export const ask = Effect.fnUntraced(function*(
   operation: Operation,
   process: ToolProcess
@@ -46,7 +45,7 @@ export const ask = Effect.fnUntraced(function*(
     disableToolCallResolution: true,
     toolCallValidation: "deferred"
   } as const
-  // what an answer cost that nobody gets is spent all the same
+  // tokens of failed attempts still count
   let wasted: Usage | undefined
   for (let retries = 0;; retries++) {
     const parts: Array<Part> = []
@@ -56,7 +55,7 @@ export const ask = Effect.fnUntraced(function*(
       ),
       (more) =>
         Effect.sync(() => {
-          // one that is deaf to interruption may go on
+          // a model that ignores interruption may continue
           if (operation.stopped !== undefined) return
           for (const part of more) {
             parts.push(part)
@@ -86,10 +85,10 @@ export const ask = Effect.fnUntraced(function*(
 
 type Part = AssistantMessagePart["part"]
 
-/** Longer than this nobody waits for a model that is busy. */
+/** A longer wait is not worth a retry. */
 const longestWait = 60_000
 
-/** How long to wait before another try; `undefined`: there is none. */
+/** Milliseconds before the next try; `undefined`: do not retry. */
 const waitOf = (error: AiError.AiError, retries: number): number | undefined => {
   if (!error.isRetryable) return undefined
   const millis = error.retryAfter === undefined ? 1_000 * 2 ** retries : Duration.toMillis(error.retryAfter)
@@ -97,8 +96,8 @@ const waitOf = (error: AiError.AiError, retries: number): number | undefined => 
 }
 
 /**
- * Whether a part is something that somebody has read as the answer, or that the provider has done already: such is not
- * asked for anew. Calls that did not run are.
+ * Whether a part was already read as the answer or executed by the provider. Such an answer is not requested again;
+ * calls that did not run are.
  */
 const isSaid = (part: Part): boolean => {
   switch (part.type) {
@@ -116,7 +115,7 @@ const isSaid = (part: Part): boolean => {
   }
 }
 
-/** A failure that came as a part of the answer, or is its end. */
+/** A failure reported as a part of the answer or by its end. */
 const failureIn = (parts: ReadonlyArray<Part>): Cause.Cause<unknown> | undefined => {
   const failed = parts.find((it) => it.type === "error")
   if (failed !== undefined) return Cause.fail(failed.error)
@@ -147,7 +146,7 @@ const notEnded = (reason: AiError.AiErrorReason): AiError.AiError =>
 const finishOf = (parts: ReadonlyArray<Part>): Response.FinishReason | undefined =>
   parts.findLast((it) => it.type === "finish")?.reason
 
-/** What an error that is none of a model's says, without where it comes from: clients and callers read it. */
+/** The message of an error that is not a model error, without its origin, because clients read it. */
 const saidBy = (failure: Cause.Cause<unknown>): string => {
   const error = Cause.squash(failure)
   if (typeof error === "string") return error
@@ -171,7 +170,7 @@ const withSystem = (prompt: Prompt.Prompt, system: string | undefined): Prompt.P
 
 type Shown = LanguageModel.ToolkitOption<Record<string, Tool.Any>>
 
-/** The tools as `effect/ai` takes them: without handlers, for nobody runs them here. */
+/** The tools as `effect/ai` expects them, without handlers: the executor runs the calls. */
 const toolkitOf = (operation: Operation, tools: ReadonlyArray<RegisteredTool>) => {
   const all = Object.fromEntries([
     ...tools.map((it) => [it.name, toolOf(it)] as const),
@@ -184,7 +183,7 @@ const toolkitOf = (operation: Operation, tools: ReadonlyArray<RegisteredTool>) =
 
 const made = new WeakMap<RegisteredTool, Tool.Any>()
 
-/** The same tool each time, so that what is made of it once is not made anew each turn. */
+/** Returns the same tool each turn, so that work cached per tool is reused. */
 const toolOf = (tool: RegisteredTool): Tool.Any => {
   const found = made.get(tool)
   if (found !== undefined) return found

@@ -1,4 +1,4 @@
-/** The state of one operation, and how it is stopped and spoken to. */
+/** The state of one operation, and how it is stopped and steered. */
 import * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
 import type * as Clock from "effect/Clock"
@@ -14,18 +14,18 @@ import type { Common, EndReason, OwnEvent } from "./AgentEvent.ts"
 import type { OperationTree } from "./OperationTree.ts"
 import type { Transcript, TranscriptError } from "./Transcripts.ts"
 
-/** What an operation is given, checked. */
+/** The checked options of an operation. */
 export interface Given {
   readonly id: string
   readonly agentPath: ReadonlyArray<string>
   readonly executor: Executor
   readonly batch: string
-  /** The tools that it has; absent: all. */
+  /** The tools it has; absent: all. */
   readonly tools: ReadonlyArray<string> | undefined
-  /** Tools that the provider of the model executes. */
+  /** Tools the model's provider executes. */
   readonly provided: ReadonlyArray<Tool.Any>
   readonly tree: OperationTree
-  /** Who is asked about its calls, in the place of those whom the executor has. */
+  /** Answers its approval requests instead of the executor's approvers. */
   readonly approvals: Approvals["Service"] | "nobody" | undefined
   readonly system: string | undefined
   readonly meta: Readonly<Record<string, unknown>> | undefined
@@ -34,45 +34,43 @@ export interface Given {
   readonly exit: HostArguments
   readonly toolChoice: "rules" | "auto"
   readonly retries: number
-  /** The name of its session, if it has one. */
   readonly session: string | undefined
   readonly transcript: Transcript | undefined
 }
 
-/** Something that somebody said while the agent worked. */
+/** A message that arrived while the agent worked. */
 export interface Said {
   readonly id: string
   readonly text: string
 }
 
-/** The state of one operation. */
 export class Operation {
   readonly given: Given
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock
-  /** The conversation; it only grows, and what others get of it does not grow with it. */
+  /** The conversation; append-only. Others get copies. */
   readonly messages: Array<Prompt.Message>
-  /** Ids that calls of the conversation have. */
+  /** Ids of all calls of the conversation. */
   readonly callIds = new Set<string>()
-  /** What the model said last. */
+  /** The model's last text. */
   text = ""
-  /** What its calls are run by now. */
+  /** The process that runs its calls. */
   private process: ToolProcess | undefined
-  /** How many there were. */
+  /** How many processes it has had. */
   processes = 0
-  /** The batch of its calls: its own, or that of the one that it goes on with. */
+  /** The batch of its calls: its own, or that of the operation it resumes. */
   batch: string
-  /** Why it is to end, once somebody or a limit has said so; it stays. */
+  /** Why it is stopping; set once. */
   stopped: EndReason | undefined
-  /** It is over: nothing is said to it any more. */
+  /** It has ended and accepts no more messages. */
   isOver = false
-  /** What was said and the model has yet to hear. */
+  /** Messages the model has not read yet. */
   readonly queue: Array<Said> = []
-  /** The requests that people are being asked about, its sub-agents' included. */
+  /** Ids of pending approval requests, including those of sub-agents. */
   private readonly questions = new Set<string>()
   private saidSoFar = 0
   private madeIds = 0
-  /** What is under way and is left alone once the operation is stopped. */
+  /** The running effect, abandoned when the operation is stopped. */
   private under: { readonly leave: () => void } | undefined
   private readonly time: Time
 
@@ -101,7 +99,6 @@ export class Operation {
     }
   }
 
-  /** Which turn of its model it is. */
   get turn(): number {
     return this.given.tree.spending.turns
   }
@@ -110,14 +107,14 @@ export class Operation {
     return this.clock.currentTimeMillisUnsafe()
   }
 
-  /** Tells an event of the agent's own. */
+  /** Reports an event of the agent itself. */
   report<Event extends OwnEvent>(event: Omit<Event, keyof Common>): void {
     const { agentPath, id, tree } = this.given
-    // the compiler does not put the fields of one event together again
+    // TypeScript cannot rebuild the event type from its parts
     tree.report({ ...event, agentPath, operation: id, turn: this.turn, at: this.now() } as unknown as OwnEvent)
   }
 
-  /** Of nine letters and digits: Mistral takes no others. */
+  /** Nine letters and digits, as Mistral requires. */
   newCallId = (): string => {
     let id: string
     do id = `call${(++this.madeIds).toString(36).padStart(5, "0")}`
@@ -125,7 +122,7 @@ export class Operation {
     return id
   }
 
-  /** Adds to the conversation, and keeps it before anything follows from it. */
+  /** Appends to the conversation and stores it before anything depends on it. */
   append(...messages: ReadonlyArray<Prompt.Message>): Effect.Effect<void, TranscriptError> {
     if (messages.length === 0) return Effect.void
     this.messages.push(...messages)
@@ -133,7 +130,6 @@ export class Operation {
     return this.given.transcript?.append(messages) ?? Effect.void
   }
 
-  /** The conversation so far. */
   get history(): Prompt.Prompt {
     return Prompt.fromMessages([...this.messages])
   }
@@ -142,7 +138,7 @@ export class Operation {
     return Prompt.userMessage({ content: [Prompt.textPart({ text })] })
   }
 
-  /** Says something; it is heard before the next turn. */
+  /** Queues a message for the next turn. */
   say(text: string): boolean {
     if (this.isOver) return false
     const said = { id: `${this.given.id}-said-${++this.saidSoFar}`, text }
@@ -151,7 +147,7 @@ export class Operation {
     return true
   }
 
-  /** Puts what was said into the conversation. */
+  /** Moves queued messages into the conversation. */
   hear(): Effect.Effect<void, TranscriptError> {
     const heard = this.queue.splice(0)
     if (heard.length === 0) return Effect.void
@@ -159,7 +155,7 @@ export class Operation {
     return this.append(...heard.map(({ text }) => this.user(text)))
   }
 
-  /** Ends it: no call starts from now on, and what is under way is cancelled. The first reason counts. */
+  /** Stops it: no call starts, and running calls are cancelled. The first reason counts. */
   stop(reason: EndReason): void {
     if (this.stopped !== undefined || this.isOver) return
     this.stopped = reason
@@ -167,7 +163,7 @@ export class Operation {
     this.cancelCalls()
   }
 
-  /** From now on its calls are run by this process. */
+  /** Runs its calls in this process from now on. */
   runs(process: ToolProcess): void {
     this.process = process
     this.cancelCalls()
@@ -180,7 +176,7 @@ export class Operation {
     Effect.runForkWith(this.context)(process.cancel(text))
   }
 
-  /** Waits for an effect, or until the operation is stopped: then it is interrupted and not waited for. */
+  /** Waits for an effect until the operation is stopped; then interrupts it without waiting. */
   unlessStopped<A, E>(effect: Effect.Effect<A, E>): Effect.Effect<Exit.Exit<A, E> | undefined> {
     return Effect.contextWith((context: Context.Context<never>) =>
       Effect.callback<Exit.Exit<A, E> | undefined>((resume) => {
@@ -204,7 +200,7 @@ export class Operation {
     )
   }
 
-  /** People are being asked, or have answered: meanwhile the time stands still. */
+  /** The time limit is paused while approval is pending. */
   asked(id: string): void {
     this.questions.add(id)
     this.time.pause(this.questions.size > 0)
@@ -226,7 +222,7 @@ export class Operation {
 
 // Utilities
 
-/** The time that an operation has; it stands still while people are asked. */
+/** The time limit; paused while approval is pending. */
 class Time {
   private left: number
   private readonly clock: Clock.Clock

@@ -1,4 +1,4 @@
-/** How an operation begins: its model is made, its session opened; and what its host gets hold of. */
+/** Starts an operation: builds its model, opens its session and creates its handle. */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Model from "effect/ai/Model"
 import type * as Prompt from "effect/ai/Prompt"
@@ -27,7 +27,7 @@ import type * as OperationTree from "./OperationTree.ts"
 import * as Spending from "./Spending.ts"
 import { type Transcript, Transcripts } from "./Transcripts.ts"
 
-/** What operations have around them. */
+/** What operations take from their surroundings. */
 export interface Around {
   readonly executor: Executor
   readonly model: OperationTree.Model
@@ -35,7 +35,6 @@ export interface Around {
   readonly transcripts: Transcripts["Service"] | undefined
 }
 
-/** Finds what operations have around them. */
 export const around: Effect.Effect<Around, never, ToolExecutor | LanguageModel.LanguageModel> = Effect.gen(
   function*() {
     return {
@@ -47,26 +46,25 @@ export const around: Effect.Effect<Around, never, ToolExecutor | LanguageModel.L
   }
 )
 
-/** The model of a context, with its name. */
 export const modelIn = (context: Context.Context<LanguageModel.LanguageModel>): OperationTree.Model => ({
   service: Context.get(context, LanguageModel.LanguageModel),
   provider: Option.getOrElse(Context.getOption(context, Model.ProviderName), () => "unknown"),
   model: Option.getOrElse(Context.getOption(context, Model.ModelName), () => "unknown")
 })
 
-/** Begins an operation. Where `isHeld`, somebody has the handle and can answer by it. */
+/** Starts an operation. `isHeld`: the caller has a handle to answer approval requests with. */
 export const start = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>,
   isHeld: boolean
 ): Effect.fn.Return<Agent, ConfigurationError | E, Scope.Scope | R> {
   const queue = yield* Queue.unbounded<AgentEvent, Cause.Done>()
-  // it has what it needs, such as its session, no longer than it takes, and none of it if it cannot begin
+  // resources such as the session live as long as the operation, and are released if it fails to start
   const own = yield* Scope.fork(yield* Effect.scope)
-  // whoever reads can answer as long as they do
+  // requests can be answered only while there is a reader
   const reader = yield* Scope.fork(own)
   const report: OperationTree.OperationTree["report"] = (event) => {
-    // whoever reads too slowly misses what tools report and what the model says word by word, and nothing else
+    // slow readers miss only tool reports and streamed text
     const isSpared = isReport(event) || event._tag === "AssistantMessagePart"
     const isTaken = !isSpared || Queue.sizeUnsafe(queue) < unread
     if (isTaken) Queue.offerUnsafe(queue, event)
@@ -83,7 +81,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
   )
   const { requests } = operation.given.tree
   const answer: Agent["answer"] = (id, said, of) =>
-    // those of other operations are none of its own, whoever is asked about them
+    // requests of other operations are ignored
     approvals !== undefined && requests.has(id)
       ? approvals.answer(id, said, of)
       : new Approvals.ApprovalError({ id, reason: "NotPending" })
@@ -92,7 +90,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
     Effect.onExit((exit) => Scope.close(own, exit)),
     Effect.onExit((exit) => {
       if (Exit.isSuccess(exit)) Queue.offerUnsafe(queue, exit.value)
-      // what nobody has foreseen is not taken for an end
+      // an unexpected failure is not reported as a normal end
       const end = Exit.isSuccess(exit) || Cause.hasInterruptsOnly(exit.cause)
         ? Queue.end(queue)
         : Queue.failCause(queue, exit.cause)
@@ -120,7 +118,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
   }
 })
 
-/** Runs an operation to its end, with nobody who reads its events. */
+/** Runs an operation to its end without a reader of its events. */
 export const run = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>
@@ -129,15 +127,15 @@ export const run = Effect.fnUntraced(function*<E, R>(
   return yield* Loop.run(operation, prompt)
 })
 
-/** Where an operation comes from that works for the call of another one. */
+/** The operation a sub-agent works for. */
 export interface Above {
   readonly agentPath: ReadonlyArray<string>
   readonly tree: OperationTree.OperationTree | undefined
-  /** Nobody is asked, whoever there is. */
+  /** Approval requests are denied immediately. */
   readonly isAutomatic: boolean
 }
 
-/** Runs the operation of a sub-agent, whose events go to those who read its caller's. */
+/** Runs a sub-agent's operation; its events go to the caller's reader. */
 export const runBelow = Effect.fnUntraced(function*<E, R>(
   around: Pick<Around, "executor"> & { readonly model: OperationTree.Model | undefined },
   options: Options<E, R>,
@@ -171,16 +169,16 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   const end = yield* Loop.run(operation, checked.prompt)
   if (end.reason._tag !== "Suspended" || tree === undefined) return end
   tree.halt("the host stops")
-  // the call that this works for is cancelled now
+  // the call it works for is being cancelled
   return yield* Effect.never
 })
 
 // Utilities
 
-/** Events that a reader may be behind before it misses some. */
+/** Unread events before some are dropped. */
 const unread = 10_000
 
-/** Everything that an operation needs to be run. */
+/** Collects everything an operation needs. */
 const prepare = Effect.fnUntraced(function*<E, R>(
   around: Around,
   options: Options<E, R>,
@@ -194,7 +192,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     ...checked,
     executor: around.executor,
     agentPath: [],
-    // without people of its own those are asked whom the executor asks, if there are any
+    // without its own approvers, the executor's are used
     approvals: isInteractive ? around.approvals && noting(around.approvals, requests) : "nobody",
     tree: {
       report,
@@ -214,13 +212,13 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   return { operation, prompt: checked.prompt }
 })
 
-/** Notes what people are asked as long as they are. */
+/** Tracks approval requests while they are pending. */
 const noting = (
   people: Approvals.Approvals["Service"],
   requests: Map<string, Approvals.ApprovalRequest>
 ): Approvals.Approvals["Service"] => ({
   ...people,
-  // before anybody is told that it is asked
+  // before anyone is notified
   request: (question) => Effect.tap(people.request(question), (it) => Effect.sync(() => requests.set(it.id, it))),
   submit: (request, told) =>
     Effect.suspend(() => {
@@ -233,7 +231,7 @@ const noting = (
     })
 })
 
-/** The model of an operation; there is one of its own, or around it. */
+/** The operation's model: its own, or the surrounding one. */
 const modelOf = <E, R>({ model }: { readonly model: OperationTree.Model | undefined }, options: Options<E, R>) =>
   options.model === undefined ? Effect.succeed(model!) : Effect.map(Layer.build(options.model), modelIn)
 
@@ -247,7 +245,7 @@ const create = Effect.fnUntraced(function*(
   return new Operation(given, given.transcript?.messages ?? [], context, yield* Clock.Clock)
 })
 
-/** Where the cost has a bound every model needs a price. */
+/** A cost limit needs a price for every model. */
 const checkPrice = ({ given: { tree: { spending, model } } }: Operation) => {
   const name = `${model.provider}:${model.model}`
   return spending.unpriced(model)
@@ -261,7 +259,7 @@ const checkPrice = ({ given: { tree: { spending, model } } }: Operation) => {
     : Effect.void
 }
 
-/** Providers refuse a conversation in which nobody has said anything. */
+/** Providers reject a conversation without a user message. */
 const checkAsked = ({ given: { tree: { model } }, messages }: Operation, prompt: ReadonlyArray<Prompt.Message>) => {
   const isSaid = (message: Prompt.Message) =>
     Conversation.forModel([message], model).content.some((it) => it.role !== "system")

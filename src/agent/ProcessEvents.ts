@@ -1,4 +1,4 @@
-/** Passes on what happens to the calls of a process, with what it means for the agent. */
+/** Forwards the events of a process, and derives agent events from them. */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type { ToolProcess } from "../core/contract/ToolProcess.ts"
@@ -8,13 +8,13 @@ import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { ExecutingTool, RequestToolApprovals, ToolResultReceived } from "./AgentEvent.ts"
 import type { Operation } from "./Operation.ts"
 
-/** Watches a process as long as the scope is open. */
+/** Watches a process for the rest of the scope. */
 export const watch = (operation: Operation, process: ToolProcess): Effect.Effect<void, never, Scope.Scope> =>
   Effect.gen(function*() {
     const { agentPath, tree } = operation.given
     const run = Effect.runForkWith(yield* Effect.context<never>())
     let asked: ReadonlyArray<ApprovalRequest> = []
-    /** All questions of a turn are asked in one step: they are told together when it is over. */
+    /** All approval requests of a turn are made in one step and reported together after it. */
     const tellAsked = () => {
       if (asked.length === 0) return
       const requests = asked
@@ -30,15 +30,15 @@ export const watch = (operation: Operation, process: ToolProcess): Effect.Effect
     yield* process.listen((event) => {
       if (event._tag === "ToolApprovalRequested") operation.asked(event.requestId)
       if (event._tag === "ToolApprovalResolved") operation.answered(event.requestId)
-      // whoever is nearest to the call has told it: they hear it first
+      // the operation nearest to the call sees the event first and has reported it
       if (tree.reported.has(event)) return true
       tree.reported.add(event)
-      // whoever reads the events of a caller sees the ends of that one's waves alone
+      // readers see only the wave ends of the root
       if (isEnd(event) && agentPath.length > 0) return true
       if (event._tag === "ToolApprovalRequested") noteQuestion(event.requestId)
       else tellAsked()
       const isTaken = tree.report(event)
-      // a handler may have calls run that no model made
+      // a handler may run calls no model made
       if (event.process === process.id) tellOwn(operation, event)
       return isTaken
     })

@@ -1,7 +1,4 @@
-/**
- * What the rules demand at the start and before the end: the model is reminded, reminded again, and then the host calls
- * the tools itself, once.
- */
+/** Tools the rules require first or before the end. The model is reminded twice, then the host calls them once. */
 import * as Effect from "effect/Effect"
 import type { HostArguments, HostRun, ToolProcess } from "../core/contract/ToolProcess.ts"
 import type { WaveResult } from "../core/vocabulary/ToolOutcome.ts"
@@ -11,14 +8,13 @@ import type { TranscriptError } from "./Transcripts.ts"
 
 type When = "start" | "exit"
 
-/** How often a model is reminded before the host does it. */
+/** Reminders before the host calls the tools. */
 const reminders = 2
 
-/** The requirements of one operation. */
 export class Requirements {
   private readonly operation: Operation
   private readonly missed: { [W in When]: number } = { start: 0, exit: 0 }
-  /** Start tools that had still to succeed when it was last looked. */
+  /** Start tools still missing at the last check. */
   private pending: number
 
   constructor(operation: Operation, pending: number) {
@@ -27,8 +23,7 @@ export class Requirements {
   }
 
   /**
-   * After a wave: calls that came too early were refused, and so the model has been told. Gives why it is over, if it
-   * is.
+   * After a wave: premature calls were refused, so the model already knows. Returns why the operation ends, if it does.
    */
   afterWave(process: ToolProcess): Effect.Effect<EndReason | undefined, TranscriptError> {
     return Effect.flatMap(process.startPending, (tools) => {
@@ -39,7 +34,7 @@ export class Requirements {
     })
   }
 
-  /** When the model is done: it goes on where something is still demanded, and is over if that cannot be had. */
+  /** When the model is done: continues if something is still required, and ends if it cannot be met. */
   atEnd(process: ToolProcess): Effect.Effect<EndReason | "goesOn" | undefined, TranscriptError> {
     return Effect.gen({ self: this }, function*() {
       for (const when of ["start", "exit"] as const) {
@@ -55,7 +50,7 @@ export class Requirements {
     })
   }
 
-  /** The host calls what is demanded; the model reads what became of it. */
+  /** Calls the required tools from the host; the model reads the results. */
   private call(when: When, process: ToolProcess): Effect.Effect<EndReason | "goesOn", TranscriptError> {
     const { given } = this.operation
     const run: HostRun = when === "start" ? process.startConstraints : process.exitRequirements
@@ -70,7 +65,6 @@ export class Requirements {
   }
 }
 
-/** The requirements of an operation that begins with this process. */
 export const make = (operation: Operation, process: ToolProcess): Effect.Effect<Requirements> =>
   Effect.map(process.startPending, ({ length }) => new Requirements(operation, length))
 

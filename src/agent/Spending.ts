@@ -1,4 +1,4 @@
-/** What an operation has spent of its bounds, and of those of the ones that it works for. */
+/** What an operation and those above it have used of their limits. */
 import type * as Response from "effect/ai/Response"
 import * as Predicate from "effect/Predicate"
 import { CallCounter } from "../core/gates/TurnBudget.ts"
@@ -7,7 +7,7 @@ import type { EndReason, Usage } from "./AgentEvent.ts"
 import { type AgentLimits, type Cost, defaultTurns, type Price } from "./AgentLimits.ts"
 import type { ModelId, Origin } from "./Conversation.ts"
 
-/** Bounds as plain numbers; `Infinity` is no bound. */
+/** Limits as numbers; `Infinity` means no limit. */
 export interface Checked {
   readonly turns: number
   readonly calls: number
@@ -16,7 +16,7 @@ export interface Checked {
   readonly cost: Cost | undefined
 }
 
-/** Reads bounds, and notes what is wrong with them. */
+/** Reads limits and records their problems. */
 export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked => {
   const { cost } = limits
   const atLeastOne = (name: string, value: number | undefined, otherwise: number) =>
@@ -54,17 +54,16 @@ export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked =>
   }
 }
 
-/** The price of a model; `undefined` if nothing is said of it. */
+/** The price of a model, if there is one. */
 export const priceOf = ({ prices }: Cost, { model, provider }: ModelId): Price | undefined => {
   const name = [`${provider}:${model}`, model, "*"].find((it) => Object.hasOwn(prices, it))
   return name === undefined ? undefined : prices[name]
 }
 
-/** What an operation has spent. */
 export class Spending {
   readonly limits: Checked
   readonly calls: CallCounter
-  /** Of the operation that it works for. */
+  /** The operation above. */
   private readonly above: Spending | undefined
   turns = 0
   private input = 0
@@ -72,7 +71,7 @@ export class Spending {
   private cached = 0
   private written = 0
   private cost = 0
-  /** What the operation had spent that it goes on with: that counts, and is not its own. */
+  /** Used by the operation it resumes. Counts toward its limits, but not as its own usage. */
   private before = { turns: 0, tokens: 0, cost: 0 }
 
   constructor(limits: Checked, above?: Spending) {
@@ -90,13 +89,13 @@ export class Spending {
     }
   }
 
-  /** Whether it, or what it works for, bounds the cost and has no price for a model. */
+  /** Whether this or an operation above limits cost without a price for the model. */
   unpriced(model: ModelId): boolean {
     const { cost } = this.limits
     return (cost !== undefined && priceOf(cost, model) === undefined) || this.above?.unpriced(model) === true
   }
 
-  /** Whether it, or what it works for, has a bound that a model comes nearer to only by saying what it used. */
+  /** Whether this or an operation above has a limit that depends on reported usage. */
   meters(model: ModelId): boolean {
     const { cost, tokens } = this.limits
     const price = cost && priceOf(cost, model)
@@ -104,7 +103,6 @@ export class Spending {
     return tokens < Infinity || isPaid || this.above?.meters(model) === true
   }
 
-  /** Counts what a model used for a turn. */
   spend(usage: Usage, model: ModelId): void {
     this.input += usage.inputTokens
     this.output += usage.outputTokens
@@ -114,7 +112,7 @@ export class Spending {
     this.above?.spend(usage, model)
   }
 
-  /** Goes on with an operation that had these turns. */
+  /** Continues an operation that had these turns. */
   goesOn(turns: ReadonlyArray<Origin>): void {
     const before = { turns: turns.length, tokens: 0, cost: 0 }
     for (const { usage, ...model } of turns) {
@@ -131,7 +129,7 @@ export class Spending {
     return price === undefined ? 0 : costOf(usage, price)
   }
 
-  /** The bound that is reached: nothing more is asked. */
+  /** The limit that is reached, if any. */
   reached(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
     const { before, limits } = this
     if (before.turns + this.turns >= limits.turns) return { _tag: "LimitReached", limit: "turns", max: limits.turns }
@@ -150,17 +148,17 @@ export class Spending {
   }
 }
 
-/** What a model says that it used. */
+/** The usage a model reports. */
 export const usageOf = (usage: Response.Usage | undefined): Usage => {
   const { inputTokens, outputTokens } = usage ?? { inputTokens: undefined, outputTokens: undefined }
-  // whatever a server says, nothing is given back
+  // ignore negative counts from a server
   const count = (value: number | undefined) => Math.max(0, value ?? 0)
   const [read, written] = [count(inputTokens?.cacheRead), count(inputTokens?.cacheWrite)]
   const total = inputTokens?.total === undefined
     ? count(inputTokens?.uncached) + read + written
     : count(inputTokens.total)
   return {
-    // some count what the cache has apart
+    // some providers count cached tokens separately
     inputTokens: total < read + written ? total + read + written : total,
     outputTokens: count(outputTokens?.total ?? (outputTokens?.text ?? 0) + (outputTokens?.reasoning ?? 0)),
     cachedInputTokens: read,
@@ -168,7 +166,6 @@ export const usageOf = (usage: Response.Usage | undefined): Usage => {
   }
 }
 
-/** What several answers used. */
 export const sum = (one: Usage | undefined, other: Usage): Usage =>
   one === undefined ? other : {
     inputTokens: one.inputTokens + other.inputTokens,

@@ -1,9 +1,9 @@
 /**
- * An agent as a tool of another one: its model is asked in a fork of the executor that runs the call, and what it says
- * last is the result.
+ * An agent as a tool of another agent. It runs in a fork of the executor that runs the call, and its last text is the
+ * result.
  *
- * A sub-agent may do what its caller's policy allows and no more, spends of its caller's budget, asks the same people,
- * tells what happens among the events of its caller, and ends with the call.
+ * A sub-agent is limited by its caller's policy and budget, uses the same approvers, reports among its caller's events,
+ * and ends with the call.
  *
  * **Example** (A researcher)
  *
@@ -51,31 +51,28 @@ import * as Spending from "./Spending.ts"
 
 /** Options of a sub-agent. */
 export interface Options<Parameters extends Schema.Top> {
-  /** What it is for, for the model that may call it. */
+  /** The tool description, for the calling model. */
   readonly description: string
   readonly parameters: Parameters
-  /** What the sub-agent is asked for a call. */
+  /** The prompt for a call. */
   readonly prompt: (params: Parameters["Type"]) => Prompt.RawInput
-  /** What its model is told of its part. */
+  /** The system prompt. */
   readonly system?: string | undefined
-  /** The tools that it has, as far as its caller's policy shows them. Default: those of its caller. */
+  /** Its tools, limited to those the caller's policy shows. Default: the caller's. */
   readonly toolkit?: { readonly tools: Record<string, Tool.Any> } | undefined
-  /** What it may do at most: only what its caller may do, too. */
+  /** Restricts what it may do further than its caller's policy. */
   readonly policy?: Policy | undefined
-  /** Only tools that are ReadOnly and stay inside run; it is such a tool itself then. Default false. */
+  /** Allows only ReadOnly tools that stay inside; the sub-agent then counts as one. Default false. */
   readonly readOnly?: boolean | undefined
-  /** Nobody is asked about its calls, whoever there is. Default: as its caller's. */
+  /** Denies its approval requests immediately. Default: as for its caller. */
   readonly mode?: "Automatic" | undefined
-  /** Default: the model of its caller. */
+  /** Default: the caller's model. */
   readonly model?: Layer.Layer<LanguageModel.LanguageModel, unknown> | undefined
-  /** What it spends counts for its caller as well. Time: 10 minutes if nothing is said of it. */
+  /** Usage also counts toward the caller's limits. Default time: 10 minutes. */
   readonly limits?: AgentLimits | undefined
 }
 
-/**
- * Schema of why a sub-agent has no result: how it ended (the tag of its `EndReason`), that in a sentence, and what it
- * said last.
- */
+/** Schema of a sub-agent's failure: the tag of its `EndReason`, an explanation, and its last text. */
 export const Failure = Schema.Struct({ ended: Schema.String, message: Schema.String, text: Schema.String })
 
 /** Why a sub-agent has no result. */
@@ -89,17 +86,14 @@ export type AgentTool<Name extends string, Parameters extends Schema.Top> = Tool
   readonly failureMode: "error"
 }>
 
-/** A sub-agent: its tool, the toolkit of it alone, and its handler. */
+/** A sub-agent: its tool, a toolkit with that tool, and its handler. */
 export interface SubAgent<Name extends string, Parameters extends Schema.Top> {
   readonly tool: AgentTool<Name, Parameters>
   readonly toolkit: Toolkit.Toolkit<{ readonly [N in Name]: AgentTool<Name, Parameters> }>
   readonly layer: Layer.Layer<Tool.HandlersFor<{ readonly [N in Name]: AgentTool<Name, Parameters> }>>
 }
 
-/**
- * Makes a tool of an agent. In `agentPath` it has the name of the tool. Throws a `ConfigurationError` where a limit is
- * none.
- */
+/** Makes a tool of an agent; `agentPath` shows the tool's name. Throws `ConfigurationError` if a limit is invalid. */
 export const make = <const Name extends string, Parameters extends Schema.Top>(
   name: Name,
   options: Options<Parameters>
@@ -110,7 +104,7 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
   const { timeMillis } = Spending.read(reader, { ...limits, time })
   const { problems } = reader
   if (problems.length > 0) throw new ConfigurationError({ subject: `SubAgent.make(${JSON.stringify(name)})`, problems })
-  // its own limit is to tell before that of its call does
+  // the agent's time limit must report before the call's does
   const timeout = Duration.millis(timeMillis + 10_000)
   const base = Tool.make(name, { description, parameters, success: Schema.String, failure: Failure })
     .annotate(ToolAnnotations.Recursive, true)
@@ -162,7 +156,7 @@ const run = <Parameters extends Schema.Top>(
 
 const isFailure = Schema.is(Failure)
 
-/** The model that the handler has in its context, outside of an operation. */
+/** The model in the handler's context, outside an operation. */
 const around: Effect.Effect<Model | undefined> = Effect.contextWith((context: Context.Context<never>) => {
   const found = context as Context.Context<LanguageModel.LanguageModel>
   return Effect.sync(() =>

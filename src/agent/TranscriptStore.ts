@@ -1,9 +1,8 @@
 /**
- * Sessions in a key-value store (`effect/persistence`).
+ * Stores sessions in a key-value store (`effect/persistence`).
  *
- * What is appended together is one entry, under the next number of its session. An entry that a crash has torn is the
- * last one and no JSON: it is not there, and the next one takes its place. Whatever else cannot be read is an error,
- * and not a shorter conversation.
+ * Each append is one entry under the session's next number. If a crash truncates the last entry, it is ignored and
+ * overwritten. Any other unreadable entry is an error.
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
@@ -20,16 +19,15 @@ import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Versioned from "../internal/versioned.ts"
 import { type Session, type Transcript, TranscriptError, Transcripts } from "./Transcripts.ts"
 
-/** What a store is told beside where its entries are. */
 export interface Options {
   /**
-   * Takes a session for this process, as long as the scope is open; fails, with a sentence, where another process has
-   * it. `id` stands for its name: 32 letters and digits, the beginning of its keys. Default: there is no other process.
+   * Claims a session for this process for the rest of the scope; fails with a message if another process has it. `id`
+   * is the session's key prefix, 32 letters and digits. Default: there is no other process.
    */
   readonly claim?: ((id: string) => Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope>) | undefined
 }
 
-/** Creates the service over a store. A session is open once at a time. */
+/** Creates the service over a store. A session can be open only once at a time. */
 export const make = (
   store: KeyValueStore.KeyValueStore,
   { claim = () => Effect.void }: Options = {}
@@ -60,7 +58,7 @@ export const make = (
       append: (messages) =>
         messages.length === 0 ? Effect.void : Effect.gen(function*() {
           const text = yield* encode({ session, principal, at: yield* Clock.currentTimeMillis, messages })
-          // one that failed is tried again in its place
+          // a failed append is retried under the same number
           yield* store.set(keyOf(id, next), text)
           next++
         }).pipe(Effect.uninterruptible, turns.withPermits(1), failing(session, "append"))
@@ -72,13 +70,13 @@ export const make = (
   }
 }
 
-/** Layer of sessions in the store of the context, for one process at a time. */
+/** Stores sessions in the `KeyValueStore` of the context, for one process at a time. */
 export const layer: Layer.Layer<Transcripts, never, KeyValueStore.KeyValueStore> = Layer.effect(
   Transcripts,
   Effect.map(KeyValueStore.KeyValueStore, (store) => make(store))
 )
 
-/** Layer of sessions that end with the process. */
+/** Keeps sessions in memory. */
 export const layerMemory = (): Layer.Layer<Transcripts> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
 // Utilities
@@ -98,7 +96,7 @@ const encode = (entry: Entry) => Effect.map(toJson(entry), (json) => Versioned.e
 const readers = { 1: Schema.decodeUnknownResult(Entry) }
 const decode = (text: string) => Versioned.decode(readers, text)
 
-/** A name may be any text; what stands for it is good in every store, whatever it makes of `/`, `A` or `é`. */
+/** Derives a key safe in every store: names may hold `/`, differ in case only, or use non-ASCII text. */
 const idOf = (session: string, principal: string): string =>
   FileChange.hashOf(JSON.stringify([principal, session])).slice(0, 32)
 
@@ -106,7 +104,7 @@ const keyOf = (id: string, index: number): string => `${id}.${index}`
 
 const keyPattern = /^([0-9a-f]{32})\.(0|[1-9]\d*)$/
 
-/** What failed in the middle holds nothing of the scope. */
+/** Releases what was acquired if opening fails. */
 const allOrNothing = <A, E>(open: Effect.Effect<A, E, Scope.Scope>): Effect.Effect<A, E, Scope.Scope> =>
   Effect.uninterruptibleMask((restore) =>
     Effect.gen(function*() {
@@ -120,7 +118,7 @@ const allOrNothing = <A, E>(open: Effect.Effect<A, E, Scope.Scope>): Effect.Effe
 const failing = (session: string, operation: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
   Effect.mapError(effect, (cause) => new TranscriptError({ session, operation, cause }))
 
-/** How many entries each session has, by the highest of their numbers. */
+/** Entries per session, from the highest number. */
 const counts = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore) {
   const found = new Map<string, number>()
   for (const key of yield* store.keys) {
@@ -142,7 +140,7 @@ const read = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore, id:
     const entry = decode(text)
     if (Result.isFailure(entry)) {
       const isCut = entry.failure.cause instanceof SyntaxError
-      // a crash can cut only the last one
+      // a crash can truncate only the last entry
       if (isCut && index === count - 1) break
       const what = isCut ? "cannot be read" : `is not valid: ${entry.failure.message}`
       return yield* problem("get", key, `entry ${index} ${what}`, entry.failure)
@@ -155,7 +153,7 @@ const read = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore, id:
 const problem = (method: string, key: string, message: string, cause?: unknown) =>
   new KeyValueStore.KeyValueStoreError({ method, key, message, cause })
 
-/** Of each session its first and its last entry; of those that crashed in their first or are damaged, what can be read. */
+/** The first and last entry of each session, as far as they can be read. */
 const list = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore) {
   const found = yield* Effect.forEach(yield* counts(store), ([id, count]) => summary(store, id, count))
   return found.flat().sort((one, other) => other.at - one.at)
@@ -178,7 +176,7 @@ const summary = Effect.fnUntraced(function*(
     : [{ name: last.session, principal: last.principal, at: last.at, words: wordsOf(first?.messages ?? []) }]
 })
 
-/** What was said first. */
+/** The first words of a session. */
 const wordsOf = (messages: ReadonlyArray<Prompt.Message>): string => {
   const said = messages.find((it) => it.role === "user")
   return said === undefined ? "" : said.content.map((it) => it.type === "text" ? it.text : "").join("").trim()
