@@ -2,6 +2,7 @@
  * The state store as an executor uses it: every answer has a timeout, what must arrive is sent again until it does,
  * and leases are renewed. A driver that fails or hangs refuses calls; it never holds up a wave.
  */
+import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -381,7 +382,9 @@ export class RetryingStore {
     const answer = answered(question)
     const failed = (cause: unknown) => storeError(operation, cause)
     const exit = exitOf(answer)
-    if (exit?._tag === "Success") return Effect.succeed(exit.value)
+    if (exit !== undefined) {
+      return Effect.succeed(exit._tag === "Success" ? exit.value : failed(Cause.squash(exit.cause)))
+    }
     return Effect.catch(inTime(answer, failed, timeout), Effect.succeed)
   }
 
