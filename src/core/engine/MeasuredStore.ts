@@ -1,4 +1,4 @@
-/** A state store whose answers are timed. */
+/** A state store that measures how long its driver takes to answer. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -8,7 +8,7 @@ import type { Telemetry } from "./report/Telemetry.ts"
 
 type Driver = StateStore["Service"]
 
-/** A store that reports how long the driver took, once a wave was measured. */
+/** Wraps a store so that it reports the duration of each operation. Measuring starts with the first measured wave. */
 export const make = (driver: Driver, telemetry: Telemetry, context: Context.Context<never>): Driver => {
   const clock = Context.get(context, Clock.Clock)
 
@@ -30,7 +30,7 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
     renew: (reservations, now) => timed("renew", () => driver.renew(reservations, now)),
     start: (reservations, now) => timed("start", () => driver.start(reservations, now)),
     abandon: (session, now, started) => timed("abandon", () => driver.abandon(session, now, started)),
-    // asked once for each call: without metrics it costs nothing
+    // called once per call: free without metrics
     settle: (reservation, settlement, now) =>
       telemetry.meters === undefined
         ? driver.settle(reservation, settlement, now)

@@ -1,11 +1,9 @@
 /**
- * The calls of one model step that a loop hands over one by one, without waiting for
- * each.
+ * The calls of one model step that a loop submits one by one, without waiting for each.
  *
- * They are cut into runs where those of a wave are: reads side by side, a write
- * alone, in order of arrival. In stop mode the first refused or timed out one ends
- * the step at its place: what has not started behind it, or is handed over later,
- * is skipped. Nothing of one step waits for another step.
+ * They are split into runs by the rules of a wave: reads run concurrently, a write runs alone, in order of arrival. In
+ * stop mode the first refused or timed out call ends the step at its place: later calls that have not started, or are
+ * submitted afterwards, are skipped. Steps do not wait for each other.
  */
 import * as Effect from "effect/Effect"
 import { type Item, makeRunGate } from "../../internal/runGate.ts"
@@ -24,14 +22,14 @@ import { StopPlace } from "./StopPlace.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
 import type * as WaveRuns from "./WaveRuns.ts"
 
-/** Runs one call at its place in a step, and passes on what is reported meanwhile. */
+/** Runs one call at its place in a step and forwards the events reported meanwhile. */
 export type Run = (
   call: Received.Received,
   hub: EventHub,
   step: NonNullable<WaveOptions["step"]>
 ) => Effect.Effect<ToolOutcome.ToolOutcome>
 
-/** Runs the call of a place that was taken, and passes its outcome on before the next may go. */
+/** Runs the call of a reserved place, and passes its outcome on before the next call may start. */
 export type Turn = <A>(
   call: Received.Received,
   then: (outcome: ToolOutcome.ToolOutcome) => Effect.Effect<A>,
@@ -39,8 +37,8 @@ export type Turn = <A>(
 ) => Effect.Effect<A>
 
 /**
- * Begins a step; gives the function that takes the next place in it. Fails where
- * people are to be asked up front: that takes all calls of a step at once.
+ * Begins a step and gives the function that reserves the next place in it. Fails with upfront approval, which needs all
+ * calls of a step together.
  */
 export const begin = (
   engine: Engine,
@@ -68,24 +66,26 @@ export const begin = (
     })()
   )
 
-/** Fails where calls cannot be handed over one by one. */
+/** Fails if calls cannot be submitted one by one. */
 export const checked = ({ approval }: ProcessState): Effect.Effect<void, ConfigurationError> =>
   approval === "perCall" ? Effect.void : new ConfigurationError({
     subject: "ToolProcess",
     problems: [{
       path: "approval",
-      problem: "people cannot be asked up front about calls that a loop hands over one by one",
-      expected: "\"perCall\"; or calls that are handed over together, to executeWave, stream or answer"
+      problem: "upfront approval does not work for calls that a loop submits one by one",
+      expected: "\"perCall\"; or calls that are submitted together, to executeWave, stream or answer"
     }]
   })
 
-/** Makes the step that hosts see. */
+/** Makes the step that hosts use. */
 export const make = (engine: Engine, state: ProcessState, run: Run): Effect.Effect<Step, ConfigurationError> =>
   Effect.map(begin(engine, state, run), (arrive) => ({
     execute: (call) => Effect.suspend(() => arrive()(Received.one(call), (outcome) => answer(engine, state, outcome)))
   }))
 
-/** Fits an output that the caller gets whole to what the model may be shown; the same output where it fits. */
+/**
+ * Fits an output that the caller gets whole to the limits for the model. An output that fits is returned unchanged.
+ */
 export const fitted = (
   { handlers, output: policy, principal }: Engine,
   { batch }: ProcessState,
@@ -109,7 +109,7 @@ export const fitted = (
   return Effect.orElseSucceed(store, () => truncated)
 }
 
-/** The text of a value that comes from elsewhere, such as an earlier conversation: as it is, or cut at the limit. */
+/** Gives the text of a value from elsewhere, such as an earlier conversation, cut at the limit if it is longer. */
 export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknown): string => {
   const text = textOf(value === undefined ? value : PlainJson.from(value))
   return cut(text, output.limit(batch.outputChars), `\n[cut: ${text.length} characters in all]`)
@@ -117,7 +117,7 @@ export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknow
 
 // Utilities
 
-/** What a call is to those that wait for it, as `Waves.cut` has it. */
+/** How calls behind this one wait for it, by the rules of `Waves.cut`. */
 const gateItem = (mode: Engine["mode"], item: WaveRuns.Item): Item =>
   mode === "sequential"
     ? { lane: "", closes: true }
@@ -140,7 +140,7 @@ const answer = (engine: Engine, state: ProcessState, outcome: ToolOutcome.ToolOu
   )
 }
 
-/** Passes on what a tool shows of its result before the end, and not what its sub-agents do. */
+/** Forwards the partial results of a tool, but not those of its sub-agents. */
 class Reports extends EventHub {
   private readonly process: string
   private readonly onPartial: (value: unknown) => void

@@ -1,11 +1,11 @@
 /**
- * The time of a call whose handler waits for sub-agents: it stands still while
- * people are asked and none of the sub-agents executes anything.
+ * The clock of a call whose handler waits for sub-agents. It pauses while approval requests are pending and none of the
+ * sub-agents executes anything.
  */
 import type { ParentClock } from "../gates/TurnBudget.ts"
 import type { Attempt } from "./Attempt.ts"
 
-/** The time of a call, for the sub-agents that its handler makes. */
+/** The clock of a call, for the sub-agents that its handler starts. */
 export class NestedClock implements ParentClock {
   private readonly attempt: Attempt
   private readonly budget: Pick<ParentClock, "ask">
@@ -23,14 +23,14 @@ export class NestedClock implements ParentClock {
     return this.attempt.deadline
   }
 
-  /** So many more questions are open below. */
+  /** Changes the number of pending approval requests below. */
   ask(more: number, now: number): void {
     this.asking += more
     this.budget.ask(more, now)
     this.tick(now)
   }
 
-  /** So many more handlers execute below. */
+  /** Changes the number of handlers that execute below. */
   execute(more: number, now: number): void {
     this.executing += more
     this.tick(now)
@@ -38,7 +38,7 @@ export class NestedClock implements ParentClock {
 
   private tick(now: number): void {
     const pauses = this.asking > 0 && this.executing === 0
-    // once the time is up it no longer stands still
+    // after the deadline the clock no longer pauses
     const isUp = this.attempt.isSettled || (pauses && now >= this.deadline)
     if (pauses === this.isPaused || isUp) return
     this.isPaused = pauses

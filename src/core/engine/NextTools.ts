@@ -1,6 +1,6 @@
 /**
- * Which tools may be called next in a process: those that the rules of order allow,
- * less those that another gate would refuse now.
+ * Which tools may be called next in a process: those that the ordering rules allow, minus those that another gate would
+ * refuse now.
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import * as Clock from "effect/Clock"
@@ -26,7 +26,7 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
       if (claims.length > 0) limited.set(name, claims)
     }
     if (limited.size === 0) return Effect.succeed(ordered)
-    // side by side: a store that does not answer is waited for once
+    // concurrently: a store that does not answer costs one timeout, not several
     const free = Effect.filter(limited, ([, claims]) => isFree(engine, claims, now), { concurrency: "unbounded" })
     return Effect.map(free, (it) => {
       const names = new Set(it.map(([name]) => name))
@@ -34,7 +34,7 @@ export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<Re
     })
   })
 
-/** Gives the tools of which one has to be called next; empty if nothing is forced. */
+/** Gives the tools of which one must be called next; empty if nothing is forced. */
 export const forced = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
   Effect.map(allowed(engine, process), (names) => {
     const forced = forcedOf(engine, process)
@@ -52,7 +52,7 @@ export const choice = (engine: Engine, process: ProcessState): Effect.Effect<Lan
 
 // Utilities
 
-/** The tools that a model may be shown: the executor's, and those that its provider executes. */
+/** The tools that a model may see: the executor's, and those that its provider executes. */
 const shown = (engine: Engine, process: ProcessState): ReadonlyArray<string> => {
   const registry = engine.handlers.current()
   const names: Array<string> = []

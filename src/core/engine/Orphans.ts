@@ -1,8 +1,8 @@
 /**
  * Handlers that outlived their outcome.
  *
- * A call that is stopped has its outcome at once; its fiber may still clean up,
- * or be deaf to interruption. Until that fiber ends it is listed here.
+ * A stopped call has its outcome immediately; its fiber may still clean up, or ignore interruption. It is listed here
+ * until it ends.
  */
 import type * as Fiber from "effect/Fiber"
 
@@ -10,7 +10,7 @@ import type * as Fiber from "effect/Fiber"
 export interface Orphan {
   readonly callId: string
   readonly tool: string
-  /** Epoch milliseconds at which its call had its outcome. */
+  /** Epoch milliseconds at which its call got its outcome. */
   readonly since: number
 }
 
@@ -20,7 +20,10 @@ export class Orphans {
   private total = 0
   private blocked = 0
 
-  /** Lists a fiber until it ends; then `onEnd` is called. It counts from `confirm` on: one that is just ending does not. */
+  /**
+   * Lists a fiber until it ends, then calls `onEnd`. It counts only after `confirm`, which skips fibers that were just
+   * ending.
+   */
   add(fiber: Fiber.Fiber<unknown, unknown>, orphan: Orphan, onEnd: () => void): void {
     this.running.set(fiber, orphan)
     fiber.addObserver(() => {
@@ -29,12 +32,12 @@ export class Orphans {
     })
   }
 
-  /** Tells whether the handler of a call still runs. */
+  /** Whether the handler of a call still runs. */
   has({ callId, tool }: { readonly callId: string; readonly tool: string }): boolean {
     return this.current.some((it) => it.callId === callId && it.tool === tool)
   }
 
-  /** Counts the orphan of a fiber, if it still is one. */
+  /** Counts the orphan of a fiber, if it still runs. */
   confirm(fiber: Fiber.Fiber<unknown, unknown>): void {
     if (this.running.has(fiber)) this.total++
   }
@@ -44,12 +47,12 @@ export class Orphans {
     this.blocked++
   }
 
-  /** Those that still run. */
+  /** The orphans that still run. */
   get current(): ReadonlyArray<Orphan> {
     return Array.from(this.running.values())
   }
 
-  /** How many there ever were, and how many late writes were kept out. */
+  /** How many orphans there have been, and how many late writes were blocked. */
   get counts(): { readonly orphans: number; readonly lateWritesBlocked: number } {
     return { orphans: this.total, lateWritesBlocked: this.blocked }
   }

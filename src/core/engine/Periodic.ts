@@ -1,8 +1,8 @@
 /**
- * Fires the tools of `Periodic` rules, as long as the executor's scope is open.
+ * Fires the tools of `Periodic` rules while the executor's scope is open.
  *
- * Each firing is a call like any other, alone in a batch and a process of its
- * own. A tool never overlaps itself: times that pass while it runs are left out.
+ * Each firing is an ordinary call, alone in its own batch and process. A tool never overlaps itself: times that pass
+ * while it runs are skipped.
  */
 import * as Cron from "effect/Cron"
 import type * as Duration from "effect/Duration"
@@ -14,10 +14,7 @@ import type { RuleSet } from "../rules/RuleIndex.ts"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { Orphans } from "./Orphans.ts"
 
-/**
- * Starts one runner per rule. What does not succeed is logged as a warning, and
- * so is a time that is left out because the call before it still runs.
- */
+/** Starts one runner per rule. Calls that do not succeed are logged as warnings, and so are skipped times. */
 export const start = (
   rules: ReadonlyArray<RuleSet["periodic"][number]>,
   fire: (rule: RuleSet["periodic"][number]) => Effect.Effect<ToolOutcome.ToolOutcome>,
@@ -40,7 +37,7 @@ const firing = (
   let last: ToolOutcome.ToolOutcome | undefined
   return Effect.suspend(() => {
     if (last !== undefined && orphans.has(last)) {
-      return Effect.logWarning(`${what} was left out: the one before it still runs`)
+      return Effect.logWarning(`${what} was skipped: the previous one still runs`)
     }
     return Effect.flatMap(fire(rule), (outcome) => {
       last = outcome
@@ -55,7 +52,7 @@ const scheduleOf = (
   { schedule }: RuleSet["periodic"][number]
 ): Schedule.Schedule<unknown, unknown, Cron.CronParseError> =>
   Result.match(Cron.parse(schedule, "UTC"), {
-    // what is not a cron expression is a duration: the rule was checked
+    // the rule was checked: a schedule that is not a cron expression is a duration
     onFailure: () => Schedule.fixed(schedule as Duration.Input),
     onSuccess: (cron) => Schedule.cron(cron)
   })

@@ -1,10 +1,8 @@
 /**
- * Permits: a call waits in line for what it touches, its tool's cap and the pool
- * of its class.
+ * Permits: a call waits in line for the resources it touches, its tool's concurrency limit and the pool of its class.
  *
- * Calls get in line in the order in which they were admitted. What one touches may
- * have to be found out first; then those behind it that touch something, too, wait
- * for that.
+ * Calls get in line in the order in which they were admitted. The resources of a call may have to be looked up first;
+ * later calls that touch resources wait for that.
  */
 import * as Effect from "effect/Effect"
 import { exitOf } from "../../internal/exitOf.ts"
@@ -15,7 +13,7 @@ import type { WaveState } from "./WaveState.ts"
 /** Ends once the call holds everything it needs. */
 export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { approval, pools } = wave.engine
-  // where people are asked before anything runs, nothing starts while they think
+  // with upfront approval nothing starts while requests are pending
   if (approval === "upfront" && wave.waits.requests > 0) {
     return Effect.flatMap(wave.waits.quiet(call.index), () => inLine(wave, call))
   }
@@ -44,7 +42,7 @@ const inLine = Effect.fnUntraced(function*(
   const leave = Effect.sync(() => {
     const at = waits.line.indexOf(place)
     if (at !== -1) waits.line.splice(at, 1)
-    // in a turn of its own: this one goes to its permits first
+    // detached: the current call goes to its permits first
     wave.detach(Effect.andThen(Effect.yieldNow, Effect.sync(() => advance(wave))))
   })
   call.resources = yield* Effect.onInterrupt(keys, () => leave)
@@ -59,7 +57,7 @@ const inLine = Effect.fnUntraced(function*(
   yield* wave.engine.pools.enter(call)
 })
 
-/** Lets those go to their permits that nobody before them holds up. */
+/** Lets the calls at the front of the line whose resources are known go to their permits. */
 const advance = (wave: WaveState): void => {
   const { line } = wave.waits
   while (line[0]?.isKnown === true) line.shift()!.go()

@@ -1,4 +1,4 @@
-/** What a call would write, shown to people before it happens, and looked at once more when it does. */
+/** What a call would write, shown to approvers beforehand and verified when the write happens. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -15,14 +15,14 @@ import type { Engine } from "./Engine.ts"
 export interface Previewed {
   readonly preview: Approvals.Preview
   readonly shown: Shown | undefined
-  /** The call would leave everything as it is: nobody needs to be asked about that. */
+  /** The call would change nothing, so it needs no approval. */
   readonly isNothing: boolean
 }
 
 /** Milliseconds that a preview may take. */
 export const previewMillis = 5_000
 
-/** Gives what a call would write, if its tool can tell, for people to see. Without one it says why. */
+/** Previews the writes of a call for approvers. If there is no preview, the result says why. */
 export const preview = (
   engine: Engine,
   call: Call,
@@ -31,36 +31,37 @@ export const preview = (
   const { context, preview } = call.tool!
   const again = Effect.provideContext(Effect.suspend(() => preview!(call.gateCall!.params)), context)
   return Effect.map(Detached.within(made(again), Math.min(previewMillis, millis)), (exit) => {
-    if (exit === undefined) return without("it could not be found out in time")
+    if (exit === undefined) return without("the preview timed out")
     return Exit.isSuccess(exit)
       ? {
         preview: seen(exit.value.changes),
         shown: exit.value.shown,
-        // nobody can tell what a tool does besides editing
+        // only a tool that just edits is known to change nothing else
         isNothing: call.tool!.edits && isNothing(engine, call, call.gateCall!, exit.value.changes)
       }
       : without(reasonOf(exit.cause))
   })
 }
 
-/** Runs a preview and gives the files it is about, and how to make it once more. */
+/** Runs a preview and gives the changes, and how to preview them again. */
 export const made = <E>(again: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E>) =>
   Effect.flatMap(again, (changes) =>
     FileChange.isChanges(changes)
       ? Effect.succeed({ changes, shown: { again, fingerprint: FileChange.fingerprint(changes) } })
-      : Effect.die(new TypeError("a preview has to give { path, before, after }s")))
+      : Effect.die(new TypeError("a preview must return a list of { path, before, after }")))
 
-/** Changes as people see them. The diff is made only when somebody is shown it. */
+/** Changes as approvers see them. The diff is made when it is first read. */
 export const seen = (changes: ReadonlyArray<FileChange.FileChange>): Approvals.Preview => {
   const preview: Approvals.Preview = { _tag: "Diff", diff: FileChange.diff(changes) }
-  // whole contents are for whoever shows them, and in nothing that is printed or kept
+  // whole contents are for user interfaces only: not enumerable, so they are never printed or stored
   return Object.defineProperty(preview, "changes", { value: changes, enumerable: false })
 }
 
 /**
- * Whether a write changes nothing and the agent may be told so. What the policy asks
- * about for its own sake, or the agent may not look at, is asked about even so: a
- * silent success would tell what is there.
+ * Whether a write changes nothing and the agent may learn that.
+ *
+ * If the policy requires approval for the target itself, or the agent may not read it, approval is requested anyway: a
+ * silent success would reveal the content.
  */
 export const isNothing = (
   engine: Engine,
@@ -76,7 +77,7 @@ export const isNothing = (
       Permissions.letsRun(agent.permissions, gateCall, tool, engine.rules.current().forTool(name).consent)
   })
 
-/** Makes previews once more; gives the paths of the first whose files are not the same. */
+/** Runs previews again. Gives the paths of the first one whose changes differ. */
 export const lookAgain = Effect.fnUntraced(function*(
   shown: ReadonlyArray<Shown>
 ): Effect.fn.Return<
@@ -101,9 +102,9 @@ const without = (because: string): Previewed => ({
   isNothing: false
 })
 
-/** What a tool says of a write that it cannot preview; of a defect nothing. */
+/** The reason a tool gives for a write it cannot preview; defects are not quoted. */
 const reasonOf = (cause: Cause.Cause<unknown>): string => {
   const failure = Option.getOrUndefined(Cause.findErrorOption(cause))
   const message = typeof failure === "object" && failure !== null && "message" in failure ? failure.message : failure
-  return typeof message === "string" ? message : "the tool could not tell"
+  return typeof message === "string" ? message : "the tool could not preview it"
 }

@@ -1,7 +1,7 @@
-/** Whose executor it is and, inside a call, whose call. */
+/** The owner of an executor and, inside a call, of the call. */
 import * as Context from "effect/Context"
 
-/** Whose executor it is; what runs for a call reads the principal of that call. */
+/** The owner of the executor. Code that runs for a call reads the principal of that call. */
 export const Principal = Context.Reference<string>("effect-tool-executor/ToolExecutor/Principal", {
   defaultValue: () => "default"
 })

@@ -1,4 +1,4 @@
-/** A process as the host sees it, over the engine. */
+/** A process as the host sees it, on top of the engine. */
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -35,7 +35,7 @@ import { hasTool, type ProcessState, record } from "./State.ts"
 import { Wave } from "./Wave.ts"
 import type { Resumption, WaveOptions } from "./WaveOptions.ts"
 
-/** Creates a process on an engine; `handle` is the call whose handler made it, which it ends with. */
+/** Creates a process on an engine. `handle` is the call whose handler created it; the process ends with that call. */
 export const make = (engine: Engine, state: ProcessState, handle?: Caller): ToolProcess => {
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
@@ -54,7 +54,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
   const runWhole: ModelSteps.Run = (call, hub, step) =>
     Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
 
-  // the compiler cannot know that the outcomes are those of these tools, nor that no options cannot be wrong
+  // the compiler cannot know that the outcomes belong to these tools, nor that missing options cannot be invalid
   const executeWave =
     ((calls: ReadonlyArray<ToolCall>, options?: ExecuteOptions) =>
       options === undefined ? Effect.suspend(() => runWave(Received.wave(calls))) : Effect.flatMap(
@@ -105,7 +105,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       const own = yield* executing("call", options)
       const schemas = codecs(tool)
       const id = hostId()
-      // parameters whose getters die are refused like those that cannot be encoded
+      // parameters whose getters throw are refused like those that cannot be encoded
       const encoded = yield* Effect.catchDefect(schemas.encode(params), () => Effect.succeed(unreadable))
       const call = Received.one({ id, name: tool.name, params: encoded })
       const wave = yield* runWave([call], { ...own, wholeOutputs: true, told: false })
@@ -113,7 +113,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       if (outcome._tag === "Failed") return yield* failWith<T>(schemas, outcome)
       const { output } = outcome
       if (output._tag !== "Artifact") return (yield* schemas.success(output.value)) as Tool.Success<T>
-      // only another call's outcome can be an artifact here, and the value is no longer there
+      // only a replayed outcome can be an artifact here, and its value is gone
       const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
       return yield* toError({ ...outcome, _tag: "Denied", reason })
     }) as ToolProcess["call"],
@@ -154,7 +154,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     cancelCall: (id, reason) =>
       Effect.sync(() => {
         if (handle?.isOver) return
-        // whoever waits for one of them may begin the next at once
+        // copied: a caller that waits for one wave may begin the next one immediately
         for (const wave of Array.from(state.waves)) wave.cancelId(id, said(reason))
       })
   }
@@ -162,7 +162,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
 
 // Utilities
 
-/** No JSON: whoever reads it says so. */
+/** Not JSON, so reading the call reports it. */
 const unreadable = Symbol("unreadable")
 
 /** Why a call was cancelled. */
@@ -177,7 +177,7 @@ const phaseOf = (set: RuleSet.RuleSet, history: RuleHistory): Phase =>
     ? "exiting"
     : "working"
 
-/** The start tools that the host calls: of alternatives one is enough. */
+/** The start tools that the host calls. Of alternatives, one is enough. */
 const startTools = (
   set: RuleSet.RuleSet,
   history: RuleHistory,
@@ -190,7 +190,7 @@ const startTools = (
   return pending.filter((tool) => !any.includes(tool) || chosen.includes(tool))
 }
 
-/** What a caller says of a wave; fails, before anything runs, where that is wrong. */
+/** Reads the options of a wave; fails before anything runs if one is invalid. */
 const executing = (method: string, options: ExecuteOptions | undefined): Effect.Effect<Executing, ConfigurationError> =>
   options?.timeout === undefined && options?.mode === undefined
     ? asUsual
@@ -199,7 +199,7 @@ const executing = (method: string, options: ExecuteOptions | undefined): Effect.
 const resumption = (engine: Engine, options: ResumeOptions = {}) =>
   readOptions("ToolProcess.resume", (read) => {
     if (engine.journal === undefined) {
-      read.problems.push({ path: "journal", problem: "there is none", expected: "a Journal around the executor" })
+      read.problems.push({ path: "journal", problem: "there is no journal", expected: "a Journal around the executor" })
     }
     return {
       ...executingIn(read, options),
@@ -222,7 +222,7 @@ const executingIn = (read: OptionReader, { mode, timeout }: ExecuteOptions): Exe
   mode: mode === undefined ? undefined : read.oneOf("mode", mode, ["classes", "parallel", "sequential"])
 })
 
-/** The stream of one wave: a reader of its own beside the process's observers. */
+/** The stream of one wave: a separate reader next to the process's observers. */
 const streamOf = (
   observers: EventHub,
   run: (hub: EventHub) => Effect.Effect<WaveResult, ConfigurationError>
@@ -230,7 +230,7 @@ const streamOf = (
   Stream.unwrap(Effect.gen(function*() {
     const hub = new EventHub(observers.capacity, observers)
     const events = yield* hub.open
-    // a wave that never began has no end to tell
+    // a wave that never began reports no end
     const wave = Effect.ensuring(run(hub), Effect.sync(() => hub.end()))
     const fiber = yield* Effect.forkScoped(wave, { startImmediately: true })
     return events.pipe(

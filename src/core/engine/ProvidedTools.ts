@@ -1,6 +1,6 @@
 /**
- * Tools that the provider of a model executes itself. No gate has a say in their calls;
- * rules that name them count them.
+ * Tools that the provider of a model executes itself. Gates do not apply to their calls; rules that name them count
+ * them.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -9,7 +9,7 @@ import * as RuleSet from "../rules/RuleSet.ts"
 import type { Engine } from "./Engine.ts"
 import type { ProcessState } from "./State.ts"
 
-/** Notes calls that a provider has executed, in their order. Limits have counted those that are known. */
+/** Records calls that a provider has executed, in order. If `isKnown`, limits have already counted them. */
 export const note = (
   engine: Engine,
   process: ProcessState,
@@ -49,7 +49,7 @@ export const callsIn = (
 
 // Utilities
 
-/** What of a part is read here. */
+/** The fields of a part that are read here. */
 interface Provided {
   readonly type: "tool-call" | "tool-result"
   readonly id: string
@@ -58,7 +58,7 @@ interface Provided {
   readonly result?: unknown
 }
 
-/** A part that cannot be read is none. */
+/** A part that cannot be read is ignored. */
 const isProvided = (part: unknown): part is Provided => {
   try {
     const { preliminary, providerExecuted, type } = part as Readonly<Record<string, unknown>>
@@ -68,7 +68,7 @@ const isProvided = (part: unknown): part is Provided => {
   }
 }
 
-/** What is used up already stays so: the call has happened. */
+/** Counts the call against its limits. A full limit changes nothing: the call has already happened. */
 const spend = (engine: Engine, { batch }: ProcessState, owner: string, tool: string, now: number) => {
   const { principal, rules, store } = engine
   const claims = rules.claims(tool, { batch: batch.key, principal })

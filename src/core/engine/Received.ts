@@ -1,10 +1,8 @@
 /**
- * Calls as they come in: whatever is handed over is read here, once, and becomes a
- * call that nothing later has to be careful with.
+ * Reads submitted calls once, so that later code can trust them.
  *
- * What is no call is one all the same, with what is wrong with it: it is refused
- * like any other, and its siblings never notice. Parameters are copied, as the JSON
- * that they are; so a getter, a proxy or a change that comes later finds nobody.
+ * An invalid call becomes a call with a `problem`: it is refused like any other, and its siblings are not affected.
+ * Parameters are copied as JSON, so a getter, a proxy or a later change has no effect.
  */
 import type { MalformedArguments, ToolCall } from "../vocabulary/ToolCall.ts"
 import type { ParameterIssue } from "../vocabulary/ToolRefusal.ts"
@@ -12,14 +10,11 @@ import { unreadable } from "./CallEnd.ts"
 
 /** A call that was read. */
 export interface Received extends ToolCall {
-  /** Why it is no call; there is nothing else to know of it then. */
+  /** Why the call is invalid; its other fields are then not reliable. */
   readonly problem: ParameterIssue | undefined
 }
 
-/**
- * Reads the calls of a wave: as many as there are. What cannot be gone through is
- * one call, of which nothing is known.
- */
+/** Reads the calls of a wave. A value that cannot be iterated becomes one invalid call. */
 export const wave = (calls: unknown): ReadonlyArray<Received> => {
   const read = isList(calls) ? ofList(calls) : ofOther(calls)
   if (!read.some(isNameless)) return read as ReadonlyArray<Received>
@@ -32,16 +27,16 @@ export const one = (call: unknown): Received => wave([call])[0]!
 
 // Utilities
 
-/** A call whose id may have to be made. */
+/** A call that may still need an id. */
 type Read = Omit<Received, "id"> & { readonly id: string | undefined }
 
-/** What is there of a name that is none. */
+/** The name of a call whose name is invalid. */
 const nameless = "unknown"
 
-/** So many values parameters may have: nobody sends more, and a list may say that it has any number. */
+/** How many values parameters may have; guards against lists that claim any length. */
 const maxValues = 1_000_000
 
-/** Why parameters are no JSON. */
+/** Why parameters are not JSON. */
 class NoJson extends Error {}
 
 const wrong = (problem: ParameterIssue, id?: string, name = nameless): Read => ({ id, name, params: null, problem })
@@ -50,7 +45,7 @@ const unreadableCall: ParameterIssue = { path: "", message: "It cannot be read" 
 
 const isNameless = ({ id }: Read): boolean => id === undefined
 
-/** A proxy that was revoked cannot even be asked. */
+/** Whether a value is a list. A revoked proxy throws even here. */
 const isList = (value: unknown): value is ReadonlyArray<unknown> => {
   try {
     return Array.isArray(value)
@@ -59,7 +54,7 @@ const isList = (value: unknown): value is ReadonlyArray<unknown> => {
   }
 }
 
-/** The items of a list, each read in its own time. */
+/** The items of a list, each read separately. */
 const ofList = (calls: ReadonlyArray<unknown>): ReadonlyArray<Read> => {
   const read: Array<Read> = []
   try {
@@ -81,13 +76,13 @@ const readItem = (calls: ReadonlyArray<unknown>, index: number): Read => {
   return readCall(item)
 }
 
-/** What can be gone through, as far as it can; of any other thing nothing can be had. */
+/** Reads any other iterable as far as it goes; anything else is one invalid call. */
 const ofOther = (calls: unknown): ReadonlyArray<Read> => {
   const read: Array<Read> = []
   try {
     if (typeof calls === "object" && calls !== null && Symbol.iterator in calls) {
       for (const item of calls as Iterable<unknown>) read.push(readCall(item))
-    } else read.push(wrong({ path: "", message: `It is ${kindOf(calls)}, and has to be a list of calls` }))
+    } else read.push(wrong({ path: "", message: `It is ${kindOf(calls)}. Pass a list of calls` }))
   } catch {
     read.push(wrong(unreadableCall))
   }
@@ -98,7 +93,7 @@ const readCall = (call: unknown): Read => {
   if (typeof call !== "object" || call === null) {
     return wrong({
       path: "",
-      message: `It is ${kindOf(call)}, and has to be a call: an object with id, name and params`
+      message: `It is ${kindOf(call)}. Pass a call: an object with id, name and params`
     })
   }
   let fields: Fields
@@ -106,7 +101,7 @@ const readCall = (call: unknown): Read => {
     const { id, malformed, name, params } = call as Partial<Fields>
     fields = { id, malformed, name, params }
   } catch {
-    // one of them cannot be had
+    // one of the fields throws
     return wrong(unreadableCall, textOf(call, "id"), textOf(call, "name"))
   }
   const { id, malformed, name, params } = fields
@@ -121,7 +116,7 @@ const readCall = (call: unknown): Read => {
     const known = readMalformed(malformed)
     return known === undefined
       ? wrong(
-        { path: "malformed", message: `It is ${kindOf(malformed)}, and has to have a text and a message` },
+        { path: "malformed", message: `It is ${kindOf(malformed)}. It needs a text and a message` },
         id,
         name
       )
@@ -135,7 +130,7 @@ const readCall = (call: unknown): Read => {
   }
 }
 
-/** What a call has, whatever that is. */
+/** The fields of a call, unchecked. */
 interface Fields {
   readonly id: unknown
   readonly name: unknown
@@ -143,7 +138,7 @@ interface Fields {
   readonly malformed: unknown
 }
 
-/** A field that is a text, and can be read. */
+/** The text in a field; `undefined` if it is not a text or cannot be read. */
 const textOf = (call: object, field: string): string | undefined => {
   try {
     const value: unknown = Reflect.get(call, field)
@@ -183,7 +178,7 @@ const madeId = (index: number, taken: Set<string | undefined>): string => {
   return id
 }
 
-/** One copying of parameters; throws where they cannot be copied. */
+/** Copies parameters; throws if they cannot be copied. */
 class Copying {
   private values = 0
 
@@ -199,7 +194,7 @@ class Copying {
         break
       case "function":
       case "symbol":
-        throw new NoJson(`They are no JSON: there is a ${typeof value} in them`)
+        throw new NoJson(`They are not JSON: they contain a ${typeof value}`)
       default:
         return value
     }
@@ -210,7 +205,7 @@ class Copying {
       for (let index = 0; index < length; index++) list.push(this.copy(value[index]))
       return list
     }
-    // a date or a map that a host hands over; a proxy of one is none
+    // a date or a map from a host; a proxy of one cannot be cloned
     if (!isPlain(value)) return structuredClone(value)
     const copy: Record<string, unknown> = {}
     for (const key of Object.keys(value)) {
@@ -225,7 +220,7 @@ class Copying {
 
 const copying = new Copying()
 
-/** An object as JSON has it, of whatever realm. */
+/** Whether a value is a plain object, from any realm. */
 const isPlain = (value: object): boolean => {
   const prototype: unknown = Object.getPrototypeOf(value)
   return prototype === null || prototype === Object.prototype || Object.getPrototypeOf(prototype) === null

@@ -1,4 +1,4 @@
-/** What is looked at once more before a call starts: the gates whose answer may have changed while it waited. */
+/** What is checked again before a call starts: the gates whose answer may have changed while it waited. */
 import { clip } from "../../internal/clip.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
@@ -12,10 +12,7 @@ import { blockedEnd, turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Gates 1, 2, 5, 6, 9 and 12 once more; `grants` are the standing permissions as
- * the store has them now, where that matters.
- */
+/** Runs gates 1, 2, 5, 6, 9 and 12 again. `grants` are the standing permissions now in the store, if they matter. */
 export const recheck = (
   wave: WaveState,
   call: Call,
@@ -29,7 +26,7 @@ export const recheck = (
     denied(Targets.changed(call, now)) ??
     denied(withdrawn(wave, call, grants))
 
-/** The refusal of a call that nobody has allowed, with the permission that it needed. */
+/** The refusal of a call that is not approved, with the permission that it needs. */
 export const notAllowed = (
   { gateCall, tool }: Call,
   { remember: scope }: Pick<Permissions.Asks, "remember">,
@@ -43,19 +40,19 @@ export const notAllowed = (
   return { _tag: "PermissionDenied", by, ...(reason === undefined ? {} : { reason }), permission, scope }
 }
 
-/** The refusal of a call whose standing permission was taken back. */
+/** The refusal of a call whose standing permission was revoked. */
 export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
   notAllowed(call, { remember: targets === undefined ? "tool" : "resources" }, { by: "user", reason: "revoked" })
 
 // Utilities
 
-/** One that had started in an earlier life is judged by neither any more. */
+/** Checks blocks and order again. A call that had started in an earlier life is exempt. */
 const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
   blockedEnd(wave.process, call.call.name) ?? CallClaims.orderEnd(wave, call)
 
 /**
- * A standing permission is looked at once more: it may have been taken back. One
- * that has expired meanwhile holds, for the call was let through before.
+ * Checks a standing permission again: it may have been revoked. One that has expired meanwhile still holds, because the
+ * call was let through before.
  */
 const withdrawn = (
   wave: WaveState,
@@ -65,11 +62,11 @@ const withdrawn = (
   const { handlers, revoked: revokedHere } = wave.engine
   const { consent: { approved, grant, isOwnGrant }, tool } = call
   if ((approved || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
-    return notAllowed(call, { remember: "tool" }, { by: "user", reason: "the tool is not what it was any more" })
+    return notAllowed(call, { remember: "tool" }, { by: "user", reason: "the tool has changed since it was approved" })
   }
   if (grant === undefined) return undefined
   if (revokedHere.has(grant.id)) return revoked(call, grant)
-  // the store may not have noted yet what was answered just now
+  // the store may not have stored a permission that was given just now
   if (isOwnGrant || grants === undefined) return undefined
   if ("operation" in grants) {
     wave.unanswered(call, grants)

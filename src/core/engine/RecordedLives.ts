@@ -1,6 +1,6 @@
 /**
- * What is on record of calls that were handed over before: the last life of each, and
- * who has left some in the middle. Pure.
+ * What the journal says about calls that were submitted before: the last life of each call, and the sessions that left
+ * calls unfinished. Pure.
  */
 import type { Reservation } from "../store/Claims.ts"
 import type * as Journal from "../store/Journal.ts"
@@ -10,20 +10,20 @@ import { isOfCall } from "../store/Journal.ts"
 export interface Life {
   arrived: Journal.Of<"Arrived"> | undefined
   started: Journal.Of<"Started"> | undefined
-  /** A store that outlives its executors knows that it has started. */
+  /** Its start is recorded in a store that outlives its executors. */
   isSpent: boolean
-  /** What was so before it was handed over for the last time. */
+  /** Its state before it was last submitted. */
   before: Pick<Life, "isSpent" | "started">
   settled: Journal.Of<"Settled"> | undefined
-  /** The question that is open. */
+  /** The approval request that is still open. */
   asked: Journal.Of<"Asked"> | undefined
-  /** Questions that were answered. */
+  /** The approval requests that were answered. */
   answered: ReadonlyArray<readonly [Journal.Of<"Asked">, Journal.Of<"Answered">]>
 }
 
-/** Why people are asked whether a call runs again. */
+/** Why approval is requested before a call runs again. */
 export const mayHaveHappened =
-  "it was started before, and whatever ran it stopped before the result was recorded: it may have happened already"
+  "it was started before, and its process stopped before the result was recorded: it may have happened already"
 
 /** Gives the last life of each call, by its key. */
 export const of = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Life> => {
@@ -41,9 +41,9 @@ export const of = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Li
 }
 
 /**
- * Who has left calls without an end, which could be taken over since it is gone, and
- * what of its reservations is on record as started. Whoever has ended or suspended its
- * calls may be alive, and have others.
+ * Gives the sessions that ended with unfinished calls, each with its reservations that are recorded as started.
+ *
+ * A session that ended or suspended its calls is not listed: it may be alive and have other calls.
  */
 export const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Array<Reservation>> => {
   const gone = new Map<string, Array<Reservation>>()
@@ -79,20 +79,20 @@ const add = (life: Life, entry: Journal.CallEntry): void => {
       return
     }
     case "Suspended":
-      // it was about to start, and did not
+      // it was about to start, but did not
       if (life.started !== undefined && isSameWave(life.started, entry)) Object.assign(life, life.before)
       return
     case "Started":
       life.started = entry
       if (entry.reservation !== undefined) life.isSpent = true
-      // who has let it run once more has done so for this start
+      // approvals to run it again apply to this start only
       life.answered = life.answered.filter(([asked]) => asked.why !== mayHaveHappened)
       return
     case "Settled":
       life.settled = entry
       return
     case "Asked":
-      // one that was asked again under its id has waited since it was asked first
+      // a request repeated under its id has been open since the first time
       if (life.asked?.requestId !== entry.requestId) life.asked = entry
       return
     case "Answered":

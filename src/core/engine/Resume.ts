@@ -1,7 +1,6 @@
 /**
- * Calls that are handed over again after whoever ran them is gone: what has an outcome
- * on record gets it, what never started runs, and what started and has no end runs
- * again only if it may.
+ * Calls that are submitted again after their process is gone. A call with a recorded outcome gets that outcome, a call
+ * that never started runs, and a call that started without an end runs again only if that is safe or approved.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -22,15 +21,15 @@ import * as ToolAnswers from "./ToolAnswers.ts"
 import type { ResumeProblem, Resumption } from "./WaveOptions.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** A call, and what goes on record of it. */
+/** A call and its journal record. */
 export interface Record {
   readonly call: Call
   readonly record: CallRecord
 }
 
 /**
- * Looks up what is on record of calls, and takes over those without an end. Each of
- * them is decided by its record, or runs; or `resumption` says why none may.
+ * Reads the records of calls and takes over those without an end. Each call is then decided by its record, or runs. If
+ * none may run, `resumption` says why.
  */
 export const resume = Effect.fnUntraced(function*(
   wave: WaveState,
@@ -42,17 +41,17 @@ export const resume = Effect.fnUntraced(function*(
   const entries = yield* Effect.result(takeOver(wave, journal, records))
   if (Result.isFailure(entries)) {
     resumption.problem = entries.failure
-    // they are somebody else's, or are resumed later: what counts for them is not forgotten with this process
+    // another process has them, or they are resumed later: this process must not forget what counts for them
     State.suspend(wave.process.open)
     for (const { call } of records) call.decided = cancelled("it could not be resumed")
     return
   }
   wave.reporter.release()
-  // also of what is not run again the end is on record before anybody is told
+  // a call that does not run again has its end on record, too, before it is reported
   wave.tally.isWritten = true
   const lives = RecordedLives.of(entries.success)
   const revoked = yield* revokedOf(wave, journal, lives)
-  // whoever had them is gone: what it had reserved and not started is free
+  // their session is gone: free what it had reserved and not started
   yield* Effect.forEach(
     Array.from(RecordedLives.goneOf(entries.success)).filter(([session]) => session !== journal.session),
     ([session, started]) => store.abandon(session, begunAt, started),
@@ -81,7 +80,7 @@ export const resume = Effect.fnUntraced(function*(
 
 // Utilities
 
-/** Takes over calls that have no end; gives what is on record of all of them. */
+/** Takes over calls that have no end; gives the records of all of them. */
 const takeOver = Effect.fnUntraced(function*(
   wave: WaveState,
   journal: JournalWriter,
@@ -105,7 +104,7 @@ const takeOver = Effect.fnUntraced(function*(
   return entries
 })
 
-/** What was taken over is free again. */
+/** Releases the calls that were taken over. */
 const giveBack = (wave: WaveState, records: ReadonlyArray<Record>, ended: ReadonlyArray<string>): void => {
   const over = new Set(ended)
   for (const { call, record } of records) {
@@ -114,7 +113,7 @@ const giveBack = (wave: WaveState, records: ReadonlyArray<Record>, ended: Readon
   }
 }
 
-/** Takes over calls; what is taken over when nobody waits for it any more is given back. */
+/** Takes over calls. A claim that succeeds after the timeout is given back. */
 const claim = (
   journal: JournalWriter,
   keys: ReadonlyArray<string>,
@@ -133,7 +132,7 @@ const claim = (
     })
   })
 
-/** Gives a call the outcome that is on record, once it is its turn. */
+/** Gives a call its recorded outcome at its turn. */
 const recall = (
   wave: WaveState,
   it: Record,
@@ -149,14 +148,14 @@ const recall = (
   }
 }
 
-/** As what a call stood in its wave; refusals that came before anything ran stand in nobody's way. */
+/** The class that a call had in its wave. Calls refused before anything ran block nobody. */
 const classOf = ({ tool }: Call, { arrived, started }: RecordedLives.Life): Recalled["class"] => {
   if (started === undefined && arrived?.isRefused === true) return "ShortCircuit"
   const known = arrived?.class ?? tool?.class
   return known === "ReadOnly" || known === "ConcurrentMut" || known === "SerialMut" ? known : "ShortCircuit"
 }
 
-/** Whether what a call has used up as it started has to be counted here once more; notes where its turn has counted it. */
+/** Whether limits must count the start of a call again. Also notes whether this turn has counted it already. */
 const startOf = (
   { engine: { store }, origin, process }: WaveState,
   { call, record: { key } }: Record,
@@ -169,7 +168,10 @@ const startOf = (
   return isSpent || !State.recounts(process, store, started) ? "spent" : "unknown"
 }
 
-/** What people have said, as long as that holds: what they have edited is not on record, and what holds for longer may be over. */
+/**
+ * A recorded answer, if it still holds. An edited approval does not, since the edit is not on record; a standing
+ * permission may have expired or been revoked.
+ */
 const answerOf = (
   [asked, { answer, by, grant, isEdited, person, reason }]: RecordedLives.Life["answered"][number],
   revoked: ReadonlySet<string>,
@@ -187,7 +189,7 @@ const answerOf = (
   return [{ ...about, resolution: { _tag: "Approved", grant: undefined, isOwn, edited: undefined, ...said } }]
 }
 
-/** Standing permissions that were taken back since somebody gave them; looked for only where there are some. */
+/** Standing permissions revoked since they were given. Reads the journal only if there are any. */
 const revokedOf = Effect.fnUntraced(function*(
   wave: WaveState,
   journal: JournalWriter,
@@ -199,7 +201,7 @@ const revokedOf = Effect.fnUntraced(function*(
   if (standing.length === 0) return new Set()
   const since = Math.min(...standing)
   const entries = yield* Effect.result(read(journal, { principal: wave.engine.principal, since }))
-  // nobody knows: then people are asked
+  // unknown: request approval again
   if (Result.isFailure(entries)) {
     return new Set(
       Array.from(lives.values()).flatMap(({ answered }) =>
@@ -210,7 +212,7 @@ const revokedOf = Effect.fnUntraced(function*(
   return new Set(entries.success.flatMap((it) => it._tag === "Revoked" ? [it.grant] : []))
 })
 
-/** Lets a call go on from what is on record of it. */
+/** Continues a call from its record. */
 const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
   it: Record,
@@ -235,7 +237,7 @@ const goOn = Effect.fnUntraced(function*(
     call.resumed = { idempotencyKey, started: again.started }
     return
   }
-  // from here on nothing is said of it but what is known
+  // from here on the call can only end with what is known of it
   call.resumed = again
   if (decided === undefined && isEdited !== true && tool !== undefined) {
     if (tool.idempotent) return
@@ -249,7 +251,7 @@ const goOn = Effect.fnUntraced(function*(
       return
     }
     if (asks) {
-      // what was open may have been about what it would write
+      // the open request may have been about what the call would write
       call.resumed = {
         ...again,
         why: RecordedLives.mayHaveHappened,
@@ -285,7 +287,7 @@ const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
   return _tag === "Happened" || _tag === "DidNotHappen" ? answer as Reconciled<unknown> : undefined
 }
 
-/** Calls of these ids that are open with other arguments: nobody can say which of the two is meant. */
+/** The ids of calls that are open with other arguments: it is unclear which of the two is meant. */
 const others = Effect.fnUntraced(function*(
   wave: WaveState,
   journal: JournalWriter,

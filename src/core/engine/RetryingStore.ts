@@ -1,6 +1,6 @@
 /**
- * The state store as an executor uses it: every answer has a timeout, what must arrive is sent again until it does,
- * and leases are renewed. A driver that fails or hangs refuses calls; it never holds up a wave.
+ * The state store as an executor uses it. Every answer has a timeout, messages that must arrive are retried, and leases
+ * are renewed. If a driver fails or hangs, calls are refused; waves are never held up.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -70,12 +70,12 @@ export class RetryingStore {
   private readonly clock: Clock.Clock
   private readonly leases: StoreLeases
   private readonly outbox: StoreOutbox
-  /** Whether the driver leases what it gives; undefined until it has given something. */
+  /** Whether the driver leases reservations; undefined until the first one. */
   private isLeased: boolean | undefined
   private readonly starting: Grouped<Starting, boolean | StateStoreError>
   /** The driver does not answer immediately. */
   private isSlow = false
-  /** By principal, those who wait for its next `mutated`. */
+  /** By principal, the callers that wait for its next `mutated`. */
   private readonly mutating = new Map<string, Array<() => void>>()
   /** By batch, calls that count here although they started elsewhere. */
   private readonly recounted = new Map<string, Set<string>>()
@@ -98,7 +98,7 @@ export class RetryingStore {
     )
   }
 
-  /** Takes for each request all of its claims or none. Reservations that arrive after the timeout are given back. */
+  /** Takes, for each request, all of its claims or none. Reservations that arrive after the timeout are given back. */
   reserve(
     requests: ReadonlyArray<Request>,
     now: number,
@@ -114,7 +114,7 @@ export class RetryingStore {
     )
   }
 
-  /** The driver is not interrupted: what it gives too late has to be given back. */
+  /** Does not interrupt the driver: late reservations have to be given back. */
   private givenBackLate(
     answer: Effect.Effect<ReadonlyArray<Reservation | Refused>, StateStoreError>
   ): Effect.Effect<ReadonlyArray<Reservation | Refused>, StateStoreError> {
@@ -134,7 +134,7 @@ export class RetryingStore {
     )
   }
 
-  /** The store outlives this process, and others use it, too: reservations are leased. */
+  /** Whether the store outlives this process and is shared with others: its reservations are leased. */
   get outlives(): boolean {
     return this.isLeased === true
   }
@@ -162,8 +162,8 @@ export class RetryingStore {
   }
 
   /**
-   * A call is about to start: what it has reserved is spent. False if it is no longer held, which means that the call
-   * may not start. Calls that start at one moment ask together.
+   * Marks the reservation of a call as started: its claims are now spent. False means that the reservation was lost and
+   * the call may not start. Calls that start at the same moment share one request.
    */
   start(reservation: Reservation, now: number, timeout = this.timeout): Effect.Effect<boolean | StateStoreError> {
     if (reservation.leaseMillis === undefined) return isHeld
@@ -193,7 +193,7 @@ export class RetryingStore {
     return this.leases.holds(reservation)
   }
 
-  /** Frees what an ended session has reserved and not started. */
+  /** Frees what an ended session had reserved but not started. */
   abandon(
     session: string,
     now: number,
@@ -204,7 +204,7 @@ export class RetryingStore {
     return this.outbox.send({ operation: "abandon", send, about: `session ${session}` }, timeout)
   }
 
-  /** The first claim that could not be had now; takes nothing. */
+  /** The first claim that would be refused now; takes nothing. */
   check(
     claims: ReadonlyArray<Claim>,
     now: number,
@@ -232,7 +232,7 @@ export class RetryingStore {
     return Effect.sync(free)
   }
 
-  /** Settles a reservation; ends with the first attempt, whatever comes of it. */
+  /** Settles a reservation. Ends with the first attempt, successful or not; later attempts run in the background. */
   settle(
     reservation: Reservation,
     settlement: Settlement,
@@ -242,7 +242,7 @@ export class RetryingStore {
   ): Effect.Effect<void> {
     const { key } = settlement
     if (key !== "running") this.leases.delete(reservation)
-    // asked once for each call: there is only a message if the driver has not accepted it immediately
+    // called once per call: there is only a message if the driver has not accepted it immediately
     const first = this.outbox.isEmpty ? this.settled(reservation, settlement, now) : undefined
     if (first !== undefined && isAccepted(first)) return Effect.void
     const send = () => this.settled(reservation, settlement, now)
@@ -261,7 +261,7 @@ export class RetryingStore {
     }
   }
 
-  /** The fiber of a reservation that was settled as running has ended. */
+  /** Reports that the fiber of a reservation that was settled as running has ended. */
   release(reservation: Reservation, now: number, timeout = this.timeout, of?: ForCall): Effect.Effect<void> {
     this.leases.delete(reservation)
     const send = () => this.driver.release(reservation, now)
@@ -273,12 +273,12 @@ export class RetryingStore {
     return this.settle(reservation, nothing, now, timeout)
   }
 
-  /** What becomes of the key of a reservation, if the store could not be reached and still has its call running. */
+  /** The settlement of a reservation's key that has not reached the store yet, which still has the call as running. */
   pendingKey(reservation: string): Settlement["key"] | undefined {
     return this.outbox.pendingKey(reservation)
   }
 
-  /** Keeps a standing permission: it counts from now on, whenever the driver stores it. */
+  /** Keeps a standing permission. It counts immediately, even before the driver stores it. */
   grant(grant: Grant, timeout = this.timeout): Effect.Effect<void> {
     const { id } = grant
     this.granted.set(id, grant)
@@ -306,12 +306,12 @@ export class RetryingStore {
   /** Revokes a standing permission; false if the id is unknown. */
   revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
     const send = () => this.driver.revoke(principal, id)
-    // after what the driver has still to store, which would bring it back
+    // sent after a pending grant, which would otherwise bring the permission back
     const isBehind = this.granted.delete(id) && this.outbox.sendBehind(grantKey(id), { operation: "revoke", send })
     return isBehind ? Effect.succeed(true) : this.ask("revoke", send, this.timeout)
   }
 
-  /** Ends the keys of what the principal has read. A slow driver gets one message for all calls of one moment. */
+  /** Ends the dedupe keys of reads by the principal. A slow driver gets one message for all calls of one moment. */
   mutated(principal: string, timeout = this.timeout, of?: ForCall): Effect.Effect<void> {
     const send = () =>
       this.outbox.send({ operation: "mutated", send: () => this.driver.mutated(principal), of }, this.timeout)
@@ -341,7 +341,7 @@ export class RetryingStore {
     return timeout >= this.timeout ? sent : Effect.asVoid(Effect.timeoutOption(sent, timeout))
   }
 
-  /** Notes that what a call of a batch, known by its key, used up elsewhere counts here; false if it does already. */
+  /** Notes that what a call, known by its key, used up elsewhere counts in this batch. False if it does already. */
   recounts(batch: string, call: string): boolean {
     const calls = this.recounted.get(batch)
     if (calls === undefined) this.recounted.set(batch, new Set([call]))
@@ -356,12 +356,12 @@ export class RetryingStore {
     return this.ask("closeBatch", () => this.driver.closeBatch(batch), this.timeout)
   }
 
-  /** Drops what is past its window; gives the number of entries. */
+  /** Drops expired entries; gives their number. */
   pruneExpired(now: number): Effect.Effect<number | StateStoreError> {
     return this.ask("pruneExpired", () => this.driver.pruneExpired(now), this.timeout)
   }
 
-  /** Waits for what is being sent, with a timeout; nothing is sent again, and no lease is renewed. */
+  /** Waits for messages in flight, with a timeout. Stops retries and lease renewals. */
   get close(): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.leases.close()

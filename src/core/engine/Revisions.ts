@@ -1,7 +1,6 @@
 /**
- * What a tool says it is. People allow what was described to them: a standing
- * permission belongs to one revision of its tool and holds for no other, so none has
- * to be taken back in time when a tool changes.
+ * Revisions of tools. People approve what was described to them, so a standing permission holds for one revision only
+ * and lapses when the tool changes.
  */
 import { memoize } from "effect/Function"
 import { canonicalJson } from "../../internal/canonicalJson.ts"
@@ -9,18 +8,18 @@ import { hashOf } from "../vocabulary/FileChange.ts"
 import type { Grant } from "../vocabulary/Grant.ts"
 import type { RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 
-/** Gives one text for tools that describe themselves in the same words and take the same arguments. */
+/** The revision of a tool: equal for tools with the same description and arguments. */
 export const of: (tool: RegisteredTool) => string = memoize(({ description, jsonSchema }: RegisteredTool) =>
   hashOf(canonicalJson([description, jsonSchema]))
 )
 
-/** Tells whether a tool is still what it was, at this moment. One that is no longer there counts as unchanged. */
+/** Whether a tool is unchanged at this moment. A tool that is no longer registered counts as unchanged. */
 export const isCurrent = (handlers: ToolHandlers["Service"], tool: RegisteredTool): boolean => {
   const now = handlers.current().get(tool.name)
   return now === undefined || now === tool || of(now) === of(tool)
 }
 
-/** Tells whether a standing permission is for its tool as it is at this moment. */
+/** Whether a standing permission is for the current revision of its tool. */
 export const holds = (handlers: ToolHandlers["Service"], { revision, tool }: Grant): boolean => {
   const now = handlers.current().get(tool)
   return now === undefined || of(now) === revision

@@ -1,7 +1,6 @@
 /**
- * Settle: a call gets its outcome, once, and everything that depends on it is done
- * in order: output, what is remembered, what was reserved, the event, those that
- * joined it, and its permits last.
+ * Settle: a call gets its outcome, once, and everything that depends on it is done in order: output, what is
+ * remembered, what was reserved, the event, those that joined it, and its permits last.
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -266,8 +265,8 @@ const written = (wave: WaveState, call: Call): void => {
 }
 
 /**
- * The handler still runs: its resource keys and its dedupe key stay until it ends.
- * Who waits for what it touches waits for its clean-up, but not for ever.
+ * The handler still runs: its resource keys and its dedupe key stay until it ends. Who waits for what it touches waits
+ * for its clean-up, but not for ever.
  */
 const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown>): void => {
   const { graceMillis, orphans, pools, store } = wave.engine

@@ -20,8 +20,8 @@ export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
 }
 
 /**
- * Fits a shared output to who gets it: within its own room, and without an
- * artifact that belongs to another batch (then `value` is the whole).
+ * Fits a shared output to who gets it: within its own room, and without an artifact that belongs to another batch (then
+ * `value` is the whole).
  */
 export const fit = (output: Output, room: Room, whole: { readonly value: unknown } | undefined): Output => {
   const content = output.content && ToolContent.within(output.content, room.fileChars)

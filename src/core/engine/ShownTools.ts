@@ -1,6 +1,6 @@
 /**
- * The tools as a model sees them: without the arguments that the host fills in,
- * limited to what the rules allow, with the heartbeat where one is needed.
+ * The tools as a model sees them: without the arguments that the host fills in, limited to what the rules allow, with
+ * the heartbeat where one is needed.
  */
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
@@ -38,8 +38,7 @@ export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>
   )
 
 /**
- * Tells, from now on, when the agent may see other tools than before: they were
- * replaced, or its policy or rules were.
+ * Tells, from now on, when the agent may see other tools than before: they were replaced, or its policy or rules were.
  */
 export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream<void> =>
   // whoever listens has missed nothing from the moment on at which it began

@@ -1,6 +1,6 @@
 /**
- * Start: a call holds all its permits. What may have changed is looked at once
- * more, the host's gates too, what cannot be undone is noted, and its handler begins.
+ * Start: a call holds all its permits. What may have changed is looked at once more, the host's gates too, what cannot
+ * be undone is noted, and its handler begins.
  */
 import * as Effect from "effect/Effect"
 import { exitOf, isDone } from "../../internal/exitOf.ts"
@@ -29,8 +29,8 @@ export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefine
 }
 
 /**
- * Ends a call that has run in an earlier life: as it is on record, or as if its handler
- * had just given what its tool says that it gave.
+ * Ends a call that has run in an earlier life: as it is on record, or as if its handler had just given what its tool
+ * says that it gave.
  */
 export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { decided, driver, resumed } = call
@@ -98,9 +98,9 @@ const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
 }
 
 /**
- * What was read before is stale, what cannot be undone is on record before it happens,
- * and what was reserved is spent. The record comes first: from it somebody else can
- * spend what is reserved where this process does not come to it, and not the other way round.
+ * What was read before is stale, what cannot be undone is on record before it happens, and what was reserved is spent.
+ * The record comes first: from it somebody else can spend what is reserved where this process does not come to it, and
+ * not the other way round.
  */
 const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { reservation, tool } = call

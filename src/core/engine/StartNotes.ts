@@ -1,7 +1,6 @@
 /**
- * What is noted of a call right before it starts: that it may change things. Whoever
- * undoes something is told of calls that do not say which files they change, and the
- * journal has every call.
+ * What is noted of a call right before it starts: that it may change things. Whoever undoes something is told of calls
+ * that do not say which files they change, and the journal has every call.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -11,8 +10,8 @@ import { refused } from "./CallEnd.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * Notes a call that may change things and is about to start. Where the journal cannot
- * be written the call is refused, and does not start.
+ * Notes a call that may change things and is about to start. Where the journal cannot be written the call is refused,
+ * and does not start.
  */
 export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const kept = keep(wave, call)
@@ -35,8 +34,8 @@ export const takeBack = (
 // Utilities
 
 /**
- * Keeps that a call is about to change things without saying which files. Where
- * the call has its outcome meanwhile, that is taken back.
+ * Keeps that a call is about to change things without saying which files. Where the call has its outcome meanwhile,
+ * that is taken back.
  */
 const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { checkpoints, principal } = wave.engine

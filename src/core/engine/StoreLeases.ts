@@ -1,10 +1,10 @@
 /**
- * Leases of an executor: what a store holds for a limited time. One fiber renews them all at half
- * time, until they are settled.
+ * Leases of an executor: what a store holds for a limited time. One fiber renews them all at half time, until they are
+ * settled.
  *
- * A lease that cannot be renewed is given up before it ends: its call is stopped before another
- * call can have what it holds. Time is counted from before the store was asked, by a monotonic clock that also runs
- * while the machine sleeps, so a lease never ends later here than in the store.
+ * A lease that cannot be renewed is given up before it ends: its call is stopped before another call can have what it
+ * holds. Time is counted from before the store was asked, by a monotonic clock that also runs while the machine sleeps,
+ * so a lease never ends later here than in the store.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

@@ -1,6 +1,6 @@
 /**
- * Messages to a state store that have to arrive: an outcome stands whatever the store does, so a message that
- * failed is sent again later. Messages about one thing are sent in order, one after the other.
+ * Messages to a state store that have to arrive: an outcome stands whatever the store does, so a message that failed is
+ * sent again later. Messages about one thing are sent in order, one after the other.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -91,8 +91,8 @@ export class StoreOutbox {
   }
 
   /**
-   * Sends a message; ends with the first attempt, whatever comes of it, or after `timeout` milliseconds.
-   * `first` is the driver's answer if the message was sent already.
+   * Sends a message; ends with the first attempt, whatever comes of it, or after `timeout` milliseconds. `first` is the
+   * driver's answer if the message was sent already.
    */
   send(message: Message, timeout: number, first?: Effect.Effect<boolean | void, StateStoreError>): Effect.Effect<void> {
     if (first === undefined && message.about !== undefined && this.sendBehind(message.about, message)) {

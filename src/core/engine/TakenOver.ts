@@ -1,7 +1,6 @@
 /**
- * Calls that another process may have taken over: this one stood still, or could not reach
- * its journal, for longer than the lease of its term. Such a call is given no outcome of
- * this process before the journal was asked whose it is.
+ * Calls that another process may have taken over: this one stood still, or could not reach its journal, for longer than
+ * the lease of its term. Such a call is given no outcome of this process before the journal was asked whose it is.
  */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -16,8 +15,8 @@ import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * How a call ends for which this process has an end: so, if the call is its own, and else
- * as the journal says; `Unknown` if that says nothing.
+ * How a call ends for which this process has an end: so, if the call is its own, and else as the journal says;
+ * `Unknown` if that says nothing.
  */
 export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End> => {
   const { record } = call
@@ -38,8 +37,8 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
 }
 
 /**
- * Ends an attempt as soon as its call is known to be another process's, and before it
- * writes where that cannot be ruled out.
+ * Ends an attempt as soon as its call is known to be another process's, and before it writes where that cannot be ruled
+ * out.
  */
 export const watch = (call: Call, attempt: Attempt): void => {
   const term = call.record?.term

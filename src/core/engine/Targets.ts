@@ -1,6 +1,6 @@
 /**
- * What a call is about: found at Arrival, where the call is judged by it, and
- * once more at Start, for what was judged is what may be touched.
+ * What a call is about: found at Arrival, where the call is judged by it, and once more at Start, for what was judged
+ * is what may be touched.
  */
 import * as Effect from "effect/Effect"
 import type { GateCall } from "../gates/Gate.ts"
@@ -29,9 +29,8 @@ export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effec
 }
 
 /**
- * Finds once more what an admitted call is about, and notes it in the call where
- * it is something else. A tool that does not say what its calls are about is not
- * asked.
+ * Finds once more what an admitted call is about, and notes it in the call where it is something else. A tool that does
+ * not say what its calls are about is not asked.
  */
 export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const tool = call.tool!
@@ -51,9 +50,8 @@ export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
 }
 
 /**
- * A call that is about other targets than those it was judged by has to be allowed
- * for what it is about now, without a question: what a person said was about the
- * others.
+ * A call that is about other targets than those it was judged by has to be allowed for what it is about now, without a
+ * question: what a person said was about the others.
  */
 export const changed = (call: Call, now: number): ToolRefusal | undefined => {
   const { agent, consent: { grant, moved }, gateCall, rules } = call
@@ -70,8 +68,8 @@ export const changed = (call: Call, now: number): ToolRefusal | undefined => {
 }
 
 /**
- * Why a call may not have the outcome of an equal one: that one was about targets
- * which this one was not judged by and may not touch.
+ * Why a call may not have the outcome of an equal one: that one was about targets which this one was not judged by and
+ * may not touch.
  */
 export const changedBy = (
   call: Call,

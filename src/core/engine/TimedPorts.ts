@@ -102,10 +102,9 @@ export interface People {
   /** Makes a request with an id; `undefined` if that failed, which counts as a missing approver. */
   readonly request: (question: NewRequest) => Effect.Effect<ApprovalRequest | undefined>
   /**
-   * Waits for the answer to a request. What follows runs in a separate turn, never in the fiber that
-   * answers. Interruption withdraws the request immediately.
-   * `told` is called once, as soon as there is an answer: it is not lost if the caller is interrupted
-   * before its turn.
+   * Waits for the answer to a request. What follows runs in a separate turn, never in the fiber that answers.
+   * Interruption withdraws the request immediately. `told` is called once, as soon as there is an answer: it is not
+   * lost if the caller is interrupted before its turn.
    */
   readonly submit: (request: ApprovalRequest, told: (resolution: Resolution) => void) => Effect.Effect<Resolution>
 }

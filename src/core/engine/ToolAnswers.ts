@@ -9,8 +9,8 @@ import type { Call } from "./Call.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * Milliseconds that decoding, or finding what a call touches, may take: never
- * longer than the call may run, or the turn.
+ * Milliseconds that decoding, or finding what a call touches, may take: never longer than the call may run, or the
+ * turn.
  */
 export const patience = (wave: WaveState, tool: RegisteredTool): number =>
   Math.min(10_000, wave.limitOf(tool), Math.max(0, wave.process.budget.left(wave.now())))
@@ -19,8 +19,8 @@ export const patience = (wave: WaveState, tool: RegisteredTool): number =>
 const maxSpelled = 500_000
 
 /**
- * Reads what a tool says its call is about; `undefined` where it has another form,
- * since it may come from code that no compiler has seen.
+ * Reads what a tool says its call is about; `undefined` where it has another form, since it may come from code that no
+ * compiler has seen.
  */
 export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefined => {
   if (!Array.isArray(answer)) return undefined

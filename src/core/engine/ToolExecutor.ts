@@ -1,6 +1,6 @@
 /**
- * The executor: decides for every call of a model whether it may run, when, how
- * long and beside what, and gives every call exactly one outcome.
+ * The executor: decides for every call of a model whether it may run, when, how long and beside what, and gives every
+ * call exactly one outcome.
  *
  * The way of one call is a line, and each step of it a module:
  *
@@ -14,12 +14,9 @@
  *   then the handler (`engine/Attempt`)
  * - `engine/Settle`, once: output, what is remembered, what was reserved, the event
  *
- * `engine/Driver` acts on what they decide. The gates are services of their own,
- * in `policy`.
+ * `engine/Driver` acts on what they decide. The gates are services of their own, in `policy`.
  *
  * It does not talk to a model and holds no conversation; a loop does that.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -77,49 +74,26 @@ export {
   type Service
 } from "../contract/Executor.ts"
 
-/**
- * The executor of one principal.
- *
- * @category services
- * @since 0.1.0
- */
+/** The executor of one principal. */
 export class ToolExecutor extends Context.Service<ToolExecutor, Service>()("effect-tool-executor/ToolExecutor") {}
 
 /**
- * Whose executor it is, where its settings do not say (`ExecutorSettings`), and
- * inside a call, whose call it is: stores and guards read it. Default `"default"`.
- *
- * @category references
- * @since 0.1.0
+ * Whose executor it is, where its settings do not say (`ExecutorSettings`), and inside a call, whose call it is: stores
+ * and guards read it. Default `"default"`.
  */
 export const Principal: Context.Reference<string> = Principals.Principal
 
-/**
- * What an executor is made of.
- *
- * @category models
- * @since 0.1.0
- */
+/** What an executor is made of. */
 export type Gates = ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
 
-/**
- * An executor, and its end before its scope closes.
- *
- * @category models
- * @internal
- */
+/** An executor, and its end before its scope closes. */
 export interface Open {
   readonly executor: Service
   /** Cancels what it does and whatever is asked of it later; waves come to their ends with outcomes. */
   readonly end: (reason: string) => Effect.Effect<void>
 }
 
-/**
- * Creates an executor that can be ended.
- *
- * @category constructors
- * @internal
- */
+/** Creates an executor that can be ended. */
 export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> = Effect.gen(function*() {
   const context = apart(yield* Effect.context<never>())
   const { output, telemetry: mode, telemetryContent: hasContent, ...settings } = yield* CheckedSettings.checked
@@ -193,12 +167,8 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
 })
 
 /**
- * Creates an executor from its gates and the settings in the context. The tools
- * of `Periodic` rules are fired as long as the scope is open; its end cancels what
- * runs.
- *
- * @category constructors
- * @since 0.1.0
+ * Creates an executor from its gates and the settings in the context. The tools of `Periodic` rules are fired as long
+ * as the scope is open; its end cancels what runs.
  */
 export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scope> = Effect.map(
   open,
@@ -210,28 +180,22 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
  *
  * **Details**
  *
- * What must never be forgotten is required: leaving it out is a type error, and
- * "off" is written (`Rules.layerNoop`, `Permissions.layerAllowAll`,
- * `Dedupe.layerNoop`, `Pools.layerNoop`). Extras are used if they are there:
- * `StateStore` (else memory of its own), `ArtifactStore` (else large outputs
- * are cut), `Checkpoints` (else nothing can be undone), `Journal` (else nothing is
- * on record before it happens), `Approvals` (else nobody is asked), `TurnBudget`
- * (else no limit), and the settings (`ExecutorSettings`).
+ * What must never be forgotten is required: leaving it out is a type error, and "off" is written (`Rules.layerNoop`,
+ * `Permissions.layerAllowAll`, `Dedupe.layerNoop`, `Pools.layerNoop`). Extras are used if they are there: `StateStore`
+ * (else memory of its own), `ArtifactStore` (else large outputs are cut), `Checkpoints` (else nothing can be undone),
+ * `Journal` (else nothing is on record before it happens), `Approvals` (else nobody is asked), `TurnBudget` (else no
+ * limit), and the settings (`ExecutorSettings`).
  *
  * **Gotchas**
  *
- * It is one value, and a program builds one value once. Two executors of different
- * gates in one program are two layers: `Layer.fresh(ToolExecutor.layer)` each, or
- * `LocalExecutor.layer`.
- *
- * @category layers
- * @since 0.1.0
+ * It is one value, and a program builds one value once. Two executors of different gates in one program are two layers:
+ * `Layer.fresh(ToolExecutor.layer)` each, or `LocalExecutor.layer`.
  */
 export const layer: Layer.Layer<ToolExecutor, ConfigurationError, Gates> = Layer.effect(ToolExecutor, make)
 
 /**
- * Makes an executor for a sub-agent: of the executor that runs the call, inside a
- * handler; else of the one in the context. Closing the scope ends it.
+ * Makes an executor for a sub-agent: of the executor that runs the call, inside a handler; else of the one in the
+ * context. Closing the scope ends it.
  *
  * **Example** (A sub-agent that only reads)
  *
@@ -248,9 +212,6 @@ export const layer: Layer.Layer<ToolExecutor, ConfigurationError, Gates> = Layer
  *     return wave.toolMessages.map((it) => it.text).join("\n")
  *   }).pipe(Effect.scoped)
  * ```
- *
- * @category sub-agents
- * @since 0.1.0
  */
 export const fork = (options?: ForkOptions): Effect.Effect<
   Service,
@@ -259,12 +220,8 @@ export const fork = (options?: ForkOptions): Effect.Effect<
 > => Effect.flatMap(running, (executor) => executor.fork(options))
 
 /**
- * Makes an executor for a sub-agent that lets only ReadOnly, closed-world tools
- * run: of the executor that runs the call, inside a handler; else of the one in
- * the context. Closing the scope ends it.
- *
- * @category sub-agents
- * @since 0.1.0
+ * Makes an executor for a sub-agent that lets only ReadOnly, closed-world tools run: of the executor that runs the
+ * call, inside a handler; else of the one in the context. Closing the scope ends it.
  */
 export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
   Service,
@@ -272,13 +229,7 @@ export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
   Scope.Scope
 > => Effect.flatMap(running, (executor) => executor.readOnly(options))
 
-/**
- * Layer of a sub-agent's executor, made from the one in the context (`fork`).
- * Each use makes another one.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of a sub-agent's executor, made from the one in the context (`fork`). Each use makes another one. */
 export const layerFork = (
   options?: ForkOptions
 ): Layer.Layer<ToolExecutor, DepthExceeded | ConfigurationError, ToolExecutor> =>

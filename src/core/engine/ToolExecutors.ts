@@ -1,9 +1,8 @@
 /**
  * One executor per session or user, for a backend with many of them.
  *
- * Tools, rules, resource keys and the caps of tools are shared; answers, results,
- * equal calls, rests and the pools of the classes are each session's own: one
- * user's answer, result or slow write never touches another's.
+ * Tools, rules, resource keys and the caps of tools are shared; answers, results, equal calls, rests and the pools of
+ * the classes are each session's own: one user's answer, result or slow write never touches another's.
  *
  * **Example** (An executor for each user)
  *
@@ -19,8 +18,6 @@
  *     return yield* process.executeWave(calls)
  *   }).pipe(Effect.scoped)
  * ```
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -42,12 +39,7 @@ import type { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
 import * as ToolExecutor from "./ToolExecutor.ts"
 
-/**
- * The executors of all sessions.
- *
- * @category services
- * @since 0.1.0
- */
+/** The executors of all sessions. */
 export class ToolExecutors extends Context.Service<ToolExecutors, {
   /** The executor of a session, the same for all who hold it; it ends some time after the last of their scopes. */
   readonly get: (session: string) => Effect.Effect<ToolExecutor.Service, ConfigurationError, Scope.Scope>
@@ -60,25 +52,19 @@ export class ToolExecutors extends Context.Service<ToolExecutors, {
   /** Ends the executor of a session once nobody holds it; the next `get` makes a new one. */
   readonly invalidate: (session: string) => Effect.Effect<void>
   /**
-   * Ends the executor of a session now, even if it is held: what waits never starts,
-   * handlers that run are told to stop, and waves and their streams come to their
-   * ends with an outcome for each call. The next `get` makes a new one.
+   * Ends the executor of a session now, even if it is held: what waits never starts, handlers that run are told to
+   * stop, and waves and their streams come to their ends with an outcome for each call. The next `get` makes a new one.
    */
   readonly end: (session: string, reason?: string) => Effect.Effect<void>
   /** Ends the executors of all sessions, and of those that come later: for a program that is told to stop. */
   readonly close: (reason?: string) => Effect.Effect<void>
 }>()("effect-tool-executor/ToolExecutors") {}
 
-/**
- * Options of the executors.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the executors. */
 export interface Options {
   /**
-   * How long an executor stays that nobody holds. Default 1 hour. What a session
-   * has in the `StateStore`, such as its grants, stays longer than that.
+   * How long an executor stays that nobody holds. Default 1 hour. What a session has in the `StateStore`, such as its
+   * grants, stays longer than that.
    */
   readonly idleTimeToLive?: Duration.Input | undefined
   /** What a session may do at most, beside the policy of all. */
@@ -86,12 +72,8 @@ export interface Options {
 }
 
 /**
- * Layer of the executors of all sessions. A `StateStore` that is there is shared,
- * else there is one in memory for all; the same holds for the
- * circuits and rate limits of tools.
- *
- * @category layers
- * @since 0.1.0
+ * Layer of the executors of all sessions. A `StateStore` that is there is shared, else there is one in memory for all;
+ * the same holds for the circuits and rate limits of tools.
  */
 export const layer = (options: Options = {}): Layer.Layer<
   ToolExecutors,

@@ -1,10 +1,9 @@
 /**
  * Asking up front: one round of questions for a wave, before anything of it runs.
  *
- * Who is asked about is found by a rehearsal: each call reserves what it would
- * at its dispatch, as if those before it were admitted and the runs before its own
- * had succeeded, and all of it is given back before anybody is asked. Nothing is
- * reserved while people think.
+ * Who is asked about is found by a rehearsal: each call reserves what it would at its dispatch, as if those before it
+ * were admitted and the runs before its own had succeeded, and all of it is given back before anybody is asked. Nothing
+ * is reserved while people think.
  *
  * What becomes askable later is asked then, and holds up what has not started.
  */

@@ -1,6 +1,6 @@
 /**
- * A wave on its way: arrives, is cut into runs, runs them one after the other,
- * and ends with one outcome per call, however it ends.
+ * A wave on its way: arrives, is cut into runs, runs them one after the other, and ends with one outcome per call,
+ * however it ends.
  *
  * Its main loop is the caller's fiber.
  */
@@ -27,9 +27,9 @@ import { type Watcher, WaveState } from "./WaveState.ts"
 import type { Restore } from "./WaveWaits.ts"
 
 /**
- * The last wave over a registry, with its first call. Where no object of a kind is
- * alive when memory is collected, V8 throws away the code that it has compiled for
- * that kind. Without this a single call takes 1.6 times as long (`npm run bench -- --only single`).
+ * The last wave over a registry, with its first call. Where no object of a kind is alive when memory is collected, V8
+ * throws away the code that it has compiled for that kind. Without this a single call takes 1.6 times as long (`npm run
+ * bench -- --only single`).
  */
 const last = new WeakMap<object, Wave>()
 

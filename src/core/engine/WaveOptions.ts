@@ -15,8 +15,8 @@ export interface Resumption {
 }
 
 /**
- * Why nothing is resumed: somebody alive works on the calls, the journal cannot be
- * read, or calls of these ids are open with other arguments.
+ * Why nothing is resumed: somebody alive works on the calls, the journal cannot be read, or calls of these ids are open
+ * with other arguments.
  */
 export interface ResumeProblem {
   readonly reason: "Running" | "Changed" | "Unavailable"

@@ -1,8 +1,8 @@
 /**
  * A wave cut into runs. Pure.
  *
- * A run is a maximal stretch of neighbouring calls that may overlap. Runs
- * follow one another, so a read behind a write sees the write.
+ * A run is a maximal stretch of neighbouring calls that may overlap. Runs follow one another, so a read behind a write
+ * sees the write.
  */
 import type { ToolClass } from "../vocabulary/ToolHandlers.ts"
 
@@ -19,9 +19,8 @@ export interface Item {
  *
  * **Details**
  *
- * A SerialMut call is a run of its own: such calls go one by one in input
- * order. A refused call is transparent: it joins the run around it, or the next
- * one, and never separates its neighbours.
+ * A SerialMut call is a run of its own: such calls go one by one in input order. A refused call is transparent: it
+ * joins the run around it, or the next one, and never separates its neighbours.
  */
 export const cut = (
   items: ReadonlyArray<Item>,

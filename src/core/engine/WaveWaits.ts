@@ -1,8 +1,7 @@
 /**
  * What calls wait for before they run: stores, decoders, look-ups of others.
  *
- * Cancelling the calls ends the wait, and nobody waits for an effect that is
- * deaf.
+ * Cancelling the calls ends the wait, and nobody waits for an effect that is deaf.
  */
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"

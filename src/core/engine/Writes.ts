@@ -1,6 +1,6 @@
 /**
- * The writes of a running call: questions from inside its handler, and what is
- * looked at once more when a write commits.
+ * The writes of a running call: questions from inside its handler, and what is looked at once more when a write
+ * commits.
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -126,9 +126,8 @@ export class Writes {
   }
 
   /**
-   * Asks about a write. Meanwhile the call gives its permits up and its time stands
-   * still; it goes on once it holds them again, or not at all, also where its
-   * handler gives up waiting.
+   * Asks about a write. Meanwhile the call gives its permits up and its time stands still; it goes on once it holds
+   * them again, or not at all, also where its handler gives up waiting.
    */
   private ask(question: ApprovalRound.Question): Effect.Effect<void> {
     const { attempt, call, wave } = this
@@ -174,8 +173,8 @@ type Problem =
   | { readonly error: "NotKept"; readonly message: string }
 
 /**
- * Looks at what was shown once more and keeps what is there before the write:
- * `undo` forgets that if the write does not happen.
+ * Looks at what was shown once more and keeps what is there before the write: `undo` forgets that if the write does not
+ * happen.
  */
 const prepare = Effect.fnUntraced(function*(
   { engine: { checkpoints }, process }: WaveState,

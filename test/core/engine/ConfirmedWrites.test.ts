@@ -255,8 +255,8 @@ describe("a call that previews its write", () => {
         yield* Effect.sleep("6 seconds")
         assert.deepStrictEqual((yield* approvals.list).map((it) => [it.tool, it.preview]), [
           ["fails", { _tag: "None", because: "the text is not in the file" }],
-          ["dies", { _tag: "None", because: "the tool could not tell" }],
-          ["hangs", { _tag: "None", because: "it could not be found out in time" }]
+          ["dies", { _tag: "None", because: "the tool could not preview it" }],
+          ["hangs", { _tag: "None", because: "the preview timed out" }]
         ])
       })),
       { limit: "1 hour" }

@@ -115,7 +115,7 @@ describe("a tool that becomes another", () => {
         reason: {
           _tag: "PermissionDenied",
           by: "user",
-          reason: "the tool is not what it was any more",
+          reason: "the tool has changed since it was approved",
           permission: "send",
           scope: "tool"
         }

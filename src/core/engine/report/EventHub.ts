@@ -1,8 +1,8 @@
 /**
  * Who reads the events of a process, and how they get them.
  *
- * Life-cycle events are never dropped and never wait. What a tool emits is
- * dropped for a reader that has too much unread; the handler never waits.
+ * Life-cycle events are never dropped and never wait. What a tool emits is dropped for a reader that has too much
+ * unread; the handler never waits.
  */
 import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -12,8 +12,7 @@ import * as Stream from "effect/Stream"
 import { isEnd, type ToolEvent } from "../../facts/ToolEvent.ts"
 
 /**
- * Somebody who is told at once, in the step in which it happens. It gives whether it
- * took the event, and does not wait.
+ * Somebody who is told at once, in the step in which it happens. It gives whether it took the event, and does not wait.
  */
 export type Listener = (event: ToolEvent) => boolean
 

@@ -1,9 +1,9 @@
 /**
- * The journal as an executor uses it: what is noted together is written together and
- * in order, and what waits for a line to be written does not wait for ever.
+ * The journal as an executor uses it: what is noted together is written together and in order, and what waits for a
+ * line to be written does not wait for ever.
  *
- * Where the journal cannot be written, calls that wait for it are refused; what was only
- * noted is kept and written once it can be, as far as there is room.
+ * Where the journal cannot be written, calls that wait for it are refused; what was only noted is kept and written once
+ * it can be, as far as there is room.
  */
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"

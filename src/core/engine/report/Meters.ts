@@ -1,6 +1,6 @@
 /**
- * The metrics of an executor, in the registry of a caller. Their labels are the names
- * of tools that there are, and words of this package: never an id, never a principal.
+ * The metrics of an executor, in the registry of a caller. Their labels are the names of tools that there are, and
+ * words of this package: never an id, never a principal.
  */
 import type * as Context from "effect/Context"
 import * as Metric from "effect/Metric"

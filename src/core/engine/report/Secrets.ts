@@ -1,6 +1,6 @@
 /**
- * What is secret about one call, as far as it is known: what was taken out of its
- * arguments and outputs stays out of every text that comes later.
+ * What is secret about one call, as far as it is known: what was taken out of its arguments and outputs stays out of
+ * every text that comes later.
  */
 import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"

@@ -1,6 +1,6 @@
 /**
- * Spans as a caller has them: by its tracer, under its span, with what it says of all
- * spans. What a fiber would look up for each of them is looked up once for a wave.
+ * Spans as a caller has them: by its tracer, under its span, with what it says of all spans. What a fiber would look up
+ * for each of them is looked up once for a wave.
  */
 import * as Context from "effect/Context"
 import type * as Exit from "effect/Exit"

@@ -1,9 +1,8 @@
 /**
- * What an operator sees of calls: a span for each wave, for each of its calls and for
- * each attempt, and metrics, wherever the caller has a span or a tracer of its own.
+ * What an operator sees of calls: a span for each wave, for each of its calls and for each attempt, and metrics,
+ * wherever the caller has a span or a tracer of its own.
  *
- * Where nobody asked there is nothing of it: a wave and its calls have `undefined`
- * instead.
+ * Where nobody asked there is nothing of it: a wave and its calls have `undefined` instead.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
