@@ -1,15 +1,15 @@
 /**
- * The one-line start: everything in memory, safe defaults.
+ * An in-memory executor with safe defaults, in one line.
  *
- * What is provided around it is used: settings (`ExecutorSettings`), gates (`Rules`, `Permissions`, `Dedupe`, `Pools`,
- * `TurnBudget`, `Guards`), stores (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and people (`Approvals`).
+ * Uses surrounding layers: settings (`ExecutorSettings`), gates (`Rules`, `Permissions`, `Dedupe`, `Pools`,
+ * `TurnBudget`, `Guards`), stores (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and `Approvals`.
  *
- * Said twice, as an option and by a layer around:
+ * If something is given both as an option and by a layer:
  *
- * - permissions: the stricter of both decisions holds;
- * - rules: an error, since neither may be lost;
- * - guards: all of them are asked;
- * - settings and the budget of a turn: the option wins, field by field;
+ * - permissions: the stricter decision applies;
+ * - rules: this is an error;
+ * - guards: all run;
+ * - settings and turn budget: the option wins, field by field;
  * - dedupe and pools: the option wins as a whole.
  */
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -35,27 +35,27 @@ import * as ToolHandlers from "../vocabulary/ToolHandlers.ts"
 
 /** Options of a local executor. Every field has a safe default. */
 export interface Options<Name extends string = string> extends ExecutorSettings.Options {
-  /** The rules of the host. An error beside a `Rules` layer around the executor. Default: none. */
+  /** The host's rules. An error together with a surrounding `Rules` layer. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
   /**
-   * Who may call what. Beside a `Permissions` layer around the executor the stricter decision holds. Default: ReadOnly,
-   * closed-world tools run, others are asked about.
+   * Who may call what. With a surrounding `Permissions` layer the stricter decision applies. Default: ReadOnly,
+   * closed-world tools run, others need approval.
    */
   readonly policy?: Policy.Policy | undefined
-  /** What the host says about tools, by name. */
+  /** Host settings by tool name. */
   readonly tools?: ToolHandlers.Options<Name>["tools"]
-  /** Whether and how equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */
+  /** Whether equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */
   readonly dedupe?: Dedupe.Options | false | undefined
   /** Sizes of the pools. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
   readonly pools?: Pools.Options | undefined
   /** Time and calls of a turn. Default: no limit. */
   readonly turn?: TurnBudget.Options | undefined
-  /** The host's own checks, asked in order. */
+  /** The host's own checks, in order. */
   readonly guards?: ReadonlyArray<Guards.Guard> | undefined
 }
 
 /**
- * Layer of an executor in memory for one or more toolkits, whose handlers it requires.
+ * Creates an in-memory executor for one or more toolkits; requires their handlers.
  *
  * **Example** (Running a wave)
  *
@@ -89,7 +89,7 @@ export const layer = <T extends Toolkit.Any>(
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   layerWith(policyOf(options), toolkits, options)
 
-/** Layer of an executor in memory that lets only ReadOnly, closed-world tools run. */
+/** Creates an in-memory executor that runs only ReadOnly, closed-world tools. */
 export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options<NamesIn<T>>, "policy"> = {}
@@ -97,14 +97,13 @@ export const layerReadOnly = <T extends Toolkit.Any>(
   layerWith(readOnly(), toolkits, options)
 
 /**
- * Layer of all gates, stores in memory and settings, for a registry of one's own: what `ToolExecutor.layer` and
- * `ToolExecutors.layer` require beside the tools.
+ * All gates, in-memory stores and settings for a custom registry: what `ToolExecutor.layer` and `ToolExecutors.layer`
+ * require besides the tools.
  */
 export const layerGates = (
   options: Omit<Options, "tools"> = {}
 ): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> => gatesWith(policyOf(options), options)
 
-/** What the gates of an executor are. */
 export type Gates =
   | Rules.Rules
   | Permissions.Permissions
@@ -121,7 +120,7 @@ const layerWith = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options<NamesIn<T>>, "policy">
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  // one layer for each: `ToolExecutor.layer` is one value, and would be built for the first alone
+  // a new layer each time: `ToolExecutor.layer` is one value and would be built only once
   Layer.effect(ToolExecutor.ToolExecutor, ToolExecutor.make).pipe(
     Layer.provide(gatesWith(permissions, options)),
     Layer.provide(ToolHandlers.layer(toolkits, { tools: options.tools }))
@@ -149,14 +148,14 @@ const gatesWith = (
     options.guards === undefined ? Layer.empty : Guards.layer(options.guards)
   )
 
-/** What the host has provided, or the default. */
+/** The surrounding service, or the default. */
 const foundOr = <I, S, E, R>(key: Context.Key<I, S>, fallback: Layer.Layer<I, E, R>): Layer.Layer<I, E, R> =>
   Layer.unwrap(Effect.map(
     Effect.serviceOption(key),
     Option.match({ onNone: () => fallback, onSome: (found) => Layer.succeed(key, found) })
   ))
 
-/** Neither the option nor what the host has provided may be lost. */
+/** Fails if both an option and a surrounding service are given. */
 const rulesOf = ({ rules }: Options): Layer.Layer<Rules.Rules, ConfigurationError, ToolHandlers.ToolHandlers> =>
   rules === undefined
     ? foundOr(Rules.Rules, Rules.layer([]))
@@ -180,7 +179,7 @@ const policyOf = ({ policy }: Options): Layer.Layer<Permissions.Permissions, Con
 const readOnly = (): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
   stricter(Effect.succeed(Permissions.readOnly))
 
-/** What the host has provided, narrowed. */
+/** Restricts the surrounding service. */
 const stricter = (
   permissions: Effect.Effect<Permissions.Permissions["Service"], ConfigurationError>
 ): Layer.Layer<Permissions.Permissions, ConfigurationError> =>

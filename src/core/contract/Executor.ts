@@ -1,7 +1,4 @@
-/**
- * What an executor is to those that use it. There is no engine in here: code that runs in one, such as a handler, needs
- * no more than this to know it. `ToolExecutor` is the service.
- */
+/** The interface of an executor, without its engine. Handlers need only this; `ToolExecutor` is the service. */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
@@ -19,91 +16,89 @@ import type { ToolProcess } from "./ToolProcess.ts"
 /** Options of a process. */
 export interface ProcessOptions {
   /**
-   * Name of the process in its batch, such as the number of a turn: with a journal its calls are known by it after a
-   * crash (`ToolProcess.resume`). Default: one of its own that no other process has.
+   * Name of the process in its batch, such as a turn number. With a journal, its calls can be resumed under it after a
+   * crash (`ToolProcess.resume`). Default: a unique id.
    */
   readonly id?: string | undefined
-  /** The turn's budget, instead of what the executor has (`TurnBudget`). */
+  /** The turn's budget. Default: the executor's (`TurnBudget`). */
   readonly turn?: TurnBudget.Options | undefined
   /** Metadata of the operation, for handlers (`ToolContext.meta`). */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
-  /** What an earlier process remembered (`ToolProcess.state`): this one goes on from there. */
+  /** State of an earlier process to continue from (`ToolProcess.state`). */
   readonly state?: TurnState | undefined
-  /** The tools that its calls may name: the others are none of its own, whatever the executor has. Default: all. */
+  /** The tools its calls may name. Default: all. */
   readonly tools?: ReadonlyArray<string> | undefined
   /**
-   * Names of tools that the provider of the model executes itself: the rules choose among them, too
-   * (`ToolProcess.toolChoice`). Default: none.
+   * Tools that the model's provider executes, so that rules can choose them (`ToolProcess.toolChoice`). Default: none.
    */
   readonly provided?: ReadonlyArray<string> | undefined
   /**
-   * Who is asked about its calls, and about those of its sub-agents, in the place of the executor's people. `"nobody"`:
-   * what would be asked is refused at once.
+   * Answers approval requests of its calls and its sub-agents instead of the executor's approvers. `"nobody"`: calls
+   * that need approval are refused immediately.
    */
   readonly approvals?: Approvals["Service"] | "nobody" | undefined
-  /** When they are asked. Default: the executor's setting. */
+  /** When approval is requested. Default: the executor's setting. */
   readonly approval?: "perCall" | "upfront" | undefined
 }
 
-/** Options of a process that is begun in one step with its batch. */
+/** Options of a process that also opens its batch. */
 export interface NewProcessOptions extends ProcessOptions {
-  /** The batch it belongs to. Default: one of its own. */
+  /** Default: a new batch. */
   readonly batch?: string | undefined
 }
 
 /** Options of a sub-agent's executor. */
 export interface ForkOptions {
-  /** Name of the agent, as people who are asked see it. Default `"agent"`. */
+  /** The agent's name, shown to approvers. Default `"agent"`. */
   readonly name?: string | undefined
-  /** What it may do at most: only what its parent's policy allows, too. Default: the parent's. */
+  /** Restricts it further than its parent's policy. Default: the parent's. */
   readonly policy?: Policy.Policy | undefined
-  /** The turn's budget of its processes; never longer than the call that it works for. */
+  /** The turn budget of its processes; never longer than the call it works for. */
   readonly turn?: TurnBudget.Options | undefined
 }
 
-/** Options without those that may be wrong. */
+/** Options that need no validation. */
 export type Checked<Options extends ProcessOptions> =
   & Options
   & { readonly [K in "turn" | "state" | "tools" | "provided" | "approval"]?: undefined }
 
-/** One user request with all its processes. Call limits live here. */
+/** One user request with all its processes, the unit of call limits. */
 export interface Batch {
   readonly id: string
-  /** Begins one pass of an agent; the turn's clock starts. Fails where an option that it is given is wrong. */
+  /** Starts a process and the turn's clock. Fails with `ConfigurationError` if an option is invalid. */
   readonly process: {
     (options?: Checked<ProcessOptions>): Effect.Effect<ToolProcess>
     (options: ProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError>
   }
 }
 
-/** A handler that still runs although its call has its outcome. */
+/** A handler that still runs after its call has an outcome. */
 export interface Orphan {
   readonly callId: string
   readonly tool: string
-  /** Epoch milliseconds at which its call had its outcome. */
+  /** Epoch milliseconds of the outcome. */
   readonly since: number
 }
 
-/** The orphans of an executor: those of now, and what there was. */
+/** Current orphans and totals. */
 export interface Orphans {
   readonly running: ReadonlyArray<Orphan>
-  /** How many there ever were. */
+  /** How many there have been. */
   readonly total: number
-  /** Commits and reports that came after the outcome and were kept out. */
+  /** Commits and reports blocked because they came after the outcome. */
   readonly lateWritesBlocked: number
 }
 
 /** Options of a batch. */
 export interface BatchOptions {
   /**
-   * Leaving the batch forgets nothing: whoever enters one of its id later, also after a restart over a `StateStore`
-   * that outlives the process, goes on with its counts. `completeBatch` forgets them, and the store by itself, some
-   * time after the batch was used last. Default `false`.
+   * Keeps the counts after the scope closes, for a later batch of the same id, also after a restart with a durable
+   * `StateStore`. They are removed by `completeBatch`, or by the store some time after the last use. Default `false`.
    */
   readonly keep?: boolean | undefined
 }
 
-/** Error of a fork that would be nested too deeply. */
+/** A fork would be nested too deeply. */
 export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-tool-executor/DepthExceeded")(
   "DepthExceeded",
   { max: Schema.Finite, agentPath: Schema.Array(Schema.String) }
@@ -113,73 +108,70 @@ export class DepthExceeded extends Schema.TaggedError<DepthExceeded>("effect-too
   }
 }
 
-/** What an executor does. */
 export interface Service {
-  /** Whose executor it is. */
   readonly principal: string
   /**
-   * Begins one pass of an agent, in a batch of its own or in the one of that id; the turn's clock starts. The batch is
-   * open as long as the scope is. For several processes in one batch there is `batch`. Fails where an option that it is
-   * given is wrong.
+   * Starts a process and the turn's clock, in a new batch or the one with that id. The batch is open as long as the
+   * scope; use `batch` for several processes. Fails with `ConfigurationError` if an option is invalid.
    */
   readonly process: {
     (options?: Checked<NewProcessOptions>): Effect.Effect<ToolProcess, never, Scope.Scope>
     (options: NewProcessOptions | undefined): Effect.Effect<ToolProcess, ConfigurationError, Scope.Scope>
   }
   /**
-   * Begins a batch. Closing its scope cancels what still runs and forgets the batch's counts, unless they are to be
-   * kept. Without an id it gets one of its own.
+   * Opens a batch; the default id is unique. Closing its scope cancels what runs and, without `keep`, removes the
+   * counts.
    */
   readonly batch: (id?: string, options?: BatchOptions) => Effect.Effect<Batch, never, Scope.Scope>
   /**
-   * Forgets a batch whose scope may stay open: its processes are cancelled, its counts are gone. One that is not open
-   * here, but that a store still has the counts of, is forgotten there.
+   * Cancels a batch's processes and removes its counts, even while its scope is open. Counts of a batch that is not
+   * open here are removed from the store.
    */
   readonly completeBatch: (id: string) => Effect.Effect<void>
-  /** Tells whether an agent goes on after the tool only if the model asks for it: with `Heartbeats`, without a `ContinueLoop` rule. */
+  /**
+   * Whether the agent continues after the tool only if the model requests it: with `Heartbeats`, and without a
+   * `ContinueLoop` rule.
+   */
   readonly requiresHeartbeat: (tool: string) => boolean
   /**
-   * The tools that the policy lets this agent see, with the JSON Schemas of their parameters as the rules leave them:
-   * `AllowedOperations` limits values, prefilled arguments are the host's and not shown.
+   * The tools this agent may see. Their JSON Schemas reflect the rules: `AllowedOperations` limits values, and
+   * prefilled arguments are hidden.
    */
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
-  /** Tells, from now on, when this agent may see other tools than before: they, its policy or the rules were replaced. */
+  /** Emits when the visible tools change because tools, policy or rules were replaced. */
   readonly toolChanges: Stream.Stream<void>
   /** The standing permissions of the principal. */
   readonly grants: Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
   /**
-   * Takes standing permissions back: one by its id, or all of a tool. Calls that they let through and that have not
-   * started are refused. Gives how many.
+   * Revokes standing permissions: one by id, or all of a tool. Returns how many. Calls they allowed that have not
+   * started are refused.
    */
   readonly revoke: (which: { readonly id?: string; readonly tool?: string }) => Effect.Effect<
     number,
     StateStoreError
   >
   /**
-   * Makes an executor for a sub-agent; closing the scope ends it.
+   * Creates an executor for a sub-agent; closing the scope ends it.
    *
-   * **Details**
+   * Shared: tools, rules, the pools of reads and serial writers, resource keys, approvers and answers, cooldowns, call
+   * counts, artifacts and checkpoints. Separate: the concurrent pool, tool concurrency limits, dedupe and process
+   * state. A fork made by a handler joins the batch of the handler's call and ends with that call.
    *
-   * Shared with this one: tools, rules, reads and serial writers, resource keys, people and their answers, cooldowns,
-   * call counts, artifacts, checkpoints. Its own: the concurrent pool and the caps of tools (who waits for it holds
-   * nothing it needs), equal calls, the state of its processes. Made by a handler, it belongs to the batch of the
-   * handler's call, its turns end with that call, and so does it.
-   *
-   * Fails with `DepthExceeded` below eight levels, with `ConfigurationError` for a policy that is not valid.
+   * Fails with `DepthExceeded` below eight levels, and with `ConfigurationError` for an invalid policy.
    */
   readonly fork: (options?: ForkOptions) => Effect.Effect<
     Service,
     DepthExceeded | ConfigurationError,
     Scope.Scope
   >
-  /** A fork that lets only ReadOnly, closed-world tools run, and nothing else whatever it is asked. */
+  /** Creates a fork that runs only ReadOnly, closed-world tools. */
   readonly readOnly: (options?: Omit<ForkOptions, "policy">) => Effect.Effect<
     Service,
     DepthExceeded | ConfigurationError,
     Scope.Scope
   >
-  /** Forgets what is past its window; gives the number of entries dropped. */
+  /** Removes expired entries; returns how many. */
   readonly pruneExpired: Effect.Effect<number, StateStoreError>
-  /** Handlers that still run although their call has its outcome. */
+  /** Handlers that still run after their call has an outcome. */
   readonly orphans: Effect.Effect<Orphans>
 }

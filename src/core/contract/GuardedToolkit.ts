@@ -1,11 +1,10 @@
 /**
- * A toolkit behind the executor: for `LanguageModel.generateText` and `streamText`, `Chat` and `McpServer`, with every
- * gate in between.
+ * A toolkit for `LanguageModel.generateText`, `streamText`, `Chat` and `McpServer` whose calls go through all gates.
  *
- * Whatever becomes of a call is a result that the model reads; a call that is refused, fails, dies or hangs never fails
- * its siblings or the request. Calls of one request go in runs: reads side by side, a write alone.
+ * A call that is refused, fails, dies or hangs is a result the model reads; it never fails its siblings or the request.
+ * Reads of one request overlap, and a write runs alone.
  *
- * A tool name that the toolkit does not have fails the request before any handler: that is `effect/ai`'s own check.
+ * Only an unknown tool name fails the request, by `effect/ai`'s own check.
  *
  * **Example** (Guarding a toolkit)
  *
@@ -29,15 +28,12 @@ import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Effect from "effect/Effect"
 
-/**
- * A toolkit whose calls go through an executor. It needs no handlers, and cannot be merged again: guard what was
- * merged.
- */
+/** A toolkit whose calls go through an executor. It needs no handlers and cannot be merged: merge first, then guard. */
 export interface GuardedToolkit<Tools extends Record<string, Tool.Any>>
   extends Effect.Effect<Toolkit.WithHandler<Tools>>
 {
   readonly tools: Tools
 }
 
-/** The result of a call, as a part of a response. */
+/** A call's result as a response part. */
 export type ResultPart = Response.ToolResultPart<string, unknown, unknown>

@@ -3,11 +3,10 @@ import * as Schema from "effect/Schema"
 import { clip } from "../../internal/clip.ts"
 
 /**
- * None of the calls was resumed, and nothing has changed:
+ * No call was resumed, and nothing has changed:
  *
- * - `Running`: somebody who is alive works on `calls`, such as another resume;
- * - `Changed`: calls of these ids are open with other arguments, and nobody can say
- *   which of the two are meant;
+ * - `Running`: another live process, such as another resume, works on `calls`;
+ * - `Changed`: calls with these ids are open with other arguments, so it is unclear which are meant;
  * - `Unavailable`: the journal could not be read or written.
  */
 export class ResumeError extends Schema.TaggedError<ResumeError>("effect-tool-executor/ResumeError")("ResumeError", {

@@ -1,9 +1,7 @@
 /**
- * Metadata of an operation that the host gives and handlers read, typed by a `Schema`: who asks, for which tenant,
- * under which trace.
+ * Typed metadata of an operation, given by the host and read by handlers: the user, tenant or trace, for example.
  *
- * It is kept as JSON under a name of its own, so that several are merged by spreading them, and what `ToolContext.meta`
- * shows is plain data.
+ * Each kind is stored as JSON under its own key, so several can be merged by spreading.
  *
  * **Example** (A tenant that handlers can ask for)
  *
@@ -31,17 +29,16 @@ import { ToolContext } from "./ToolContext.ts"
 export interface ToolMeta<Name extends string, A> {
   readonly name: Name
   /**
-   * Gives the `meta` of a process that has this value; several are merged by spreading them. A value that its schema
-   * does not encode throws.
+   * Returns the `meta` of a process with this value; merge several by spreading. Throws if the value does not encode.
    */
   readonly of: (value: A) => { readonly [N in Name]: Schema.Json }
-  /** What the host gave for the call, in a handler; `None` where it gave nothing of the name. */
+  /** The value for the current call; `None` if the host gave none. */
   readonly get: Effect.Effect<Option.Option<A>, MetaError>
-  /** The same for a handler that cannot do without it. */
+  /** The value for the current call; fails if the host gave none. */
   readonly require: Effect.Effect<A, MetaError>
 }
 
-/** Error of metadata that is missing, or is not what its schema says. */
+/** Metadata is missing or does not match its schema. */
 export class MetaError extends Schema.TaggedError<MetaError>("effect-tool-executor/MetaError")("MetaError", {
   name: Schema.String,
   problem: Schema.String

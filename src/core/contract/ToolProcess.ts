@@ -1,6 +1,5 @@
 /**
- * One pass of an agent over its work: takes waves of calls and answers every call. Types only; `engine/Process` does
- * it.
+ * A process: one pass of an agent, which takes waves of calls and answers each call. Types only; see `engine/Process`.
  */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Response from "effect/ai/Response"
@@ -21,87 +20,79 @@ import type { GuardedToolkit, ResultPart } from "./GuardedToolkit.ts"
 import type { ResumeError } from "./ResumeError.ts"
 
 /**
- * How a wave is cut into runs.
+ * How a wave is divided into runs.
  *
- * **Details**
- *
- * `classes`: calls that may overlap run side by side, writers one by one, and a read behind a write sees it.
- * `sequential`: one call after the other. `parallel`: all calls side by side, writers included, in the pool of
- * concurrent writers. Two writes to one thing then meet unless their tool declares its resource keys, and a read may
- * miss a write before it.
+ * `classes`: calls that may overlap run concurrently, writers one by one, and a read after a write sees it.
+ * `sequential`: one call after another. `parallel`: all calls concurrently, with writers in the pool of concurrent
+ * writers. Writes to the same thing may then overlap unless their tools declare resource keys, and a read may miss an
+ * earlier write.
  */
 export type Mode = "classes" | "parallel" | "sequential"
 
 /** Options of one execution. */
 export interface ExecuteOptions {
-  /** How long each call may run at most; a tool's own shorter limit still holds. */
+  /** Time limit per call; a tool's shorter limit still applies. */
   readonly timeout?: Duration.Input | undefined
-  /** How these calls are cut into runs, instead of the `mode` of the settings. */
+  /** Overrides the `mode` of the settings. */
   readonly mode?: Mode | undefined
 }
 
-/** Options of calls that are handed over again after a crash. */
+/** Options of calls submitted again after a crash. */
 export interface ResumeOptions extends ExecuteOptions {
   /**
-   * What becomes of a call that may have happened, and of which nothing can tell: it is `Unknown` (`tell`), or a person
-   * is asked whether it runs again (`ask`). Default `tell`.
+   * How to treat a call that may have happened: as `Unknown` (`tell`), or by asking an approver whether to run it again
+   * (`ask`). Default `tell`.
    */
   readonly onUnknown?: "tell" | "ask" | undefined
 }
 
-/** Options of calls that the host makes because rules demand them. */
+/** Options of calls the host makes because rules require them. */
 export interface HostOptions extends ExecuteOptions {
-  /** How often a tool that fails in a way worth a retry is called. Default 1. */
+  /** Attempts per tool after retryable failures. Default 1. */
   readonly attempts?: number | undefined
 }
 
-/**
- * The arguments of calls that the host makes, by tool, in their encoded form; a tool without any is called with `{}`.
- */
+/** Encoded arguments by tool; the default is `{}`. */
 export interface HostArguments {
   readonly [tool: string]: Readonly<Record<string, unknown>>
 }
 
 /**
- * Where a process stands: start tools are missing, it is working, the exit is wanted but something is required first,
- * it is over.
+ * Where a process stands: start tools are missing, it works, something is required before the exit, or it has ended.
  */
 export type Phase = "starting" | "working" | "exiting" | "done"
 
-/** One model step, whose calls a loop hands over one by one. */
+/** One model step whose calls a loop submits one by one. */
 export interface Step {
   /**
-   * Runs a call once those that arrived before it let it; it arrives when the effect begins. Interrupting it ends the
-   * call, or gives up its place.
+   * Runs a call once earlier ones let it; it arrives when the effect starts. Interruption ends the call or gives up its
+   * place.
    */
   readonly execute: (call: ToolCall) => Effect.Effect<Answer>
 }
 
-/** What became of a call of a step, and the parts of it that a loop passes on. */
+/** The outcome of a call of a step, with the parts a loop passes on. */
 export interface Answer {
   readonly outcome: ToolOutcome
-  /**
-   * The encoded output, whole, of a call that succeeded. Of an equal call whose output is kept as an artifact, which is
-   * replayed, the text.
-   */
+  /** The full encoded output of a successful call; for a replay of an output stored as an artifact, its text. */
   readonly value: unknown
-  /** What the model is told, within the limits of the executor. */
+  /** What the model reads, within the executor's limits. */
   readonly text: string
-  /** The same for models that can be shown files, such as images: parts in their order. */
+  /** The same with files such as images, for models that support them. */
   readonly content: ToolContent
 }
 
-/** Calls the tools that rules demand, with arguments by tool. */
+/** Calls required tools, with arguments by tool. */
 export interface HostRun {
   (args?: HostArguments): Effect.Effect<WaveResult>
   (args: HostArguments | undefined, options: HostOptions | undefined): Effect.Effect<WaveResult, ConfigurationError>
 }
 
-/** A call that the provider of a model has executed itself. */
+/** A call that the model's provider executed. */
 export interface ProvidedCall {
   readonly id: string
   readonly name: string
-  /** Whether it failed, or nobody knows how it ended. */
+  /** It failed, or its result is unknown. */
   readonly isFailure: boolean
   readonly output: unknown
 }
@@ -109,11 +100,9 @@ export interface ProvidedCall {
 /**
  * One pass of an agent over its work.
  *
- * **Details**
- *
- * No method fails because of a call: whatever happens to a call is its outcome. Options may be wrong: then nothing
- * runs, and what takes them fails with `ConfigurationError`. Interrupting the caller ends all calls of the wave; it
- * waits for their clean-up within `cleanupGrace` of the settings.
+ * A call never makes a method fail: it gets an outcome. Invalid options fail with `ConfigurationError` before anything
+ * runs. Interrupting the caller ends the wave's calls and waits for their clean-up within `cleanupGrace` of the
+ * settings.
  */
 export interface ToolProcess {
   readonly id: string
@@ -127,10 +116,10 @@ export interface ToolProcess {
     ): Effect.Effect<WaveResult<Calls>, ConfigurationError>
   }
   /**
-   * Runs calls that were handed over before and may have no end, such as those of a turn in which the host stopped:
-   * what has an outcome on record gets it, what never started runs, and what started and has no end runs again only if
-   * its tool says that it may. Two resumes of one call never both run it: the other one fails. It needs a `Journal`
-   * that was there before, and the same batch.
+   * Resumes calls submitted before that may have no end, for example after the host stopped.
+   *
+   * A recorded outcome is returned. Calls that never started run. Calls that started run again only if their tool
+   * allows it. If two resumes compete for a call, one fails. Requires the earlier `Journal` and the same batch.
    */
   readonly resume: <const Calls extends ReadonlyArray<ToolCall>>(
     calls: Calls,
@@ -145,8 +134,8 @@ export interface ToolProcess {
     ): Effect.Effect<For<Call>, ConfigurationError>
   }
   /**
-   * Runs the calls of one model turn as a stream of what happens; `ToolsEnd` is last. The stream owns its wave: ending
-   * it early cancels the wave.
+   * Runs the calls of one model turn as a stream of events that ends with `ToolsEnd`. Ending the stream early cancels
+   * the wave.
    */
   readonly stream: {
     (calls: ReadonlyArray<ToolCall>): Stream.Stream<ToolEvent>
@@ -156,8 +145,8 @@ export interface ToolProcess {
     ): Stream.Stream<ToolEvent, ConfigurationError>
   }
   /**
-   * Calls a tool from the host, typed in and out, through the same gates. Fails with the tool's own failure, or with
-   * `ToolExecutionError` if it did not run to its own end.
+   * Calls a tool from the host with types, through the same gates. Fails with the tool's failure, or with
+   * `ToolExecutionError` if it did not run to its end.
    */
   readonly call: {
     <T extends Tool.Any>(
@@ -174,72 +163,68 @@ export interface ToolProcess {
     >
   }
   /**
-   * Calls the start tools that have not succeeded, in one wave; of those with mode `any` the ones that have arguments,
-   * else the first. `args` are encoded arguments by tool.
+   * Calls the start tools that have not succeeded, in one wave. With mode `any`: those with arguments in `args`, else
+   * the first.
    */
   readonly startConstraints: HostRun
-  /** Calls the tools that are required before exit and have not succeeded, in one wave. */
+  /** Calls the tools still required before exit, in one wave. */
   readonly exitRequirements: HostRun
   /**
-   * Puts a toolkit behind this process, for `LanguageModel`, `Chat` and `McpServer`: every call the model makes goes
-   * through the gates. Fails where the executor does not have one of its tools, and, like `step`, where people are to
-   * be asked up front.
+   * Returns a toolkit for `LanguageModel`, `Chat` and `McpServer` whose calls go through the gates. Fails if the
+   * executor lacks one of its tools or, like `step`, if approval is requested up front.
    */
   readonly guard: <Tools extends Record<string, Tool.Any>>(
     toolkit: { readonly tools: Tools }
   ) => Effect.Effect<GuardedToolkit<Tools>, ConfigurationError>
   /**
-   * Runs the tool calls of a response as one wave and gives their results as parts of it, in the order of the calls.
-   * What the provider executed itself is left alone, and counted by rules that name its tool; of a response that was
-   * cut off nothing runs.
+   * Runs the tool calls of a response as one wave and returns their results as parts, in order. Provider-executed calls
+   * are only counted by the rules. A response that was cut off runs nothing.
    */
   readonly answer: (
     toolkit: { readonly tools: Record<string, Tool.Any> },
     content: ReadonlyArray<Response.AnyPart>
   ) => Effect.Effect<ReadonlyArray<ResultPart>>
   /**
-   * Tells the rules of calls that the provider of the model has executed itself: rules that name their tools count
-   * them. Where an earlier process of the same request was told of them, `isKnown`, limits have counted them already.
+   * Reports provider-executed calls, so that rules count them. `isKnown`: an earlier process of the request reported
+   * them, so limits have counted them already.
    */
   readonly provided: (calls: ReadonlyArray<ProvidedCall>, isKnown?: boolean) => Effect.Effect<void>
   /**
-   * Begins a model step for a loop that hands its calls over one by one, all at once: reads go side by side, a write
-   * alone, in order of arrival. In stop mode what comes behind a refused or timed out call is skipped. Fails where
-   * people are to be asked up front: nobody knows a whole step before its last call.
+   * Starts a model step for a loop that submits its calls one by one, concurrently. Reads overlap, and a write runs
+   * alone, in order of arrival. In stop mode, calls after one that is refused or times out are skipped. Fails if
+   * approval is requested up front, because the step's calls are not known in advance.
    */
   readonly step: Effect.Effect<Step, ConfigurationError>
-  /** The text that a model is shown of a value from elsewhere, such as an earlier conversation: as it is, or cut. */
-  readonly shown: (value: unknown) => string
-  /** The tools that the executor shows, and the process has: see `ToolExecutor.tools`. */
-  readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
   /**
-   * What the process remembers between its waves, as plain data: another one can be begun from it, elsewhere and later
-   * (`state` of `ToolExecutor.process`).
+   * Returns the text a model sees of an outside value, such as one from an earlier conversation; long texts are cut.
    */
+  readonly shown: (value: unknown) => string
+  /** The tools of the process that the executor shows: see `ToolExecutor.tools`. */
+  readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
+  /** The process's memory between waves, as plain data from which another process can continue (option `state`). */
   readonly state: Effect.Effect<TurnState>
   readonly phase: Effect.Effect<Phase>
-  /** The loop is over: an `ExitLoop` tool succeeded, and nothing more is required before the exit. */
+  /** The loop ends: an `ExitLoop` tool succeeded, and nothing else is required first. */
   readonly shouldExit: Effect.Effect<boolean>
-  /** Start tools that have to succeed yet. */
+  /** Start tools that have not succeeded yet. */
   readonly startPending: Effect.Effect<ReadonlyArray<string>>
-  /** Tools that have to succeed before the exit. */
+  /** Tools that must succeed before the exit. */
   readonly exitPending: Effect.Effect<ReadonlyArray<string>>
-  /** The tools that no gate would refuse by name now; empty means none. */
+  /** The tools no gate would refuse by name now; empty means none. */
   readonly allowedNext: Effect.Effect<ReadonlyArray<string>>
-  /** One of these tools has to be called next; empty if nothing is forced. */
+  /** Exactly one of these must be called next; empty if nothing is forced. */
   readonly forcedNext: Effect.Effect<ReadonlyArray<string>>
   /** `allowedNext` and `forcedNext` as the `toolChoice` of `LanguageModel`. */
   readonly toolChoice: Effect.Effect<LanguageModel.ToolChoice<string>>
-  /** What happens from now on, for observers; ends with the batch. Observing changes nothing. */
+  /** Events from now until the batch ends, for observers. */
   readonly events: Stream.Stream<ToolEvent>
   /**
-   * Has a function told of everything from now on, for the rest of the scope, in the very step in which it happens:
-   * nothing is waited for, and nothing is missed at the end. It must not take long; it gives whether it took the event,
-   * and one that throws has not. Those of tools that are not taken are counted (`ToolCallComplete.dropped`).
+   * Calls a function synchronously for every event from now on, until the scope closes. It must be fast and return
+   * whether it took the event; a throw counts as false. Tool events not taken are counted (`ToolCallComplete.dropped`).
    */
   readonly listen: (tell: (event: ToolEvent) => boolean) => Effect.Effect<void, never, Scope.Scope>
-  /** Ends every call that has no outcome yet; later calls of this process are `Cancelled`, too. */
+  /** Cancels every call without an outcome, and all later calls of this process. */
   readonly cancel: (reason: string) => Effect.Effect<void>
-  /** Ends the calls of an id in the waves under way; their siblings go on. */
+  /** Cancels the running calls with this id; other calls continue. */
   readonly cancelCall: (id: string, reason?: string) => Effect.Effect<void>
 }

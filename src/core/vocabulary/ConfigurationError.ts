@@ -1,8 +1,8 @@
 /**
- * The one error of a wrong configuration: a tool, a rule, a pool or a config file that cannot be built.
+ * The error of an invalid configuration: a tool, rule, pool or config file that cannot be built.
  *
- * It lists every problem at once, each with the place it was found in and with what would be right. It does not cover
- * what a model sends: that is refused call by call (see `ToolRefusal`).
+ * It lists every problem with its place and the expected value. Invalid calls from a model are refused one by one
+ * instead (see `ToolRefusal`).
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -10,20 +10,18 @@ import * as Schema from "effect/Schema"
 import { OptionReader, shown } from "../../internal/OptionReader.ts"
 import { issuesOf, missing, unknown } from "../../internal/schemaIssues.ts"
 
-/** One thing that is wrong: where, what, and what would be right. */
+/** One problem: where it is, what is wrong, and what was expected. */
 export const Problem = Schema.Struct({
-  /** Place of the value, such as `tools.search.maxConcurrent`. */
+  /** Such as `tools.search.maxConcurrent`. */
   path: Schema.String,
-  /** What is wrong with it. */
   problem: Schema.String,
-  /** What would be right. */
   expected: Schema.String
 })
 
-/** One thing that is wrong: where, what, and what would be right. */
+/** One problem: where it is, what is wrong, and what was expected. */
 export type Problem = typeof Problem.Type
 
-/** Error of a layer or file that cannot be built, with every problem found. */
+/** A layer or file could not be built; lists every problem found. */
 export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
   "effect-tool-executor/ConfigurationError"
 )("ConfigurationError", {
@@ -37,12 +35,11 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
   }
 }
 
-/** What is wrong with a key that has no meaning. */
 export const unknownKey = "this key is unknown"
 
 /**
- * Decodes what a person wrote: every mistake at once, each with its path, and a key that is not known is a mistake.
- * `subject` names the file in the error.
+ * Decodes a file written by a person. Reports every mistake with its path; unknown keys are mistakes. `subject` names
+ * the file in the error.
  */
 export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) => {
   const decode = Schema.decodeUnknownEffect(schema, strictly)
@@ -53,7 +50,7 @@ export const decodeStrict = <A, I>(schema: Schema.Codec<A, I>, subject: string) 
     )
 }
 
-/** Gives every mistake in what a person wrote, each with its path below `at`. */
+/** Returns every mistake in a file, each with its path below `at`. */
 export const validateStrict = <A, I>(
   schema: Schema.Codec<A, I>,
   input: unknown,
@@ -64,10 +61,7 @@ export const validateStrict = <A, I>(
     onSuccess: () => []
   })
 
-/**
- * Reads the options that code gives; fails with everything that is wrong with them. `subject` names what is being built
- * in the error.
- */
+/** Reads options given in code; fails with every problem found. `subject` names what is being built. */
 export const readOptions = <A>(
   subject: string,
   read: (reader: OptionReader) => A

@@ -1,8 +1,8 @@
 /**
- * What a write does to files: paths, what is there before, what is there after.
+ * File changes of a write: paths, old contents and new contents.
  *
- * A tool previews its write as file changes; a person is shown their diff, the files must still be as shown when the
- * write commits, and what was there before is kept for undoing it.
+ * Approvers see them as a diff. The files must be unchanged when the write commits, and the old contents are kept for
+ * undo.
  *
  * **Example** (Showing a change)
  *
@@ -17,21 +17,21 @@ import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"
 import * as TextDiff from "effect/TextDiff"
 
-/** What becomes of one file. */
+/** The change of one file. */
 export interface FileChange {
-  /** Relative to the root of the tool, with `/`; of a link, what it leads to. */
+  /** Relative to the tool's root, with `/`. For a link: its destination. */
   readonly path: string
-  /** The content now; absent if there is no such file. */
+  /** The current content; absent if there is no file. */
   readonly before: string | Uint8Array | undefined
-  /** The content once it is written; absent: the file is removed. */
+  /** The new content; absent if the file is removed. */
   readonly after: string | Uint8Array | undefined
-  /** `protected`: it guards other things, nothing allows the write without asking. */
+  /** `protected`: the file guards other things, so the write always needs approval. */
   readonly kind?: "exact" | "protected" | undefined
-  /** A tool that runs what is there: `protected` while the policy lets a call of that tool run without asking. */
+  /** A tool that runs this file. It is `protected` while the policy lets calls of that tool run without approval. */
   readonly runBy?: string | undefined
 }
 
-/** Tells whether a value is a list of changes: it may come from code that no compiler has seen. */
+/** Whether a value, possibly from untyped code, is a list of changes. */
 export const isChanges = (value: unknown): value is ReadonlyArray<FileChange> =>
   Array.isArray(value) && value.every((it: unknown) => {
     if (typeof it !== "object" || it === null) return false
@@ -39,7 +39,7 @@ export const isChanges = (value: unknown): value is ReadonlyArray<FileChange> =>
     return typeof path === "string" && isContent(before) && isContent(after)
   })
 
-/** Tells whether a change leaves the file as it is. */
+/** Whether a change leaves the file unchanged. */
 export const isNothing = ({ after, before }: FileChange): boolean => {
   if (after === undefined || before === undefined) return after === before
   const [one, other] = [bytesOf(after), bytesOf(before)]
@@ -47,12 +47,10 @@ export const isNothing = ({ after, before }: FileChange): boolean => {
 }
 
 /**
- * Shows changes as a unified diff, file by file.
+ * Formats changes as a unified diff.
  *
- * **Details**
- *
- * What cannot be shown line by line (not text, or over 300,000 characters) is one line with the sizes. A diff over
- * `maxChars` (default 20,000) is cut at a line, and says how many lines are missing.
+ * Binary files and files over 300,000 characters take one line with their sizes. A diff over `maxChars` (default
+ * 20,000) is cut at a line and says how many lines are missing.
  */
 export const diff = (
   changes: ReadonlyArray<FileChange>,
@@ -66,15 +64,14 @@ export const diff = (
   return `${whole.slice(0, cut)}[${missing} more lines are not shown]\n`
 }
 
-/** Gives one text for files that are the same: a SHA-256 of their paths and of what is there before the change. */
+/** Returns a SHA-256 of paths and old contents: equal for equal files. */
 export const fingerprint = (changes: ReadonlyArray<FileChange>): string =>
   hash(changes.flatMap(({ before, path }) => [path, before]))
 
-/** Gives the SHA-256 of one content, in hex; the empty text if there is no content. */
+/** Returns the SHA-256 of a content in hex; empty if there is no content. */
 export const hashOf = (content: FileChange["before"]): string =>
   content === undefined ? "" : Hex.encode(sha256(bytesOf(content)))
 
-/** Gives a content as bytes. */
 export const bytesOf = (content: string | Uint8Array): Uint8Array =>
   typeof content === "string" ? new TextEncoder().encode(content) : content
 
@@ -83,12 +80,12 @@ export const bytesOf = (content: string | Uint8Array): Uint8Array =>
 const isContent = (value: unknown): boolean =>
   value === undefined || typeof value === "string" || value instanceof Uint8Array
 
-/** So much text is compared; more would hold up everybody else. */
+/** Limits the time a diff blocks other fibers. */
 const maxText = 300_000
 
 const maxEdits = 200
 
-/** Parts cannot run into each other: each is hashed by itself first. */
+/** Hashes each part first, so that adjacent parts cannot be confused. */
 const hash = (parts: ReadonlyArray<FileChange["before"]>): string => {
   const whole = sha256.create()
   for (const part of parts) whole.update(part === undefined ? new Uint8Array(32) : sha256(bytesOf(part)))
@@ -113,7 +110,7 @@ const diffOne = ({ after, before, path }: FileChange): string => {
   return `--- ${fromFile}\n+++ ${toFile}\n[${what}]\n`
 }
 
-/** The text of a content; `undefined` if it is not text. */
+/** The text of a content; `undefined` if it is binary. */
 const textOf = (content: FileChange["before"]): string | undefined => {
   if (content === undefined) return ""
   if (typeof content === "string") return content

@@ -1,4 +1,4 @@
-/** Standing permissions: what a person has allowed for longer than one call. */
+/** Standing permissions: approvals that outlast one call. */
 
 import * as Schema from "effect/Schema"
 
@@ -7,29 +7,28 @@ export const Grant = Schema.Struct({
   id: Schema.String,
   principal: Schema.String,
   tool: Schema.String,
-  /** What the tool said it was when it was allowed: it holds for no other of that name. */
+  /** The tool's revision when it was approved; the grant does not cover other revisions. */
   revision: Schema.optional(Schema.String),
-  /** It holds for the agent of this path and its sub-agents; empty: for all. */
+  /** Covers the agent at this path and its sub-agents; empty: all agents. */
   agentPath: Schema.Array(Schema.String),
-  /** The targets it is about, to the letter; absent: every call of the tool. */
+  /** The exact targets covered; absent: every call of the tool. */
   targets: Schema.optional(Schema.Array(Schema.String)),
-  /** The answer that made it. */
+  /** The answer that created it. */
   answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
   /** Epoch milliseconds. */
   grantedAt: Schema.Finite,
-  /** Epoch milliseconds from which it does not hold any more; absent: until it is revoked. */
+  /** Epoch milliseconds at which it expires; absent: valid until revoked. */
   expiresAt: Schema.optional(Schema.Finite)
 })
 
-/** A standing permission of one principal. */
 export type Grant = typeof Grant.Type
 
-/** What a person allowed: a standing permission, or one call alone, whose `id` is that of the request. */
+/** An approval: a standing permission, or one call whose request has this `id`. */
 export type Given = Omit<Grant, "answer"> & { readonly answer: Grant["answer"] | "ApproveOnce" }
 
 /**
- * Tells whether a grant holds for a call about these targets: all of them, to the letter. Targets that are not known
- * are covered by a grant for the tool only.
+ * Whether a grant covers a call on these targets. Every target must match exactly; a call with unknown targets is
+ * covered only by a grant for the whole tool.
  */
 export const covers = (
   self: Grant,
@@ -48,7 +47,7 @@ export const covers = (
   if (self.tool !== call.tool || self.revision !== call.revision || !isOpen(self, now)) return false
   if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
   const { targets } = self
-  // a target that guards other things is covered only where it is named
+  // protected targets are covered only by name
   if (targets === undefined) {
     return call.targets?.every(({ kind, runBy }) => kind !== "protected" && runBy === undefined) === true
   }
@@ -56,5 +55,5 @@ export const covers = (
     call.targets.every(({ text }) => targets.includes(text))
 }
 
-/** Tells whether a grant has not expired. */
+/** Whether a grant has not expired. */
 export const isOpen = ({ expiresAt }: Grant, now: number): boolean => expiresAt === undefined || now < expiresAt

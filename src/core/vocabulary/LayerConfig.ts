@@ -16,10 +16,7 @@ import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 
-/**
- * Builds a layer with options that are read from the configuration. It fails with a `ConfigError` if one of them is
- * missing or malformed.
- */
+/** Builds a layer from options read from the configuration. Fails with `ConfigError` if one is missing or malformed. */
 export const from = <O, A, E, R>(
   layer: (options: O) => Layer.Layer<A, E, R>,
   options: Config.Wrap<NonNullable<O>>

@@ -1,8 +1,7 @@
 /**
- * A call: one tool invocation that a model asked for.
+ * A tool call requested by a model, with untrusted JSON parameters.
  *
- * Its parameters are untrusted JSON. Nothing here decides whether a call may run; how calls are read from a provider's
- * message is in `WireFormat`. Calls that code makes are typed by their toolkit with `for`, and so are their outcomes.
+ * `WireFormat` reads calls from provider messages. Code can make typed calls of a toolkit with `for`.
  *
  * **Example** (Typed calls and outcomes)
  *
@@ -27,30 +26,29 @@ import type * as Toolkit from "effect/ai/Toolkit"
 import * as Schema from "effect/Schema"
 import type { Name, ToolsOf } from "../../internal/toolkitTypes.ts"
 
-/** Arguments that a model sent as text which is not JSON. */
+/** Arguments that are not valid JSON. */
 export class MalformedArguments extends Schema.Opaque<MalformedArguments>()(Schema.Struct({
-  /** The text exactly as the model sent it. */
+  /** The text as the model sent it. */
   text: Schema.String,
-  /** Why it is not JSON. */
   message: Schema.String
 })) {}
 
-/** One tool invocation that a model asked for. */
+/** A tool call requested by a model. */
 export class ToolCall extends Schema.Opaque<ToolCall>()(Schema.Struct({
-  /** The provider's id of the call; ids need not be unique in a wave. */
+  /** The provider's call id; not necessarily unique in a wave. */
   id: Schema.String,
-  /** The tool's name as the model wrote it. */
+  /** The tool name as the model wrote it. */
   name: Schema.String,
-  /** Untrusted JSON; `null` when `malformed` is there. */
+  /** Untrusted JSON; `null` if `malformed` is set. */
   params: Schema.Unknown,
-  /** Set when the arguments were not JSON; such a call is refused. An empty text alone is `{}`. */
+  /** Set if the arguments were not JSON: the call is refused. Empty text counts as `{}`. */
   malformed: Schema.optionalKey(MalformedArguments)
 })) {}
 
-/** A call that the compiler knows the tool of, and so the type of its output. */
+/** A call whose tool, and so output type, is known. */
 export interface Typed<T extends Tool.Any> extends ToolCall {
   readonly name: T["name"]
-  /** For the compiler alone: it is never there. */
+  /** Type-level only; never set. */
   readonly "~tool"?: T
 }
 
@@ -59,17 +57,14 @@ export interface Constructor<Tools extends Record<string, Tool.Any>> {
   <N extends Name<Tools>>(id: string, name: N, ...params: ParamsOf<Tools[N]>): Typed<Tools[N]>
 }
 
-/** Creates a call from parameters that are JSON already. */
+/** Creates a call from JSON parameters. */
 export const make = (id: string, name: string, params: unknown = {}): ToolCall => ({ id, name, params })
 
 /**
  * Creates a call from the text of its arguments.
  *
- * **Details**
- *
- * Text that is not JSON, the empty text included, becomes a call that keeps the text; the executor refuses it with
- * `InvalidParameters` and says what was wrong with it. The empty text it takes for `{}`, which a tool may require more
- * than.
+ * Text that is not JSON, including empty text, is kept in `malformed`. The executor treats empty text as `{}` and
+ * refuses other text with `InvalidParameters`.
  */
 export const fromText = (id: string, name: string, text: string): ToolCall => {
   try {
@@ -85,26 +80,20 @@ export const fromText = (id: string, name: string, text: string): ToolCall => {
 }
 
 /**
- * Gives the constructor of calls of the tools of one or more toolkits: a name that is no tool, or parameters that it
- * does not take, do not compile. Parameters are in their encoded form. What executes such calls gives outcomes that
- * know the type of their outputs (`ToolOutcome.For`).
+ * Creates typed calls of one or more toolkits; unknown names and wrong parameters do not compile. Parameters are in
+ * encoded form, and outcomes have typed outputs (`ToolOutcome.For`).
  *
- * **Gotchas**
- *
- * The compiler takes the tools for those that the executor has by their names.
+ * The compiler matches tools by name only.
  */
 const makeFor = <T extends Toolkit.Any>(_toolkits: T | ReadonlyArray<T>): Constructor<ToolsOf<T>> => make
 
 export {
-  /**
-   * Gives the constructor of calls of the tools of one or more toolkits: a name that is no tool, or parameters that it
-   * does not take, do not compile.
-   */
+  /** Creates typed calls of one or more toolkits; unknown names and wrong parameters do not compile. */
   makeFor as for
 }
 
 // Utilities
 
-/** Parameters that may all be left out may be left out. */
+/** Makes `params` optional if all of its fields are. */
 type ParamsOf<T extends Tool.Any> = {} extends Tool.ParametersEncoded<T> ? [params?: Tool.ParametersEncoded<T>]
   : [params: Tool.ParametersEncoded<T>]

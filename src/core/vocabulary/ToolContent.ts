@@ -1,9 +1,8 @@
 /**
- * What a model is shown of a tool's output: texts and files, such as images, in their order. Every loop and every
- * format of `WireFormat` takes files from here.
+ * What a model sees of a tool's output: texts and files such as images, in order. All loops and wire formats use it.
  *
- * A tool says what it is by `toModelOutput`, whose parts are those of `effect/ai`; what MCP servers send comes the same
- * way. An output that is text alone has no content beside its text.
+ * Tools return it from `toModelOutput`, with the parts of `effect/ai`; MCP output is converted to it. Text-only output
+ * has none.
  *
  * **Example** (A tool that gives an image)
  *
@@ -29,90 +28,82 @@ const mediaType = /^[\w.+-]+\/[\w.+-]+$/
 
 const Content = Schema.String.check(Schema.isBase64())
 
-/** Schema of a text. */
 export const TextPart = Schema.Struct({ type: Schema.Literal("text"), text: Schema.String })
 
-/** Schema of a file. */
 export const FilePart = Schema.Struct({
   type: Schema.Literal("file"),
-  /** Such as `image/png`: in lower case, without parameters. */
+  /** Such as `image/png`: lower case, without parameters. */
   mediaType: Schema.String.check(Schema.isPattern(mediaType)),
-  /** The content as base64. */
+  /** Base64. */
   data: Content,
   fileName: Schema.optionalKey(Schema.String)
 })
 
-/** Schema of a part. */
 export const Part = Schema.Union([TextPart, FilePart])
 
-/** A file, with its content as base64. */
+/** A file with base64 content. */
 export type FilePart = typeof FilePart.Type
 
 /** A text or a file. */
 export type Part = typeof Part.Type
 
-/** What a model is shown, in its order. */
+/** What a model sees, in order. */
 export type ToolContent = ReadonlyArray<Part>
 
-/** Files that one output may have; each provider has a bound of its own. */
+/** Providers limit files per output. */
 const maxFiles = 20
 
 /** Creates a part that is text. */
 export const text = (text: string): Part => ({ type: "text", text })
 
 /**
- * Takes what `toModelOutput` of a tool gave.
- *
- * **Details**
- *
- * A file that is an address, or whose text is not base64, becomes a text that says so: nobody fetches it.
+ * Converts the result of a tool's `toModelOutput`. A file given as a URL, or that is not valid base64, becomes a text
+ * that says so; URLs are not fetched.
  */
 export const fromModelOutput = (parts: ReadonlyArray<Prompt.ToolModelOutputPart>): ToolContent =>
   parts.map((part) => part.type === "text" ? text(part.text) : fileOf(part))
 
-/** Gives the parts as `effect/ai` has them. */
+/** Converts the parts to those of `effect/ai`. */
 export const toModelOutput = (content: ToolContent): ReadonlyArray<Prompt.ToolModelOutputPart> =>
   content.map((part) => part.type === "text" ? Prompt.textPart({ text: part.text }) : Prompt.filePart(part))
 
-/** Tells whether a part is a file. */
 export const isFile = (part: Part): part is FilePart => part.type === "file"
 
-/** Media types of images that models can be shown. */
+/** Image types that models accept. */
 export const imageTypes = ["image/png", "image/jpeg", "image/gif", "image/webp"] as const
 
-/** A file of one of some media types. */
+/** A file of certain media types. */
 export type FileOf<MediaType extends string> = FilePart & { readonly mediaType: MediaType }
 
-/** Tells whether a file is an image that models can be shown. */
+/** Whether a file is an image type that models accept. */
 export const isImage = (file: FilePart): file is FileOf<typeof imageTypes[number]> =>
   imageTypes.some((it) => it === file.mediaType)
 
-/** Tells whether a file is a PDF document. */
 export const isPdf = (file: FilePart): file is FileOf<"application/pdf"> => file.mediaType === "application/pdf"
 
-/** Gives the address that has the content of a file in it. */
+/** Returns the data URL of a file. */
 export const dataUrl = ({ data, mediaType }: FilePart): string => `data:${mediaType};base64,${data}`
 
-/** Gives the text of all parts; of a file its kind and its name, and that it is not there. */
+/** Returns the text of all parts, with a note in place of each file. */
 export const textOf = (content: ToolContent): string =>
   content.map((part) => part.type === "text" ? part.text : note(part)).join("\n")
 
-/** Says that a file is not shown. */
+/** The note in place of a file. */
 export const note = (file: FilePart): string => `[${nameOf(file)} omitted]`
 
-/** Gives the files, and the text beside them. */
+/** Separates files from text. */
 export const split = (content: ToolContent): { readonly text: string; readonly files: ReadonlyArray<FilePart> } => ({
   text: textOf(content.filter((part) => !isFile(part))),
   files: content.filter(isFile)
 })
 
-/** Counts the characters of all files, as base64. */
+/** Counts the base64 characters of all files. */
 export const fileChars = (content: ToolContent | undefined): number =>
   content?.reduce((chars, part) => chars + (isFile(part) ? part.data.length : 0), 0) ?? 0
 
 /**
- * Gives the parts with files of at most so many characters in all, and at most twenty, in their order; of any other
- * there is a text that says how large it is. The same parts where all fit.
+ * Limits files to `maxChars` characters in total and to 20. Each other file is replaced by a note with its size.
+ * Returns the same parts if all fit.
  */
 export const within = (content: ToolContent, maxChars: number): ToolContent => {
   let chars = 0

@@ -1,9 +1,7 @@
 /**
- * The registry: every tool the executor can call, with its schemas compiled once, what it declares, and what the host
- * says about it.
+ * The registry of tools the executor can call, with compiled schemas, declarations and host settings.
  *
- * It takes ordinary `Tool` and `Toolkit` values of `effect/ai`, dynamic tools with a JSON Schema included. It runs
- * nothing; the executor does.
+ * Accepts `Tool` and `Toolkit` values of `effect/ai`, including dynamic tools with a JSON Schema.
  */
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -31,12 +29,11 @@ import * as ToolLimits from "./ToolLimits.ts"
 import type { ParameterIssue } from "./ToolRefusal.ts"
 
 /**
- * How calls of a tool may overlap: reads beside reads, promoted and recursive tools beside each other, everything else
- * alone.
+ * How calls of a tool may overlap: reads with reads, promoted and recursive tools with each other, all others alone.
  */
 export type ToolClass = "ReadOnly" | "ConcurrentMut" | "SerialMut"
 
-/** What a host says about a tool; overrides the tool's own annotations. */
+/** Host settings of a tool; they override its annotations. */
 export interface Settings {
   /** See `ToolAnnotations.Promoted`. */
   readonly promoted?: boolean | undefined
@@ -58,19 +55,19 @@ export interface Settings {
   readonly rateLimit?: ToolLimits.ToolRate | undefined
 }
 
-/** One tool as the executor knows it. */
+/** A registered tool. */
 export interface RegisteredTool {
   readonly name: string
   readonly description: string | undefined
   readonly class: ToolClass
-  /** Whether the tool declares that it reaches outside; effect's own default does not count as a declaration. */
+  /** Whether the tool declares that it reaches outside. Effect's default does not count as a declaration. */
   readonly openWorld: boolean
   readonly needsApproval: Tool.Any["needsApproval"]
-  /** Everything that the tool declares, as it does. */
+  /** The tool's annotations, unchanged. */
   readonly annotations: Context.Context<never>
   /** JSON Schema of the parameters, as the model sees it. */
   readonly jsonSchema: JsonSchema.JsonSchema
-  /** The rules that the tool brings itself. */
+  /** Rules declared by the tool. */
   readonly rules: ReadonlyArray<Own>
   readonly timeoutMillis: number | undefined
   readonly idleMillis: number | undefined
@@ -78,98 +75,95 @@ export interface RegisteredTool {
   readonly retryOnTimeout: boolean
   readonly retry: Schedule.Schedule<unknown> | undefined
   readonly isRetryable: (failure: unknown) => boolean
-  /** When it is not to be called because it keeps failing; absent: never. */
+  /** When calls are blocked because the tool keeps failing; absent: never. */
   readonly circuit?: ToolLimits.CheckedCircuit | undefined
-  /** How many of its calls may start within a time; absent: any number. */
+  /** How many calls may start in a period; absent: no limit. */
   readonly rate?: ToolLimits.CheckedToolRate | undefined
   readonly failureText: ((failure: unknown) => string) | undefined
   readonly resources: (params: unknown) => ReadonlyArray<string> | Effect.Effect<ReadonlyArray<string>>
-  /** What a call is about, for policies. */
+  /** What a call acts on, for policies. */
   readonly targets: (params: unknown) => ToolAnnotations.TargetsOf | Effect.Effect<ToolAnnotations.TargetsOf>
-  /** It says what its calls are about, or at least which keys they touch. */
+  /** Whether the tool declares the targets or resource keys of its calls. */
   readonly declaresTargets: boolean
-  /** Some of its targets may be protected: they matter to every policy. */
+  /** Whether targets may be protected and so concern every policy. */
   readonly guardsTargets: boolean
-  /** Tools whose `deny` and `ask` patterns hold for it, too; absent: none. */
+  /** Tools whose `deny` and `ask` patterns also apply to this one; absent: none. */
   readonly actsAs?: ReadonlyArray<string> | undefined
-  /** Tools that show what it changes; absent: none. */
+  /** Tools that reveal what this one changes; absent: none. */
   readonly shownBy?: ReadonlyArray<string> | undefined
-  /** It does nothing but change the files that its targets name. */
+  /** It only changes the files that its targets name. */
   readonly edits: boolean
   /** It declares that it changes nothing, whatever its class. */
   readonly readOnly: boolean
-  /** A call that was started may be started again: it declares so, or its service knows the call by its key. */
+  /** A started call may be started again: the tool is idempotent, or its service recognizes the call by key. */
   readonly idempotent: boolean
-  /** Tells whether a call that was started has happened; absent: it cannot tell. */
+  /** Checks whether a started call happened; absent: unknown. */
   readonly reconcile: ToolAnnotations.Reconciler | undefined
-  /** Its answer to an equal call changes by itself. */
+  /** Whether equal calls may return different answers. */
   readonly volatile: boolean
   /** Its outputs never become artifacts. */
   readonly bounded: boolean
-  /** It makes calls of its own, as a sub-agent does. */
+  /** It makes calls itself, like a sub-agent. */
   readonly recursive: boolean
-  /** What the write of a call would do. */
+  /** Previews the write of a call. */
   readonly preview: ((params: unknown) => Effect.Effect<ReadonlyArray<FileChange>, unknown>) | undefined
-  /** Decodes untrusted parameters; fails with every issue found, at most ten. */
+  /** Decodes untrusted parameters; fails with at most ten issues. */
   readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<ParameterIssue>>
-  /** One text for equal parameters, taken from their encoded form; from the arguments where they cannot be encoded. */
+  /** The same text for equal parameters, from their encoded form or, if they cannot be encoded, the arguments. */
   readonly canonical: (decoded: unknown, args: unknown) => string
   readonly handler: Adapter.Entry["handler"]
-  /** The services the handler was built with. */
+  /** The services of the handler. */
   readonly context: Context.Context<never>
   readonly encode: (value: unknown) => Effect.Effect<unknown, Schema.SchemaError>
   readonly encodeFailure: (failure: unknown) => Effect.Effect<unknown, Schema.SchemaError>
-  /** What the tool itself shows a model of its output (`toModelOutput`), if it says so. */
+  /** What `toModelOutput` of the tool returns, if it has one. */
   readonly modelContent: ((value: unknown) => ToolContent.ToolContent) | undefined
-  /** Takes secrets out of what is recorded of its calls. */
+  /** Redacts secrets in records of its calls. */
   readonly redactor: Redact.Redactor
 }
 
 /** The tools of an executor, by name. */
 export type Registry = ReadonlyMap<string, RegisteredTool>
 
-/** The registry as a service: read whole, replaced whole. */
+/** The registry as a service, read and replaced as a whole. */
 export class ToolHandlers extends Context.Service<ToolHandlers, {
-  /** The tools as they are now. A wave keeps the registry it began with. */
+  /** The current tools. A wave keeps the registry it started with. */
   readonly current: () => Registry
-  /** Replaces all tools at once, for waves that begin later. */
+  /** Replaces all tools together, for later waves. */
   readonly replace: (registry: Registry) => Effect.Effect<void>
-  /** Each replacement from now on, the last one at least; a slow reader may miss some. */
+  /** Emits each replacement; slow readers may miss all but the last. */
   readonly changes: Stream.Stream<Registry>
-  /** Tells whether a tool of that name may come later: rules and policies may be about it though it is not there. */
+  /** Whether a tool of that name may be added later, so that rules and policies may already name it. */
   readonly expects: (name: string) => boolean
 }>()("effect-tool-executor/ToolHandlers") {}
 
 /** Options of a registry. */
 export interface Options<Name extends string = string> {
-  /** What the host says about tools, by name; a name that no tool has is a problem. */
+  /** Host settings by tool name. Unknown names are an error. */
   readonly tools?: { readonly [K in Name]?: Settings | undefined } | undefined
 }
 
 /** Options of a layer of tools. */
 export interface LayerOptions<Name extends string = string> extends Options<Name> {
   /**
-   * Tells whether a tool of that name may come later (`replace`): rules and policies may be about it though it is not
-   * there. Default: none.
+   * Names of tools that may be added later (`replace`), so that rules and policies may already name them. Default:
+   * none.
    */
   readonly expects?: ((name: string) => boolean) | undefined
 }
 
 /**
- * Name of the control argument with which a model asks to be called again. It is taken out before decoding; a tool that
- * declares it cannot be registered.
+ * The control argument with which a model requests another turn. It is removed before decoding; a tool that declares it
+ * cannot be registered.
  */
 export const heartbeatArgument = "request_heartbeat"
 
 /**
- * Creates a registry from toolkits, whose handlers it requires.
+ * Creates a registry from toolkits; requires their handlers.
  *
- * **Details**
- *
- * Fails with one `ConfigurationError` that lists every problem: a name that two toolkits share, a cap below 1, a JSON
- * Schema that does not compile, settings for a tool that does not exist, a tool that declares `request_heartbeat`,
- * automatic retries for a tool that is not idempotent. Provider-defined tools without a handler are the provider's to
- * run and are left out.
+ * Fails with one `ConfigurationError` that lists every problem, such as duplicate names, invalid limits, a JSON Schema
+ * that does not compile, settings for unknown tools, a declared `request_heartbeat`, or retries on a tool that is not
+ * idempotent. Provider-defined tools without a handler are left out.
  */
 export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
   toolkits: ReadonlyArray<T>,
@@ -214,7 +208,7 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
 })
 
 /**
- * Layer that registers the tools of one or more toolkits, whose handlers it requires.
+ * Registers the tools of one or more toolkits; requires their handlers.
  *
  * **Example** (Registering a toolkit)
  *
@@ -262,7 +256,7 @@ export const fromRegistry = (
   })
 }
 
-/** Gives the JSON Schema of a tool's parameters, as a model sees it. */
+/** Returns the JSON Schema of a tool's parameters, as a model sees it. */
 export const jsonSchemaOf = (tool: Tool.Any): JsonSchema.JsonSchema =>
   Tool.isDynamic(tool) && tool.jsonSchema !== undefined
     ? tool.jsonSchema
@@ -276,10 +270,9 @@ export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.Han
 const kitsOf = <T extends Toolkit.Any>(toolkits: T | ReadonlyArray<T>): ReadonlyArray<T> =>
   Array.isArray(toolkits) ? toolkits : [toolkits as T]
 
-/** Whether the provider of a model executes a tool. */
 const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler
 
-/** Rules may name tools that a provider executes, though nobody has a handler for them. */
+/** Rules may name provider-executed tools, which have no handler. */
 const expecting = (
   toolkits: ReadonlyArray<Toolkit.Any>,
   expects: (name: string) => boolean = () => false
@@ -306,7 +299,7 @@ const viaToolkit = (
   Effect.map(
     Effect.provideContext(
       toolkit as Toolkit.Toolkit<Record<string, Tool.Any>>,
-      // the handlers are in the context, only not as expected
+      // the handlers are in the context under another type
       context as Context.Context<Tool.Handler<string>>
     ),
     (withHandler) => Adapter.throughHandle(withHandler, tool, context)
@@ -328,7 +321,7 @@ const register = (
 ): RegisteredTool | undefined => {
   const annotation = <A>(key: Context.Reference<A>): A => Context.get(tool.annotations, key)
   const readOnly = annotation(Tool.Readonly)
-  // effect's own default of true does not count as a declaration
+  // Effect's default of true does not count as a declaration
   const openWorld = tool.annotations.mapUnsafe.has(Tool.OpenWorld.key) && annotation(Tool.OpenWorld)
   const maxConcurrent = settings.maxConcurrent ?? annotation(ToolAnnotations.MaxConcurrent)
   if (maxConcurrent !== undefined && !(Number.isInteger(maxConcurrent) && maxConcurrent >= 1)) {

@@ -1,9 +1,8 @@
 /**
- * What protects a tool, and those who call it, from trouble that lasts: when it is not to be called for a while, and
- * how often it may be called.
+ * Circuit breakers and rate limits of tools, as plain settings.
  *
- * Plain settings, as an annotation of the tool or the host gives them (`ToolAnnotations.CircuitBreaker`,
- * `ToolAnnotations.RateLimit`). The gates that hold them are `CircuitBreakers` and `RateLimits`.
+ * A tool declares them as annotations, or the host sets them (`ToolAnnotations.CircuitBreaker`,
+ * `ToolAnnotations.RateLimit`). The gates `CircuitBreakers` and `RateLimits` enforce them.
  */
 import * as Duration from "effect/Duration"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
@@ -12,57 +11,57 @@ import type { OptionReader } from "../../internal/OptionReader.ts"
 import type { ToolOutcome } from "./ToolOutcome.ts"
 
 /**
- * What a call gets while the store that counts cannot be reached: it runs as if nothing were counted, or it is refused
+ * What happens to a call while the counting store is unreachable: it runs uncounted, or is refused
  * (`StoreUnavailable`).
  */
 export type OnStoreError = "allow" | "refuse"
 
-/** When a tool is not to be called for a while, because it keeps failing. */
+/** When calls of a tool are blocked because it keeps failing. */
 export interface Circuit {
-  /** So many failures in a row open it. Default 5. */
+  /** Consecutive failures that open it. Default 5. */
   readonly failures?: number | undefined
-  /** A share of failures among the last calls opens it, instead of failures in a row. */
+  /** Opens at a failure rate of recent calls instead of at consecutive failures. */
   readonly rate?: {
     /** From 0 to 1. Default 0.5. */
     readonly threshold?: number | undefined
-    /** How many of the last calls are looked at. Default 100. */
+    /** Number of recent calls considered. Default 100. */
     readonly calls?: number | undefined
-    /** So many have to be there before it may open. Default `calls`. */
+    /** Calls needed before it may open. Default `calls`. */
     readonly minimumCalls?: number | undefined
   } | undefined
   /**
-   * How long it stays open before one call may try whether the tool works again. Of a schedule, the n-th opening in a
-   * row lasts its n-th delay. Default 30 seconds.
+   * How long it stays open before one trial call. With a schedule, its n-th delay applies to the n-th opening in a row.
+   * Default 30 seconds.
    */
   readonly openFor?: Duration.Input | Schedule.Schedule<unknown, number> | undefined
   /**
-   * Tells whether an outcome counts against the tool; what does not, counts for it. Asked about `Succeeded`, `Failed`
-   * and `TimedOut` by a limit of the tool's alone: refusals, cancellations, the end of the turn and what never started
-   * count neither way. Default: `TimedOut`, and `Failed` of a handler that fails or dies.
+   * Whether an outcome is a failure of the tool.
+   *
+   * Called for `Succeeded`, `Failed`, and `TimedOut` by the tool's own limit; other outcomes do not count. Default:
+   * `TimedOut`, and `Failed` by a handler that fails or dies.
    */
   readonly isFailure?: ((outcome: ToolOutcome) => boolean) | undefined
-  /** Default `"allow"`: a store that is down does not stop tools that work. */
+  /** Default `"allow"`: a store outage does not stop working tools. */
   readonly onStoreError?: OnStoreError | undefined
 }
 
-/** How many calls may start within a time. */
+/** How many calls may start in a period. */
 export interface Rate {
-  /** So many calls; 1 or more. */
+  /** Number of calls; 1 or more. */
   readonly limit: number
-  /** Within this time. */
   readonly window: Duration.Input
   /**
-   * `"token-bucket"`: a call more every `window / limit`, up to `limit` at once. `"fixed-window"`: `limit` calls, then
-   * none until the time of all of them is over. Default `"token-bucket"`.
+   * `"token-bucket"` adds a call every `window / limit`, up to `limit`. `"fixed-window"` allows `limit` calls per
+   * window. Default `"token-bucket"`.
    */
   readonly algorithm?: "token-bucket" | "fixed-window" | undefined
-  /** Default `"refuse"`: nobody is to exceed a limit because nothing counts. */
+  /** Default `"refuse"`: a store outage does not lift the limit. */
   readonly onStoreError?: OnStoreError | undefined
 }
 
-/** How many calls of one tool may start within a time. */
+/** How many calls of one tool may start in a period. */
 export interface ToolRate extends Rate {
-  /** Whether all principals share the limit, or each has one of its own. Default `"everyone"`. */
+  /** Whether principals share the limit or each has a separate one. Default `"everyone"`. */
   readonly per?: "everyone" | "principal" | undefined
 }
 
@@ -87,7 +86,6 @@ export interface CheckedToolRate extends CheckedRate {
   readonly per: "everyone" | "principal"
 }
 
-/** What holds where a circuit says nothing. */
 export const circuitDefaults = {
   failures: 5,
   openFor: "30 seconds",
@@ -95,10 +93,9 @@ export const circuitDefaults = {
   rate: { threshold: 0.5, calls: 100 }
 } as const
 
-/** What holds where a rate says nothing. */
 export const rateDefaults = { algorithm: "token-bucket", onStoreError: "refuse", per: "everyone" } as const
 
-/** Reads a circuit; what is wrong with it is in the reader. */
+/** Reads a circuit; problems go to the reader. */
 export const circuit = (read: OptionReader, path: string, input: Circuit): CheckedCircuit => {
   const {
     failures = circuitDefaults.failures,
@@ -117,7 +114,7 @@ export const circuit = (read: OptionReader, path: string, input: Circuit): Check
   }
 }
 
-/** Reads a rate; what is wrong with it is in the reader. */
+/** Reads a rate; problems go to the reader. */
 export const rate = (read: OptionReader, path: string, input: Rate): CheckedRate => {
   const { algorithm = rateDefaults.algorithm, limit, onStoreError = rateDefaults.onStoreError, window } = input
   return {
@@ -128,7 +125,7 @@ export const rate = (read: OptionReader, path: string, input: Rate): CheckedRate
   }
 }
 
-/** Reads the rate of a tool; what is wrong with it is in the reader. */
+/** Reads a tool's rate; problems go to the reader. */
 export const toolRate = (read: OptionReader, path: string, input: ToolRate): CheckedToolRate => ({
   ...rate(read, path, input),
   per: read.oneOf(`${path}.per`, input.per ?? rateDefaults.per, ["everyone", "principal"])
@@ -148,6 +145,6 @@ const shareOf = (read: OptionReader, path: string, rate: NonNullable<Circuit["ra
   }
 }
 
-/** The tool was reached and could not do its work: its output may be odd, but it has given one. */
+/** The tool could not do its work. An invalid output does not count: the tool did respond. */
 const isTrouble = (outcome: ToolOutcome): boolean =>
   outcome._tag === "TimedOut" || (outcome._tag === "Failed" && outcome.origin !== "result")

@@ -1,8 +1,8 @@
 /**
- * What became of a call: a closed union of plain objects, never thrown.
+ * The outcome of a call: a closed union of plain objects, never thrown.
  *
- * n calls in, n outcomes out, with the same ids and in input order. `text` gives what the model is told; `orFail` turns
- * an outcome into the error channel for callers who want one.
+ * Every call gets one outcome with its id, in input order. `text` returns what the model reads; `orFail` moves an
+ * outcome into the error channel.
  */
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -13,44 +13,43 @@ import type { ToolCall } from "./ToolCall.ts"
 import * as ToolContent from "./ToolContent.ts"
 import * as ToolRefusal from "./ToolRefusal.ts"
 
-/** Where the full payload of a large output lies. */
+/** Reference to the full payload of a large output. */
 export const ArtifactRef = Schema.Struct({
-  /** Opaque id, bound to the principal that made it. */
+  /** Opaque id, bound to the principal that created it. */
   id: Schema.String,
-  /** Length of the payload in characters. */
+  /** Length in characters. */
   chars: Schema.Finite
 })
 
-/** Where the full payload of a large output lies. */
 export type ArtifactRef = typeof ArtifactRef.Type
 
 const told = {
   modelText: Schema.String,
-  /** What the model is shown where that is more than text: then `modelText` is for those that take no files. */
+  /** What the model sees if it is more than text. Models without file support get `modelText`. */
   content: Schema.optionalKey(Schema.Array(ToolContent.Part))
 }
 
-/** The whole output, untouched. */
+/** A complete output. */
 export class Inline extends Schema.Opaque<Inline>()(Schema.TaggedStruct("Inline", {
   value: Schema.optionalKey(Schema.Unknown),
   ...told
 })) {}
 
-/** The model sees the beginning; the host still has the value. */
+/** An output cut for the model; the host still has the value. */
 export class Truncated extends Schema.Opaque<Truncated>()(Schema.TaggedStruct("Truncated", {
   value: Schema.optionalKey(Schema.Unknown),
   originalChars: Schema.Finite,
   ...told
 })) {}
 
-/** The payload is in the artifact store; the model sees a preview and how to read on. */
+/** An output in the artifact store; the model sees a preview and how to read on. */
 export class Artifact extends Schema.Opaque<Artifact>()(Schema.TaggedStruct("Artifact", {
   ref: ArtifactRef,
   preview: Schema.String,
   ...told
 })) {}
 
-/** Schema of an output: whole, cut, or kept elsewhere. */
+/** Schema of an output: complete, cut, or stored. */
 export const Output = Schema.Union([Inline, Truncated, Artifact])
 
 /** The output of a call, as the host keeps it and as the model sees it. */
@@ -59,17 +58,17 @@ export type Output = Inline | Truncated | Artifact
 const common = {
   callId: Schema.String,
   tool: Schema.String,
-  /** Place of the call in its wave, from 0. */
+  /** Position of the call in its wave, from 0. */
   index: Schema.Finite,
-  /** 1, or more after automatic retries; 0 when it never started. */
+  /** 1, or more after automatic retries; 0 if it never started. */
   attempt: Schema.Finite,
   /** Epoch milliseconds of the call's arrival. */
   queuedAt: Schema.Finite,
-  /** Epoch milliseconds of the handler's start; absent when it never started. */
+  /** Epoch milliseconds of the handler's start; absent if it never started. */
   startedAt: Schema.optionalKey(Schema.Finite),
-  /** Milliseconds from start to outcome; absent when it never started. */
+  /** Milliseconds from start to outcome; absent if it never started. */
   duration: Schema.optionalKey(Schema.Finite),
-  /** How many commits of this call landed. */
+  /** How many commits of this call completed. */
   commits: Schema.Finite
 }
 
@@ -81,22 +80,22 @@ const continuation = {
 }
 
 const unfinished = {
-  /** Commits that were still under way when the outcome had to be given: they may land yet. */
+  /** Commits still running when the outcome was decided; they may still complete. */
   openCommits: Schema.optionalKey(Schema.Finite)
 }
 
-/** The tool ran and its output was taken. */
+/** The tool ran and returned a valid output. */
 export class Succeeded extends Schema.Opaque<Succeeded>()(Schema.TaggedStruct("Succeeded", {
   ...common,
   output: Output,
   ...continuation,
   /** Id of the call whose outcome was replayed or joined. */
   replayOf: Schema.optionalKey(Schema.String),
-  /** The standing permission that let it through. */
+  /** The standing permission that allowed it. */
   grant: Schema.optionalKey(Grant)
 })) {}
 
-/** The tool ran and said no (`handler`), its output did not encode (`result`), or it threw (`defect`). */
+/** The tool failed (`handler`), its output did not encode (`result`), or it threw (`defect`). */
 export class Failed extends Schema.Opaque<Failed>()(Schema.TaggedStruct("Failed", {
   ...common,
   error: Schema.Unknown,
@@ -107,7 +106,7 @@ export class Failed extends Schema.Opaque<Failed>()(Schema.TaggedStruct("Failed"
   replayOf: Schema.optionalKey(Schema.String)
 })) {}
 
-/** A limit passed first; `which` names it. */
+/** A time limit was reached; `which` names it. */
 export class TimedOut extends Schema.Opaque<TimedOut>()(Schema.TaggedStruct("TimedOut", {
   ...common,
   limitMillis: Schema.Finite,
@@ -117,12 +116,12 @@ export class TimedOut extends Schema.Opaque<TimedOut>()(Schema.TaggedStruct("Tim
   replayOf: Schema.optionalKey(Schema.String)
 })) {}
 
-/** A gate said no. Nothing ran. */
+/** A gate refused the call, so nothing ran. */
 export class Denied
   extends Schema.Opaque<Denied>()(Schema.TaggedStruct("Denied", { ...common, reason: ToolRefusal.ToolRefusal }))
 {}
 
-/** The host or the user stopped it. */
+/** The host or a user cancelled it. */
 export class Cancelled extends Schema.Opaque<Cancelled>()(Schema.TaggedStruct("Cancelled", {
   ...common,
   started: Schema.Boolean,
@@ -136,49 +135,41 @@ export class Skipped
   extends Schema.Opaque<Skipped>()(Schema.TaggedStruct("Skipped", { ...common, because: Schema.String }))
 {}
 
-/**
- * It was started, and what ran it is gone without having recorded an end: whatever it does may or may not have
- * happened.
- */
+/** It started, and its process disappeared without recording an end: its effects may or may not have happened. */
 export class Unknown extends Schema.Opaque<Unknown>()(Schema.TaggedStruct("Unknown", {
   ...common,
   startedAt: Schema.Finite,
   replayOf: Schema.optionalKey(Schema.String)
 })) {}
 
-/** Schema of an outcome. */
 export const ToolOutcome = Schema.Union([Succeeded, Failed, TimedOut, Denied, Cancelled, Skipped, Unknown])
 
-/** What became of a call. */
+/** The outcome of a call. */
 export type ToolOutcome = Succeeded | Failed | TimedOut | Denied | Cancelled | Skipped | Unknown
 
-/** Name of a kind of outcome. */
 export type Tag = ToolOutcome["_tag"]
 
-/** The outcome of one kind. */
 export type Of<T extends Tag> = Extract<ToolOutcome, { readonly _tag: T }>
 
-/** The success of a call whose output is known to the compiler, as it is encoded. */
+/** A success whose encoded output type is known. */
 export interface SucceededWith<A> extends Succeeded {
   readonly output: OutputOf<A>
 }
 
-/** An output whose value is known to the compiler, as it is encoded. */
+/** An output whose encoded value type is known. */
 export type OutputOf<A> = InlineOf<A> | TruncatedOf<A> | Artifact
 
-/** A whole output whose value is known to the compiler. */
 export interface InlineOf<A> extends Inline {
   readonly value: A
 }
 
-/** An output that was cut for the model, whose value is known to the compiler. */
 export interface TruncatedOf<A> extends Truncated {
   readonly value: A
 }
 
 /**
- * The outcome of a call: of a typed one (`ToolCall.for`) the output is what its tool gives. What failed is `unknown`
- * all the same: it may be a defect.
+ * The outcome of a call. For a typed call (`ToolCall.for`) the output has the tool's type. A failure stays `unknown`,
+ * because it may be a defect.
  */
 export type For<Call extends ToolCall> = Call extends { readonly "~tool"?: infer T }
   ? [T] extends [Tool.Any] ? SucceededWith<Tool.SuccessEncoded<T>> | Exclude<ToolOutcome, Succeeded> : ToolOutcome
@@ -191,9 +182,9 @@ const landed = (outcome: { readonly commits: number; readonly openCommits?: numb
   (outcome.openCommits === undefined ? "" : " A write was still under way and may land yet.") +
   (outcome.commits === 0 && outcome.openCommits === undefined ? "" : " Check the state before you repeat it.")
 
-/** Gives the text that answers the call to the model. */
+/** Returns the text that answers the call to the model. */
 export const text = (outcome: ToolOutcome): string => {
-  // names and reasons may be a model's or a host's own text
+  // names and reasons may come from a model or host
   const tool = clip(outcome.tool, 100)
   switch (outcome._tag) {
     case "Succeeded":
@@ -227,10 +218,10 @@ export const text = (outcome: ToolOutcome): string => {
   }
 }
 
-/** Tells whether a call is an error in the eyes of the provider: everything but `Succeeded`. */
+/** Whether providers see the call as an error: everything except `Succeeded`. */
 export const isError = (outcome: ToolOutcome): boolean => outcome._tag !== "Succeeded"
 
-/** The answer to one call, in no provider's shape. */
+/** The answer to one call, independent of providers. */
 export const ToolMessage = Schema.Struct({
   callId: Schema.String,
   tool: Schema.String,
@@ -238,10 +229,9 @@ export const ToolMessage = Schema.Struct({
   isError: Schema.Boolean
 })
 
-/** The answer to one call, in no provider's shape. */
 export type ToolMessage = typeof ToolMessage.Type
 
-/** Gives the answer that goes back to the model. */
+/** Returns the answer for the model. */
 export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
   callId: outcome.callId,
   tool: outcome.tool,
@@ -249,30 +239,27 @@ export const toMessage = (outcome: ToolOutcome): ToolMessage => ({
   isError: isError(outcome)
 })
 
-/** What became of a wave; with outcomes of the types of its calls, where they are typed (`ToolCall.for`). */
+/** The outcomes of a wave, typed if its calls are (`ToolCall.for`). */
 export interface WaveResult<Calls extends ReadonlyArray<ToolCall> = ReadonlyArray<ToolCall>> {
   /** One per call, in input order. */
   readonly outcomes: { readonly [I in keyof Calls]: For<Calls[I]> }
   /**
-   * The agent is to call the model again. Without `Heartbeats` that is after every wave with a call, until the loop is
-   * over.
+   * Whether the agent should call the model again. Without `Heartbeats`: after every wave with a call, until the loop
+   * ends.
    */
   readonly needsContinuation: boolean
-  /** The loop is over: an `ExitLoop` tool succeeded, and nothing more is required before the exit. */
+  /** The loop ends: an `ExitLoop` tool succeeded, and nothing else is required first. */
   readonly shouldExit: boolean
   /** One answer per call, in input order. */
   readonly toolMessages: ReadonlyArray<ToolMessage>
   /**
-   * Ids of calls that have not started and may be resumed (`ToolProcess.resume`), because their host stops or a person
-   * has yet to be heard: nothing of the wave is to be told to a model before that. Absent: none.
+   * Ids of calls that did not start and can be resumed (`ToolProcess.resume`), because the host stops or approval is
+   * pending. Do not show the wave to a model before that. Absent: no such calls.
    */
   readonly suspended?: ReadonlyArray<string>
 }
 
-/**
- * Error of a call that did not run to its own end, for callers who want the error channel. Its `reason` is the same
- * tagged data that the outcome carries.
- */
+/** A call that did not run to its own end, for the error channel. `reason` is the tagged data of the outcome. */
 export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
   "effect-tool-executor/ToolExecutionError"
 )("ToolExecutionError", {
@@ -286,14 +273,14 @@ export class ToolExecutionError extends Schema.TaggedError<ToolExecutionError>(
     Schema.TaggedStruct("Unknown", { startedAt: Schema.Finite }),
     Schema.TaggedStruct("Failed", { origin: Schema.Literals(["handler", "result", "defect"]) })
   ]),
-  /** What the model would have been told. */
+  /** What the model would read. */
   explanation: Schema.String
 }) {
   override get message(): string {
     return this.explanation
   }
 
-  /** The explanation alone: loops that turn an error into a text for the model take this. */
+  /** Only the explanation, for loops that convert errors to text for the model. */
   override toString(): string {
     return this.explanation
   }
@@ -318,7 +305,6 @@ const errorReason = (
   }
 }
 
-/** Makes the error of an outcome that is not a success. */
 export const toError = (outcome: Exclude<ToolOutcome, { readonly _tag: "Succeeded" }>): ToolExecutionError =>
   new ToolExecutionError({
     callId: outcome.callId,
@@ -327,7 +313,7 @@ export const toError = (outcome: Exclude<ToolOutcome, { readonly _tag: "Succeede
     explanation: text(outcome)
   })
 
-/** Passes `Succeeded` and `Failed` on and turns every other outcome into a `ToolExecutionError`. */
+/** Passes `Succeeded` and `Failed` through and fails with `ToolExecutionError` for every other outcome. */
 export const orFail = (
   outcome: ToolOutcome
 ): Effect.Effect<Of<"Succeeded"> | Of<"Failed">, ToolExecutionError> =>

@@ -1,41 +1,42 @@
 /**
- * Why a call did not run, as plain tagged data, and the sentence that tells the model.
+ * Why a call did not run, as tagged data, with the text for the model.
  *
- * Every sentence says what was wrong, what is allowed instead and whether trying again makes sense. An `Error` is made
- * only when somebody asks for one (`ToolOutcome.orFail`).
+ * Each text says what was wrong, what is allowed instead and whether a retry makes sense.
  */
 import * as Schema from "effect/Schema"
 import { clip } from "../../internal/clip.ts"
 import { ToolRule } from "../rules/ToolRule.ts"
 
-/** One thing that is wrong with the arguments of a call. */
+/** One problem with the arguments of a call. */
 export const ParameterIssue = Schema.Struct({
-  /** Path inside the arguments, such as `edits[0].line`; empty for the whole. */
+  /** Path in the arguments, such as `edits[0].line`; empty for the whole. */
   path: Schema.String,
   message: Schema.String
 })
 
-/** One thing that is wrong with the arguments of a call. */
 export type ParameterIssue = typeof ParameterIssue.Type
 
 const reasons = [
-  /** No tool of that name; `available` names only tools this agent may see. */
+  /** There is no such tool; `available` lists the tools this agent may see. */
   Schema.TaggedStruct("ToolNotFound", { available: Schema.Array(Schema.String) }),
-  /** The arguments are not JSON or do not fit the tool's schema. */
+  /** The arguments are not JSON or do not match the schema. */
   Schema.TaggedStruct("InvalidParameters", { issues: Schema.Array(ParameterIssue) }),
-  /** The policy does not allow the call; `rule` is the pattern, rule or mode that says so. */
+  /** The policy denies the call; `rule` is the pattern, rule or mode responsible. */
   Schema.TaggedStruct("PolicyDenied", { rule: Schema.String }),
-  /** The tool failed in a way that is not worth a retry, or what the call touches is held by a handler that will not stop. */
+  /**
+   * The tool failed with a failure that must not be retried, or a handler that will not stop holds what the call
+   * touches.
+   */
   Schema.TaggedStruct("ToolBlocked", { because: Schema.String }),
-  /** The tool's circuit breaker is open; without a time while one call tries whether the tool works again. */
+  /** The circuit breaker is open; without a time while a trial call runs. */
   Schema.TaggedStruct("CircuitOpen", { retryAfterMillis: Schema.optionalKey(Schema.Finite) }),
-  /** A guard of the host said no, failed, died or took too long. */
+  /** A host guard rejected the call, failed, died or timed out. */
   Schema.TaggedStruct("GuardRejected", { guard: Schema.String, reason: Schema.String }),
-  /** An equal call counts already; `running` says that it has not ended yet. */
+  /** An equal call exists; `running` means that it has not ended. */
   Schema.TaggedStruct("DuplicateCall", { of: Schema.String, running: Schema.Boolean }),
   /**
-   * Nobody allowed the call. `permission` is what was needed, as a pattern of a policy would name it, and `scope` what
-   * an answer could have been remembered for at most.
+   * The call was not approved. `permission` is the policy pattern that was needed, `scope` the longest approval
+   * possible.
    */
   Schema.TaggedStruct("PermissionDenied", {
     by: Schema.Literals(["user", "timeout", "noApprover", "closed"]),
@@ -43,48 +44,46 @@ const reasons = [
     permission: Schema.optionalKey(Schema.String),
     scope: Schema.optionalKey(Schema.Literals(["call", "resources", "tool"]))
   }),
-  /** A person refused the write of a call that was running already. */
+  /** A person denied the write of a running call. */
   Schema.TaggedStruct("WriteDenied", {
     by: Schema.Literals(["user", "policy", "timeout", "noApprover", "closed"]),
     reason: Schema.optionalKey(Schema.String)
   }),
   /**
-   * While the call waited, what it is about came to be something else, which nobody has allowed: `from` is what was
-   * judged, `to` what is there now; absent where it could not be found out.
+   * The targets changed from `from` to `to` while the call waited, and the new ones are not approved; absent if they
+   * could not be determined.
    */
   Schema.TaggedStruct("TargetsChanged", {
     from: Schema.optionalKey(Schema.Array(Schema.String)),
     to: Schema.optionalKey(Schema.Array(Schema.String))
   }),
-  /** The turn's time is over. */
+  /** The turn's time limit was reached. */
   Schema.TaggedStruct("DeadlineExceeded", { limitMillis: Schema.Finite }),
-  /** The turn's number of calls is used up. */
+  /** The turn's limit of calls was reached. */
   Schema.TaggedStruct("CallBudgetExhausted", { max: Schema.Finite }),
-  /** The host lets no more of such calls run at the moment. */
+  /** The rate limit was reached. */
   Schema.TaggedStruct("RateLimited", { retryAfterMillis: Schema.optionalKey(Schema.Finite) }),
-  /** The store that a gate needs, or the journal, could not be reached in time; `operation` is what was asked of it. */
+  /** The store of a gate, or the journal, could not be reached in time; `operation` is the failed request. */
   Schema.TaggedStruct("StoreUnavailable", { operation: Schema.String }),
-  /** The tool runs in a sandbox only, and there is none to run it in. */
+  /** The tool requires a sandbox, and none is available. */
   Schema.TaggedStruct("SandboxUnavailable", { reason: Schema.String }),
   /** Sub-agents are nested too deeply. */
   Schema.TaggedStruct("DepthExceeded", { max: Schema.Finite }),
-  /** The call would wait for a permit that its own caller holds. */
+  /** The call would wait for a permit held by its own caller. */
   Schema.TaggedStruct("ReentryRefused", { waitsFor: Schema.String })
 ] as const
 
-/** A rule forbids the call now; `sentence` explains it. */
+/** A rule forbids the call now. */
 const RuleViolation = Schema.TaggedStruct("RuleViolation", {
   rule: ToolRule,
   sentence: Schema.String,
   remainingMillis: Schema.optionalKey(Schema.Finite)
 })
 
-/** Schema of every reason for which a call is refused: a closed union. */
+/** Schema of all refusals. */
 export const ToolRefusal = Schema.Union([...reasons, RuleViolation])
 
-/**
- * Schema of a reason as clients see it. A rule's other fields, such as arguments that it fills in, stay with the host.
- */
+/** Schema of a refusal for clients. Other fields of a rule, such as arguments it fills in, stay with the host. */
 export const Wire = Schema.Union([
   ...reasons,
   Schema.Struct({
@@ -121,7 +120,7 @@ const capitalised = (text: string): string => text.charAt(0).toUpperCase() + tex
 
 const inSeconds = (millis: number): string => `${Math.max(0, Math.ceil(millis / 100) / 10)} s`
 
-/** Gives the name of the gate that refused a call, as records and operators know it. */
+/** Returns the name of the gate that refused a call. */
 export const gateOf = (refusal: ToolRefusal): string =>
   refusal._tag === "GuardRejected" ? refusal.guard : gates[refusal._tag]
 
@@ -146,9 +145,9 @@ const gates: { readonly [T in ToolRefusal["_tag"]]: string } = {
   ReentryRefused: "pools"
 }
 
-/** Gives the sentence that tells the model why its call did not run. */
+/** Returns the text that tells the model why its call did not run. */
 export const describe = (refusal: ToolRefusal, toolName: string): string => {
-  // the name is the model's own text: a refusal must not echo megabytes of it
+  // the name is the model's text and may be huge
   const tool = clip(toolName, 100)
   switch (refusal._tag) {
     case "ToolNotFound":
