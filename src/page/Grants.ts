@@ -39,7 +39,7 @@ export const Grants = (): VNode => {
     ${
     valid === undefined
       ? problem === undefined ? html`<p>Loading …</p>` : null
-      : html`<p>${valid.length === 0 ? "There are no standing approvals." : `${count(valid.length, "grant")}.`}</p>`
+      : html`<p>${valid.length === 0 ? "There are no grants." : `${count(valid.length, "grant")}.`}</p>`
   }
     <ul class="cards">
       ${valid?.map((it) => html`<${One} key=${it.id} grant=${it} onRevoke=${() => void revoke(it)} />`)}
@@ -62,7 +62,7 @@ const One = (
       : html`<ul class="plain">${targets.map((it) => html`<li class="target"><${SafeText} text=${it} /></li>`)}</ul>`
   }
       <p class="muted"><${Who} of=${grant} />, since ${time(grantedAt)}, ${
-    expiresAt === undefined ? "until revoked" : `for another ${span(expiresAt - now.value)}`
+    expiresAt === undefined ? "until revoked" : `expires in ${span(expiresAt - now.value)}`
   }</p>
       <p class="row">${
     isSure

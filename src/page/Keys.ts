@@ -84,10 +84,10 @@ const views = ["approvals", "waves", "journal", "grants", "rules", "health"] as 
 const keys: ReadonlyArray<Key> = [
   { key: "j", what: "next request", run: goBy(1) },
   { key: "k", what: "previous request", run: goBy(-1) },
-  { key: "y", what: "to “Approve once”", run: focus("yes") },
-  { key: "w", what: "to “Approve similar calls”", run: focus("while") },
-  { key: "n", what: "to the reason for denying", run: focus("no") },
-  { key: "e", what: "to editing the arguments", run: focus("edit") },
+  { key: "y", what: "go to “Approve once”", run: focus("yes") },
+  { key: "w", what: "go to “Approve similar calls”", run: focus("while") },
+  { key: "n", what: "go to the reason for denying", run: focus("no") },
+  { key: "e", what: "go to “Edit arguments”", run: focus("edit") },
   { key: "x", what: "select or deselect the request", run: tick },
   ...views.map((name, at) => ({
     key: String(at + 1),

@@ -26,7 +26,7 @@ export const Waves = (): VNode => {
   )
   if (user === undefined) return html`<${List} />`
   if (wave === undefined) {
-    return html`<h1 tabindex="-1" data-heading>Wave</h1><p>This wave is no longer kept. Its calls are in the <a href=${
+    return html`<h1 tabindex="-1" data-heading>Wave</h1><p>This wave is no longer stored. Its calls are in the <a href=${
       to("journal")
     }>journal</a>.</p>`
   }

@@ -36,14 +36,14 @@ const endings: Readonly<Record<ResolvedApproval["how"], string>> = {
   denied: "Denied",
   covered: "Approved with another request",
   expired: "Expired and denied: nobody answered in time",
-  withdrawn: "Withdrawn: the call no longer waits",
+  withdrawn: "Withdrawn: the call no longer needs an answer",
   suspended: "Suspended: the request returns after the restart",
   closed: "Closed: the caller has ended"
 }
 
 const answers: Readonly<Record<string, string>> = {
   ApproveOnce: "once",
-  ApproveForDuration: "for a while",
+  ApproveForDuration: "for a limited time",
   ApproveForScope: "until revoked"
 }
 

@@ -123,9 +123,9 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
         const it of [
           markup,
           "a⟨U+202E⟩/b.ts",
-          "Only the line end changed: CRLF before, LF after",
+          "Only the line ending changed: CRLF before, LF after",
           "⟨CRLF⟩",
-          "⟨no line end⟩"
+          "⟨no line ending⟩"
         ]
       ) {
         assert.include(text, it)
@@ -207,7 +207,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
     await seen.page.focus(`input[inputmode=decimal]`)
     await press(seen.page, "End")
     await seen.page.keyboard.type("x")
-    await untilText(seen.page, "This is no number.")
+    await untilText(seen.page, "This is not a number.")
     await until(seen.page, `told.at(-1)._tag === "Wrong"`)
     await fineSoFar(seen)
     await press(seen.page, "Backspace", "2")
@@ -230,7 +230,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
     const seen = await shown("ArgsForm", JSON.stringify({ schema: null, value: { a: 1 } }))
     await seen.page.focus("textarea")
     await seen.page.keyboard.type("x")
-    await untilText(seen.page, "This is no JSON")
+    await untilText(seen.page, "This is not valid JSON")
     await until(seen.page, `told.at(-1)._tag === "Wrong"`)
     await fine(seen)
   })

@@ -141,7 +141,7 @@ describe("the page and a real server", () => {
         await untilText(page, "1 grant.")
         await page.click("li button")
         await page.click("li button.deny")
-        await untilText(page, "There are no standing approvals.")
+        await untilText(page, "There are no grants.")
       })
       const third = yield* Effect.forkChild(write("w3", "notes.md", "three"))
       yield* Effect.promise(async () => {
@@ -150,7 +150,7 @@ describe("the page and a real server", () => {
         await next(page)
         await page.waitForSelector(ready)
         await press(page, "w", "Tab", "Enter")
-        await untilText(page, "write_file: Approved for a while")
+        await untilText(page, "write_file: Approved for a limited time")
       })
       yield* Fiber.join(third)
       yield* write("w4", "notes.md", "four")

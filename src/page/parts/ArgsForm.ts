@@ -76,7 +76,7 @@ export const ArgsForm = ({ onChange, schema, value: given }: ArgsFormProps): VNo
     ${
     all.length > 0 &&
     html`<div class="args-problems" role="status"><p>${
-      all.length === 1 ? "One thing does not fit yet:" : `${all.length} things do not fit yet:`
+      all.length === 1 ? "Fix this problem:" : `Fix these ${all.length} problems:`
     }</p>
       <ul>${
       all.slice(0, 10).map(({ message, path }) =>
@@ -140,7 +140,7 @@ const Part = (props: PartProps): VNode => {
             } schema=${schema} label=${name} />
               ${
               !isRequired &&
-              html`<${Small} words="Leave out" name=${name} onClick=${() => form.remove([...path, name])} />`
+              html`<${Small} words="Remove" name=${name} onClick=${() => form.remove([...path, name])} />`
             }
             </div>`
             : html`<div class="args-entry" key=${name}><${Small} words="Add" name=${name} onClick=${() =>
@@ -154,7 +154,7 @@ const Part = (props: PartProps): VNode => {
         (value as ReadonlyArray<unknown>).slice(0, maxItems).map((it, at) =>
           html`<div class="args-entry" key=${at}>
             <${Part} form=${form} path=${[...path, at]} value=${it} schema=${field.item} label=${String(at + 1)} />
-            <${Small} words="Leave out" name=${`${label} ${at + 1}`} onClick=${() => form.remove([...path, at])} />
+            <${Small} words="Remove" name=${`${label} ${at + 1}`} onClick=${() => form.remove([...path, at])} />
           </div>`
         )
       }
@@ -164,7 +164,7 @@ const Part = (props: PartProps): VNode => {
           (value as ReadonlyArray<unknown>).length
         } are shown; the others stay as they are.`}</p>`
       }
-        <${Small} words="Add one to" name=${label === "" ? "the list" : label} onClick=${() =>
+        <${Small} words="Add an item to" name=${label === "" ? "the list" : label} onClick=${() =>
         form.set(path, [...value as ReadonlyArray<unknown>, initial(field.item, form.root)])} />
       </${Group}>`
     case "json":

@@ -21,7 +21,7 @@ import type { CallViewProps } from "./types.ts"
  */
 export const CallView = ({ events, approvals }: CallViewProps): VNode => {
   const lanes = useMemo(() => lanesOf(events), [events])
-  if (lanes.length === 0) return html`<p>This call is no longer kept.</p>`
+  if (lanes.length === 0) return html`<p>This call is no longer stored.</p>`
   return html`<div class="calls">${
     lanes.map((lane) => {
       const own = events.filter((it): it is CallEvent =>
@@ -65,7 +65,7 @@ const One = ({ events, from, approvals, state }: Pick<CallViewProps, "approvals"
     <h2>Arguments</h2>
     ${
     queued === undefined
-      ? html`<p>The arguments are no longer kept.</p>`
+      ? html`<p>The arguments are no longer stored.</p>`
       : html`<${Arguments} value=${queued.params} />`
   }
     ${
@@ -109,7 +109,7 @@ const times = (outcome: Outcome, at: number): ComponentChildren => [
 
 const answers: Readonly<Record<string, string>> = {
   ApproveOnce: "Approved once",
-  ApproveForDuration: "Approved for a while",
+  ApproveForDuration: "Approved for a limited time",
   ApproveForScope: "Approved until revoked",
   Deny: "Denied"
 }
@@ -163,9 +163,9 @@ const OutcomeOf = ({ dropped, outcome }: { readonly outcome: Outcome; readonly d
     ${outcome._tag === "Denied" && html`<${Arguments} value=${outcome.reason} />`}
     ${
     "grant" in outcome && outcome.grant !== undefined &&
-    html`<h3>Approved by a standing approval</h3><${Arguments} value=${outcome.grant} />`
+    html`<h3>Approved by a grant</h3><${Arguments} value=${outcome.grant} />`
   }
-    ${dropped > 0 && html`<p>${`${dropped} events of this call were not kept.`}</p>`}
+    ${dropped > 0 && html`<p>${`${dropped} events of this call were not stored.`}</p>`}
   </div>`
 
 type Output = Extract<Outcome, { readonly _tag: "Succeeded" }>["output"]

@@ -170,7 +170,7 @@ const endOf = (row: Row, side: Side): VNode | false => {
   if (line === undefined || row.kind === "same") return false
   const other = row[side === "before" ? "after" : "before"]
   if (line.end === "\n" && (other === undefined || other.end === "\n")) return false
-  return html`<mark class="safe-hidden" title="how the line ends">⟨${
-    line.end === "" ? "no line end" : endName(line.end)
+  return html`<mark class="safe-hidden" title="line ending">⟨${
+    line.end === "" ? "no line ending" : endName(line.end)
   }⟩</mark>`
 }

@@ -72,8 +72,8 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
     <div class="graph-words" aria-live="polite">
       <h3>${
     chosen === undefined
-      ? "All of it"
-      : html`What there is to <${SafeText} text=${name(chosen)} />`
+      ? "All rules"
+      : html`Rules for <${SafeText} text=${name(chosen)} />`
   }
         ${
     chosen !== undefined && html` <button type="button" onClick=${() => choose(undefined)}>Show all</button>`
@@ -108,7 +108,7 @@ type Node = Rules["nodes"][number]
 const maxNodes = 300
 
 const verbs: Readonly<Record<Edge["kind"], string>> = {
-  needs: "has to come before",
+  needs: "must come before",
   next: "is followed by",
   forbids: "rules out"
 }

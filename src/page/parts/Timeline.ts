@@ -130,7 +130,7 @@ const Picture = ({ lanes, now, onLane, onView, view }: {
     if (by !== 0) onView(pan(view, by))
   }
   return html`<div class="timeline-box" ref=${box} tabindex="0" role="application"
-    aria-label=${`Picture of ${lanes.length} calls. Plus, minus and 0 zoom, left and right move, up and down choose a call, Enter shows it. The table below says the same.`}
+    aria-label=${`Timeline of ${lanes.length} calls. Plus, minus and 0 zoom, left and right move, up and down select a call, Enter opens it. The table below lists the same calls.`}
     aria-describedby="timeline-chosen" onKeyDown=${onKey} onWheel=${onWheel} onPointerMove=${onMove}
     onPointerDown=${(event: PointerEvent) => {
     dragged.current = event.clientX

@@ -109,12 +109,12 @@ export const pointer = (path: Path): string =>
 /** Reads what was typed for a number. */
 export const numberOf = (text: string, isInteger: boolean): number | string => {
   const trimmed = text.trim()
-  if (!/^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/.test(trimmed)) return "This is no number."
+  if (!/^[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?$/.test(trimmed)) return "This is not a number."
   const number = Number(trimmed)
   if (!Number.isFinite(number)) return "This number is too large."
-  if (isInteger && !Number.isInteger(number)) return "This has to be a whole number."
+  if (isInteger && !Number.isInteger(number)) return "Enter a whole number."
   if (Number.isInteger(number) && !Number.isSafeInteger(number)) {
-    return "This number is too large to be kept to the digit."
+    return "This number is too large to be stored exactly."
   }
   return number
 }
@@ -124,7 +124,7 @@ export const jsonOf = (text: string): { readonly value: unknown } | { readonly p
   try {
     return { value: JSON.parse(text) }
   } catch (error) {
-    return { problem: `This is no JSON: ${error instanceof Error ? error.message : String(error)}` }
+    return { problem: `This is not valid JSON: ${error instanceof Error ? error.message : String(error)}` }
   }
 }
 

@@ -92,16 +92,16 @@ export const marksIn = (row: Row): Marks =>
 export const hintOf = ({ after, before, kind }: Row): string | undefined => {
   if (kind === "same" || before === undefined || after === undefined) return undefined
   if (before.text === after.text) {
-    return `Only the line end changed: ${endName(before.end)} before, ${endName(after.end)} after`
+    return `Only the line ending changed: ${endName(before.end)} before, ${endName(after.end)} after`
   }
   const ends = before.end === after.end
     ? ""
-    : `; the line end changed too: ${endName(before.end)} before, ${endName(after.end)} after`
+    : `; the line ending changed too: ${endName(before.end)} before, ${endName(after.end)} after`
   if (before.text.replaceAll(/\s/g, "") === after.text.replaceAll(/\s/g, "")) return `Only whitespace changed${ends}`
   if (before.text.normalize("NFKC") === after.text.normalize("NFKC")) {
     return `Looks the same, but uses different characters${ends}`
   }
-  return ends === "" ? undefined : ends.slice(2).replace("the line end changed too", "The line end changed")
+  return ends === "" ? undefined : ends.slice(2).replace("the line ending changed too", "The line ending changed")
 }
 
 /** Explains changes to the whole file that are hard to see. */
@@ -112,13 +112,15 @@ export const hintsOf = (rows: ReadonlyArray<Row>): ReadonlyArray<string> => {
   const spaces = rows.filter((row) => hintOf(row)?.startsWith("Only whitespace") === true).length
   return [
     ...ends.length > 1
-      ? [`Line ends changed in ${ends.length} lines: ${endsIn(rows, "before")} before, ${endsIn(rows, "after")} after`]
+      ? [
+        `Line endings changed in ${ends.length} lines: ${endsIn(rows, "before")} before, ${endsIn(rows, "after")} after`
+      ]
       : [],
     ...spaces > 0 ? [`Only whitespace changed in ${lines(spaces)}`] : [],
     ...before?.end === "" && after?.end !== "" && after !== undefined
-      ? ["The file had no line end at its end before"]
+      ? ["Before, the file did not end with a line break"]
       : [],
-    ...after?.end === "" && before?.end !== "" ? ["The file has no line end at its end"] : []
+    ...after?.end === "" && before?.end !== "" ? ["The file does not end with a line break"] : []
   ]
 }
 

@@ -174,17 +174,17 @@ describe("what is typed", () => {
   it("is a number, or is told why it is none", () => {
     assert.strictEqual(numberOf(" 1.50 ", false), 1.5)
     assert.strictEqual(numberOf("-2e3", true), -2000)
-    assert.strictEqual(numberOf("1.5", true), "This has to be a whole number.")
-    assert.strictEqual(numberOf("12345678901234567890", true), "This number is too large to be kept to the digit.")
+    assert.strictEqual(numberOf("1.5", true), "Enter a whole number.")
+    assert.strictEqual(numberOf("12345678901234567890", true), "This number is too large to be stored exactly.")
     assert.strictEqual(numberOf("1e999", false), "This number is too large.")
     for (const text of ["", "0x10", "1,5", "one", "NaN", "Infinity"]) {
-      assert.strictEqual(numberOf(text, false), "This is no number.")
+      assert.strictEqual(numberOf(text, false), "This is not a number.")
     }
   })
 
   it("is JSON, or is told why it is none", () => {
     assert.deepStrictEqual(jsonOf("[1]"), { value: [1] })
-    assert.include(JSON.stringify(jsonOf("[1")), "This is no JSON")
+    assert.include(JSON.stringify(jsonOf("[1")), "This is not valid JSON")
   })
 })
 

@@ -82,7 +82,7 @@ describe("pieces", () => {
     assert.strictEqual(seen("\u001b[2J\0"), "⟨U+001B⟩[2J⟨U+0000⟩")
     const named = pieces("\u202e\u{e0041}").filter(isMarked).map((piece) => piece.name)
     assert.deepStrictEqual(named, [
-      "U+202E, right-to-left override, turns the direction of text",
+      "U+202E, right-to-left override, changes the text direction",
       "U+E0041, invisible tag"
     ])
   })

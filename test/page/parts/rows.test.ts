@@ -75,20 +75,20 @@ describe("what the eye does not see", () => {
   it("is said of a line", () => {
     assert.deepStrictEqual(hints("a\n", "a \n"), ["Only whitespace changed"])
     assert.deepStrictEqual(hints("\ta\n", "  a\n"), ["Only whitespace changed"])
-    assert.deepStrictEqual(hints("a\r\n", "a\n"), ["Only the line end changed: CRLF before, LF after"])
-    assert.deepStrictEqual(hints("a", "a\n"), ["Only the line end changed: none before, LF after"])
+    assert.deepStrictEqual(hints("a\r\n", "a\n"), ["Only the line ending changed: CRLF before, LF after"])
+    assert.deepStrictEqual(hints("a", "a\n"), ["Only the line ending changed: none before, LF after"])
     assert.deepStrictEqual(hints("é\n", "e\u0301\n"), ["Looks the same, but uses different characters"])
-    assert.deepStrictEqual(hints("a\n", "b\r\n"), ["The line end changed: LF before, CRLF after"])
+    assert.deepStrictEqual(hints("a\n", "b\r\n"), ["The line ending changed: LF before, CRLF after"])
     assert.deepStrictEqual(hints("a\n", "b\n"), [])
   })
 
   it("is said of a file", () => {
     assert.deepStrictEqual(hintsOf(rowsOf("a\r\nb\r\n", "a\nb\n").rows), [
-      "Line ends changed in 2 lines: CRLF before, LF after"
+      "Line endings changed in 2 lines: CRLF before, LF after"
     ])
     assert.deepStrictEqual(hintsOf(rowsOf("a\n b\n", "a\nb").rows), [
       "Only whitespace changed in 1 line",
-      "The file has no line end at its end"
+      "The file does not end with a line break"
     ])
   })
 })
@@ -186,7 +186,7 @@ describe("rowsOfDiff", () => {
     const [, , , , two, , five] = rows
     assert.deepStrictEqual([two?.before?.text, two?.after?.text], ["-- two", "++ three"])
     assert.deepStrictEqual([five?.before?.number, five?.after?.number], [4, 4])
-    assert.strictEqual(hintOf(five!), "Only the line end changed: none before, LF after")
+    assert.strictEqual(hintOf(five!), "Only the line ending changed: none before, LF after")
   })
 
   it.prop("leaves no line out", [
