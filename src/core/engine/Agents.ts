@@ -1,7 +1,4 @@
-/**
- * By which agent a call is made, and for which call: sub-agents, and what they share
- * with the executor they come from.
- */
+/** Sub-agents: which agent makes a call, for which call it works, and what it inherits from its executor. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { DepthExceeded } from "../contract/Executor.ts"
@@ -14,13 +11,13 @@ import type { OpenBatch } from "./State.ts"
 /** How deep sub-agents may be nested. */
 export const maxDepth = 8
 
-/** Finds where a sub-agent comes from: of a handler, the call that it runs for. */
+/** Returns where a sub-agent comes from: its executor, and the call whose handler creates it, if any. */
 export const parentOf = (engine: Engine, caller: unknown): Parent => {
   const above = aboveOf(engine, caller)
   if (!(caller instanceof Caller)) return { engine, above, caller: undefined, batch: undefined, clock: undefined }
   const { attempt, isSettled } = caller.call
   return {
-    // holding on to an executor further up gives a handler no further rights
+    // a handler that keeps an ancestor's executor gains no permissions
     engine: isWithin(caller.engine, engine) ? caller.engine : engine,
     above,
     caller,
@@ -30,36 +27,33 @@ export const parentOf = (engine: Engine, caller: unknown): Parent => {
 }
 
 /**
- * Finds the call that something is done for: that of the handler whose fiber does
- * it, or else the call whose handle is used, wherever the handle has got to. Once that
- * call is over nobody can do anything with its handle.
+ * Finds the acting call: the one whose handler runs in this fiber, otherwise the one whose handle is used.
+ *
+ * A handle may be passed anywhere. Once its call is over, it does nothing.
  */
 export const callingWith = (handle: Caller | undefined): Effect.Effect<Caller | undefined> =>
   Effect.contextWith((context) => Effect.succeed(callerIn(context, handle)))
 
-/** The same, of a fiber that has these services. */
+/** Like `callingWith`, for a fiber with these services. */
 export const callerIn = (context: Context.Context<never>, handle: Caller | undefined): Caller | undefined => {
   if (handle?.isOver === true) return handle
   const caller = Context.get(context, ToolContext.ToolContext)
   return caller instanceof Caller ? caller : handle
 }
 
-/**
- * Gives the batch that whatever a handler begins belongs to: that of its call,
- * with every executor of the same tree.
- */
+/** Returns the batch for what a handler starts: that of its call, with any executor of the same tree. */
 export const batchFor = (engine: Engine, caller: unknown): OpenBatch | undefined => callerOf(engine, caller)?.state.open
 
 /**
- * Gives what whatever a handler begins takes over from its call, with every
- * executor of the same tree; elsewhere, what a sub-agent has from its caller.
+ * Returns what a handler's processes inherit from its call, with any executor of the same tree. Without a call, returns
+ * what the sub-agent inherited from its caller.
  */
 export const aboveOf = (engine: Engine, caller: unknown): Above | undefined => {
   const live = callerOf(engine, caller)
   return live === undefined ? engine.parent?.above : live.above
 }
 
-/** Gives the engine of a sub-agent. */
+/** Creates the engine of a sub-agent. */
 export const engineOf = (
   parent: Parent,
   name: string,
@@ -82,21 +76,22 @@ export const engineOf = (
 }
 
 /**
- * Gives the engine whose agent a call belongs to: its executor's, or that of the
- * handler that makes it, where that is a sub-agent of this very executor. So holding
- * on to another executor gives nobody more than their own agent may do.
+ * Returns the agent that a call belongs to: the sub-agent whose handler makes it, if it descends from this executor,
+ * otherwise the executor's own agent.
+ *
+ * A sub-agent that uses an ancestor's executor keeps its own, narrower permissions.
  */
 export const agentOf = (engine: Engine, caller: Engine | undefined): Agent =>
   caller !== undefined && isWithin(caller, engine) ? caller : engine
 
 // Utilities
 
-/** The call whose handler uses an executor of its own tree. */
+/** Returns the caller if its executor is this one, an ancestor of it or a descendant. */
 const callerOf = (engine: Engine, caller: unknown): Caller | undefined =>
   caller instanceof Caller && (isWithin(caller.engine, engine) || isWithin(engine, caller.engine))
     ? caller
     : undefined
 
-/** Whether an engine is another one, or a sub-agent's below it. */
+/** Whether `engine` is `other` or descends from it. */
 const isWithin = (engine: Engine, other: Engine): boolean =>
   engine === other || (engine.parent !== undefined && isWithin(engine.parent.engine, other))

@@ -1,8 +1,8 @@
 /**
- * Asking people about a call, and waiting for what they say.
+ * Requests approval for a call and waits for the answer.
  *
- * The turn's clock stands still while a question is open; interruption withdraws
- * the question. Nothing of the call runs in the fiber of whoever answers.
+ * The turn's clock stops while a request is pending. Interrupting the wait withdraws the request. Nothing of the call
+ * runs in the fiber that answers.
  */
 import * as Effect from "effect/Effect"
 import type { Of } from "../facts/Fact.ts"
@@ -14,24 +14,20 @@ import type { Call } from "./Call.ts"
 import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** What a person is asked about a call. */
+/** What approvers are asked about a call. */
 export interface Question extends Permissions.Asks {
   readonly preview?: Approvals.Preview | undefined
-  /** What it is about, if not what the call was judged by. */
+  /** The targets, if they differ from those that the call was judged by. */
   readonly targets?: GateCall["targets"]
 }
 
 /**
- * What was answered; `Unrecorded`: nobody was asked, since the question could not be put on
- * record, and the call may change things.
+ * The answer to a request. `Unrecorded`: no request was made, because it could not be journaled and the call may change
+ * things.
  */
 export type Answer = Approvals.Resolution | { readonly _tag: "Unrecorded" }
 
-/**
- * Asks a person and waits for the answer. Where nobody is there, the answer is no at
- * once.
- * The turn's clock stands still meanwhile; interruption withdraws the question.
- */
+/** Requests approval and waits for the answer. Without an approver, the request is denied immediately. */
 export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
@@ -40,7 +36,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { call: { id: callId }, index } = call
     const { targets = call.gateCall!.targets } = question
-    // an answer about unknown targets, or about none, is not remembered: it would allow everything
+    // an answer for unknown targets, or for none, must not be remembered: it would allow everything
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
     const { question: open } = call.resumed ?? {}
     const about: Approvals.NewRequest = {
@@ -64,7 +60,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const said = isOnRecord ? onRecord(call, about) : undefined
     if (said !== undefined) return Effect.succeed(said)
     if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
-    // whatever it is asked later is another question
+    // a later request is a new one
     if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
     const diff = question.preview?._tag === "Diff" ? question.preview.diff : undefined
     const put = (request: Approvals.ApprovalRequest) => {
@@ -76,7 +72,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
         remember(wave, resolution)
         if (resolution._tag === "Approved" && resolution.grant === undefined) allowOnce(wave, call, request)
       }
-      // it may have been answered although its call is over by the time that it could go on
+      // an answer counts even if the call ended before it could continue
       return Effect.ensuring(
         people.submit(request, told),
         Effect.sync(() => {
@@ -94,7 +90,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
         wave.facts?.report({ _tag: "Withdrawn", at: wave.now(), requestId: request.id }, call)
       )
       wave.facts?.report({ _tag: "Asked", at: wave.now(), request }, call)
-      // a crash must not forget what somebody has seen
+      // a request that approvers saw must survive a crash
       return Effect.flatMap(
         Effect.onInterrupt(journal.flush, () => withdraw),
         (isWritten) => isWritten || call.tool!.readOnly ? put(request) : Effect.as(withdraw, unrecorded)
@@ -104,14 +100,14 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     return Effect.ensuring(asked, Effect.sync(() => end(wave)))
   })
 
-/** The answer to a question where nobody is there. */
+/** Returns the denial of a request that has no approver. */
 export const nobody = ({ why }: Permissions.Asks): Extract<Approvals.Resolution, { readonly _tag: "Denied" }> => ({
   _tag: "Denied",
   by: "noApprover",
   reason: why
 })
 
-/** An effect that ends with the call, also where whoever waits for it cannot be interrupted. */
+/** Runs an effect that ends with the call, even where the waiting fiber cannot be interrupted. */
 export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A> =>
   Effect.callback<A>((resume) => {
     const fiber = Effect.runForkWith(wave.context)(effect)
@@ -127,14 +123,14 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
 
 const unrecorded: Answer = { _tag: "Unrecorded" }
 
-/** What people have said before a crash, where they would be shown the same now. */
+/** Returns the answer given before a crash, if approvers would see the same request now. */
 const onRecord = ({ record, resumed }: Call, about: Approvals.NewRequest): Approvals.Resolution | undefined => {
   const shown = record!.shown(about)
   const again = about.why === resumed!.why
   return resumed!.answers!.find((it) => it.shown === shown && it.again === again)?.resolution
 }
 
-/** What ended a request, as it is reported. */
+/** Returns the answer as an `Answered` fact reports it. */
 const answerOf = (
   resolution: Approvals.Resolution | undefined
 ): Omit<Of<"Answered">, "_tag" | "at" | "requestId"> => {
@@ -160,17 +156,20 @@ const answerOf = (
   }
 }
 
-/** The standing permission that an answer has made, if it is not another question's. */
+/**
+ * Returns the standing permission that this answer created, if any. One that another request's answer created does not
+ * count.
+ */
 const grantOf = (resolution: Approvals.Resolution | undefined): Grant | undefined =>
   resolution?._tag === "Approved" && resolution.isOwn ? resolution.grant : undefined
 
-/** Keeps what a person said to more than this one question. */
+/** Stores the standing permission that the answer created. */
 const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
   const grant = grantOf(resolution)
   if (grant !== undefined) wave.note(wave.engine.store.grant(grant, wave.patience))
 }
 
-/** Notes what a person said to this one question, for the handler. */
+/** Records a one-time approval, which the handler sees in `ToolContext.grant`. */
 const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalRequest): void => {
   const { agentPath, id, principal, revision, targets, tool } = request
   const allowedOnce: Given = {
@@ -186,14 +185,14 @@ const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalReque
   call.consent = { ...call.consent, allowedOnce }
 }
 
-/** A question is open: the turn's clock may stand still. */
+/** A request is pending: the turn's clock may stop. */
 const begin = (wave: WaveState): void => {
   wave.waits.requests++
   wave.process.budget.ask(1, wave.now())
   wave.watcher.asked()
 }
 
-/** A question is over. Those that waited until nobody is asked go on, in input order. */
+/** A request ended. Calls that waited until no request is pending continue, in input order. */
 const end = (wave: WaveState): void => {
   wave.process.budget.ask(-1, wave.now())
   wave.waits.answered()

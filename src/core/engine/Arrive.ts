@@ -1,4 +1,4 @@
-/** Arrival: what is looked at for every call of a wave before anything runs. Gates 1 to 5. */
+/** Arrival: gates 1 to 5, which check every call of a wave before any of them runs. */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -19,7 +19,7 @@ import * as Targets from "./Targets.ts"
 import { lookUp, patience } from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** Lets every call of a wave arrive, and ends once all have: each is decided, or has its tool and its parameters. */
+/** Passes every call of a wave through arrival. Afterwards each is decided, or has its tool and its parameters. */
 export const arrive = (wave: WaveState): Effect.Effect<void> => {
   const registry = wave.engine.handlers.current()
   const now = wave.begunAt
@@ -31,14 +31,14 @@ export const arrive = (wave: WaveState): Effect.Effect<void> => {
   return slow.length === 0 ? Effect.void : wave.waits.waitAll(slow)
 }
 
-/** Gates 4 and 5 with arguments that a person has edited. */
+/** Repeats gates 4 and 5 with arguments that an approver edited. */
 export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
   const { gateCall: before, resumed, tool } = call
   const admitted = admit(wave, call, takeHeartbeat(call, params))
   if (before === undefined || resumed?.idempotencyKey === undefined) return admitted
   const canonical = ({ args, params }: GateCall) => tool!.canonical(params, args)
   return Effect.map(admitted, () => {
-    // a service that knows its key would take the call for the one that it had before
+    // with the old idempotency key, services would take the edited call for the original one
     if (canonical(call.gateCall!) !== canonical(before)) call.resumed = { ...call.resumed, idempotencyKey: undefined }
   })
 }
@@ -48,7 +48,7 @@ export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effec
 const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number): Effect.Effect<void> => {
   const { call: { malformed, name, problem } } = call
   const params = takeHeartbeat(call, call.call.params)
-  // it may have been cancelled while an earlier one was decoded
+  // decoding an earlier call may have cancelled this one
   call.decided ??= turnEnd(wave.process, call.counted, now)
   if (call.decided !== undefined) return Effect.void
   if (problem !== undefined) return decide(call, invalid([problem]))
@@ -56,7 +56,7 @@ const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number)
   if (tool === undefined) {
     return decide(call, refused({ _tag: "ToolNotFound", available: seen(wave, registry, call.agent.permissions) }))
   }
-  // an empty text counts as `{}`: the schema decides
+  // empty text counts as `{}`: the schema decides
   if (malformed !== undefined && malformed.text.trim() !== "") {
     const { message, text } = malformed
     const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
@@ -75,7 +75,7 @@ const decide = (call: Call, end: End): Effect.Effect<void> => {
   return Effect.void
 }
 
-/** The names of the tools that the agent sees, found once: a wave may have thousands of calls of what is not there. */
+/** Returns the names of the tools that the agent sees. Cached: a wave may have thousands of calls of missing tools. */
 const seen = (
   wave: WaveState,
   registry: Registry,
@@ -90,7 +90,7 @@ const admit = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void
   const tool = call.tool!
   const args = withPrefilled(call.rules!.prefilled, params)
   const decoding = decode(tool, args)
-  // schemas without services and asynchronous steps are done already
+  // schemas without services or asynchronous steps are decoded already
   const done = exitOf(decoding)
   if (done !== undefined) return decoded(wave, call, args, done)
   return Effect.flatMap(
@@ -99,7 +99,7 @@ const admit = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void
   )
 }
 
-/** The rest of Arrival: what the call is about, what the tool itself says of it, and the policy. */
+/** Completes arrival after decoding: targets, the tool's own `needsApproval`, then the policy. */
 const decoded = (
   wave: WaveState,
   call: Call,
@@ -108,7 +108,7 @@ const decoded = (
 ): Effect.Effect<void> => {
   if (call.decided !== undefined) return Effect.void
   if (Exit.isFailure(exit)) {
-    // a value nested too deeply for the decoder is a defect, as a broken decoder is
+    // excessive nesting surfaces as a defect, like a broken decoder
     const issues = Option.getOrElse(
       Cause.findErrorOption(exit.cause),
       () => [Cause.squash(exit.cause) instanceof RangeError ? unreadable : undecodable]
@@ -131,7 +131,7 @@ const decoded = (
 
 const noApproval: Effect.Effect<unknown> = Effect.succeed(false)
 
-/** What the tool itself says of the call; anything but false is a yes. */
+/** Returns the tool's own `needsApproval`. Anything but false requests approval. */
 const wantsApproval = (wave: WaveState, call: Call, params: unknown): Effect.Effect<unknown> => {
   const tool = call.tool!
   const { context, needsApproval = false } = tool
@@ -143,7 +143,7 @@ const wantsApproval = (wave: WaveState, call: Call, params: unknown): Effect.Eff
   }, (answer) => answer)
 }
 
-/** Gate 5, now that everything is known of the call, and the host's behind it. */
+/** Runs gate 5, then the host's own gates. */
 const judge = (
   wave: WaveState,
   call: Call,
@@ -156,7 +156,7 @@ const judge = (
     args,
     params,
     targets,
-    // where the tool gives no clear answer, people are asked
+    // without a clear answer from the tool, approval is required
     needsApproval: needsApproval !== false,
     call: call.call,
     tool: call.tool!,
@@ -169,7 +169,7 @@ const judge = (
   return call.decided === undefined ? CallGates.pass(wave, call, "arrive") : Effect.void
 }
 
-/** What is about so much is not compared with anything. */
+/** Refuses targets that are too long to compare. */
 const tooLong = (targets: Targets.Targets): End | undefined => {
   const chars = Targets.chars(targets)
   if (chars <= Targets.maxChars) return undefined
@@ -198,7 +198,7 @@ const withPrefilled = (prefilled: RuleSet.ToolRules["prefilled"], params: unknow
     ? params
     : { ...params, ...prefilled }
 
-/** Takes the control argument out, whatever its value is. */
+/** Removes the heartbeat argument, whatever its value, and notes whether it was `true`. */
 const takeHeartbeat = (call: Call, params: unknown): unknown => {
   if (!isObject(params) || !Object.hasOwn(params, heartbeatArgument)) return params
   const { [heartbeatArgument]: flag, ...rest } = params as Record<string, unknown>

@@ -1,12 +1,9 @@
 /**
- * One execution of a handler: its limit, its end, and the fence that keeps late
- * writes out.
+ * One execution of a handler: its time limit, its end, and the fence that blocks late writes.
  *
- * An attempt is `running`, then `ending` while a large output is stored, then
- * `settled`; it settles exactly once. The handler runs in one fiber. Its limit is
- * a deadline beside that fiber and never an `Effect.timeout` round the handler,
- * because that waits for what it interrupts; one sleeping fiber serves the
- * deadlines of a whole wave.
+ * An attempt is `running`, then `ending` while a large output is stored, then `settled`; it settles exactly once. The
+ * handler runs in one fiber. Its limit is a deadline outside that fiber, never an `Effect.timeout` around the handler,
+ * because that waits for the interrupted handler. One sleeping fiber serves the deadlines of a whole wave.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -27,39 +24,39 @@ import { type Limit, TimeLimit, type Timer } from "./TimeLimit.ts"
 /** What the attempts of a wave share. */
 export interface Host extends Timer {
   readonly commitMillis: number
-  /** Milliseconds that the artifact store has before the output is cut instead. */
+  /** Milliseconds that the artifact store has. After that, the output is cut instead. */
   readonly storeMillis: (now: number) => number
   readonly output: OutputPolicy
   readonly owner: { readonly principal: string; readonly batch: string }
-  /** Tells the model how to see more of a large output. */
+  /** Text that tells the model how to read more of a large output. */
   readonly readOn: string
-  /** What the model may be shown, asked when the output is there. */
+  /** How much output the model may see, evaluated when the output exists. */
   readonly outputRoom: () => Room
-  /** Takes the limit out of the batch's budget; gives how much that is. */
+  /** Reserves the output limit in the batch's budget and returns its size. */
   readonly hold: () => number
-  /** So many more handlers execute, and do not wait for people. */
+  /** Changes the number of handlers that run without waiting for approvers. */
   readonly executing: (more: number, now: number) => void
 }
 
-/** The call that an attempt is of. */
+/** The call that an attempt executes. */
 export interface Attempted extends HandlerExit.Ended {
   /** An attempt begins: the first, or an automatic retry. */
   readonly began: (number: number, limitMillis: number) => void
   /** An attempt failed, and another may follow. */
   readonly failed: (number: number) => void
-  /** A write has landed; so many have by now. */
+  /** A write landed; `commits` counts the writes so far. */
   readonly committed: (commits: number) => void
   readonly trace: CallTrace | undefined
-  /** Called exactly once; `fiber` is there if the handler still runs. */
+  /** Called exactly once; `fiber` is set if the handler is still running. */
   readonly ended: (end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined) => void
 }
 
-/** What a handler runs in: its `ToolContext`, and all services that it finds. */
+/** What a handler runs with: its `ToolContext` and its services. */
 export interface Surroundings extends HandlerContext {
   readonly services: Context.Context<never>
 }
 
-/** The attempt in whose commit a fiber is. */
+/** The attempt whose commit the current fiber runs, if any. */
 export const InCommit = Context.Reference<Attempt | undefined>("effect-tool-executor/execution/Attempt/InCommit", {
   defaultValue: () => undefined
 })
@@ -71,28 +68,28 @@ export class Attempt {
     return "Running"
   }
 
-  /** How often the handler was started: more than one with automatic retries. */
+  /** How often the handler was started; more than 1 after automatic retries. */
   number = 0
   /** Commits that landed before the end. */
   commits = 0
   private phase: "running" | "ending" | "settled" = "running"
-  /** An end that waits for commits under way, or for the start to return. */
+  /** An end that waits for open commits, or for the start to return. */
   private pending: End | undefined
   private fiber: Fiber.Fiber<unknown, unknown> | undefined
   private surroundings: Surroundings | undefined
   /** The encoded output, once there is one. */
   value: unknown
-  /** The handler has returned: what fails after that is its output. */
+  /** The handler returned: a later failure concerns its output. */
   private returned = false
   private readonly host: Host
   private readonly call: Attempted
   private readonly tool: RegisteredTool
   private readonly time: TimeLimit
-  /** Its commits, once it makes one. */
+  /** Its commits. */
   private fence: Fence = noFence
-  /** What is made of a large output, or of one with files. */
+  /** State of a large output, or of one with files. */
   private large: Large = noLarge
-  /** Who hears of its end. */
+  /** Listeners for its end. */
   private ends: Ends = noEnds
 
   constructor(host: Host, call: Attempted, tool: RegisteredTool, startedAt: number, limit: Limit) {
@@ -111,7 +108,7 @@ export class Attempt {
     return this.large.heldChars
   }
 
-  /** Its call, or what that has reserved, may be another process's by now. */
+  /** Another process may own the call or its reservation by now. */
   get isLost(): boolean {
     return this.fence.isLost
   }
@@ -120,13 +117,13 @@ export class Attempt {
     this.fence = { ...this.fence, isLost: true }
   }
 
-  /** Looked at before each commit: ends the attempt if it may be lost. The one before is looked at first. */
+  /** Adds a check that runs before each commit and ends the attempt if it may be lost. Earlier checks run first. */
   beforeCommits(lapses: () => Effect.Effect<void> | undefined): void {
     const { lapses: before } = this.fence
     this.fence = { ...this.fence, lapses: () => before?.() ?? lapses() }
   }
 
-  /** What is reported or written now comes too late. */
+  /** Reports and writes are too late from now on. */
   get isOver(): boolean {
     return this.phase !== "running"
   }
@@ -140,12 +137,12 @@ export class Attempt {
     return this.time.deadline
   }
 
-  /** Approvers are asked: the limits stand still. */
+  /** A request is pending: the limits are paused. */
   get isPaused(): boolean {
     return this.time.isPaused
   }
 
-  /** Approvers are asked: the limits stand still until each `pause` has its `resume`. */
+  /** Pauses the limits while a request is pending, until each `pause` has its `resume`. */
   pause(): void {
     const since = this.isOver ? undefined : this.time.pause()
     if (since !== undefined) this.host.executing(-1, since)
@@ -166,11 +163,11 @@ export class Attempt {
     return controller.signal
   }
 
-  /** Starts the handler, in a fiber of its own where it does not end at once; it may have ended when this returns. */
+  /** Starts the handler, in its own fiber unless it finishes synchronously. The attempt may have ended on return. */
   start(params: unknown, surroundings: Surroundings): void {
     this.surroundings = surroundings
     const handled = this.tool.retry === undefined ? this.handle(params) : this.retried(params)
-    // what has its value already needs no fiber
+    // a handler that finished synchronously needs no fiber
     const whole = Exit.isExit(handled)
       ? Exit.isSuccess(handled) ? this.encoded(handled.value) : handled
       : Effect.flatMap(handled, (value) => this.encoded(value))
@@ -191,7 +188,7 @@ export class Attempt {
     this.call.began(number, this.time.limit.millis)
     try {
       const handled = this.tool.handler(params, this.surroundings!)
-      // a fiber has no exit at all where what it is given is none and cannot even be told
+      // a fiber that is given something else than an Effect never exits, and nothing reports it
       if (!Effect.isEffect(handled)) return Effect.die(new TypeError("the handler gave no Effect"))
       return this.tool.retry === undefined ? handled : this.watched(handled, number)
     } catch (defect) {
@@ -199,7 +196,7 @@ export class Attempt {
     }
   }
 
-  /** An attempt that another may follow: it has a span of its own, and its failure is reported. */
+  /** Wraps an attempt that may be retried: reports its failure, and nests its spans under the attempt's own. */
   private watched(handled: Effect.Effect<unknown, unknown>, number: number): Effect.Effect<unknown, unknown> {
     const { trace } = this.call
     if (trace === undefined) return handled
@@ -215,7 +212,7 @@ export class Attempt {
     })
   }
 
-  /** The output as it is told on. */
+  /** Encodes the output, and notes the tool's own content for the model. */
   private encoded(value: unknown): Effect.Effect<unknown, unknown> {
     const { tool } = this
     this.returned = true
@@ -231,7 +228,7 @@ export class Attempt {
     return this.surroundings === undefined ? Context.empty() : this.surroundings.services
   }
 
-  /** Ends the attempt from outside; a commit under way is waited for, within its bound. */
+  /** Ends the attempt from outside. Waits for open commits, at most `commitMillis`. */
   stop(end: End): void {
     if (this.isOver || this.pending !== undefined) return
     this.pending = end
@@ -248,7 +245,9 @@ export class Attempt {
     this.fence = { ...this.fence, bound }
   }
 
-  /** Calls back when the attempt has its end, at once if it has; gives how to be left out again. */
+  /**
+   * Runs the callback when the attempt ends, or immediately if it has ended. Returns a function that unregisters it.
+   */
   atEnd(run: () => void): () => void {
     if (this.phase === "settled") {
       run()
@@ -259,19 +258,19 @@ export class Attempt {
     return () => void waiting.delete(run)
   }
 
-  /** Ends the attempt because its write cannot be made: nothing was written. */
+  /** Ends the attempt because its write is refused. Nothing was written. */
   refuseWrite(error: unknown, why: string): void {
     this.stop(HandlerExit.failed(this.call, "handler", error, `"${this.tool.name}" failed: ${why}`))
   }
 
-  /** Notes that the tool reported something; false once it is too late. */
+  /** Notes a report of the tool; returns false if it is too late. */
   report(): boolean {
     if (this.isOver) return false
     this.time.report()
     return true
   }
 
-  /** Runs a write under the fence; `onLate` is called for one that comes too late. */
+  /** Runs a write inside the fence; calls `onLate` instead if it is too late. */
   commit<A, E, R>(write: Effect.Effect<A, E, R>, onLate: () => void): Effect.Effect<A, E, R> {
     return Effect.uninterruptible(Effect.flatMap(InCommit, (outer) => {
       const lapsing = this.fence.lapses?.()
@@ -285,7 +284,7 @@ export class Attempt {
     onLate: () => void,
     outer: Attempt | undefined
   ): Effect.Effect<A, E, R> {
-    // one inside another belongs to what is not to be cut in half
+    // a commit inside another one is part of it and must not be cut in half
     if (this.isOver || (this.pending !== undefined && outer !== this)) {
       onLate()
       return Effect.interrupt
@@ -298,7 +297,7 @@ export class Attempt {
         if (Exit.isSuccess(exit)) this.call.committed(++this.commits)
         if (fence.open > 0) return
         if (fence.exit !== undefined) this.onExit(fence.exit)
-        // interrupted already: it ends now, unless it is deaf
+        // interrupted already: it should end now; settle it if it ignores the interruption
         else if (this.pending !== undefined) this.after(0, () => this.isOver || this.settle(this.pending!))
       }))
   }
@@ -309,7 +308,7 @@ export class Attempt {
       this.surroundings = undefined
       return
     }
-    // a commit in a fiber of the handler's own may outlive the handler; it is waited for like the handler
+    // a commit in a fiber that the handler forked may outlive the handler: wait for it, too
     if (this.fence.open > 0) {
       this.fence = { ...this.fence, exit }
       return
@@ -336,9 +335,9 @@ export class Attempt {
     if ("_tag" in applied) return this.settle(HandlerExit.succeeded(call, applied))
     const [truncated, store] = applied
     if (this.tool.bounded) return this.settle(HandlerExit.succeeded(call, truncated))
-    // the handler has made it: neither limit nor cancellation ends it any more
+    // the handler finished: neither a limit nor a cancellation ends the attempt any more
     this.phase = "ending"
-    // so much of the budget may become its; others are not to count on it
+    // hold this part of the budget so that other calls do not count on it
     this.large = { ...this.large, heldChars: host.hold() }
     this.time.unwatch()
     Detached.start(store, this.context, host.storeMillis(host.clock.currentTimeMillisUnsafe()), (exit) => {
@@ -355,10 +354,10 @@ export class Attempt {
     if (fiber !== undefined && fiber.pollUnsafe() === undefined) {
       ends.controller?.abort()
       fiber.interruptUnsafe()
-      // clean-up that does not wait is over by now
+      // synchronous clean-up has finished by now
       if (fiber.pollUnsafe() === undefined) running = fiber
     }
-    // a wave may be long: what is over holds on to nothing
+    // waves may be long: release what is no longer needed
     this.pending = this.fiber = undefined
     if (running === undefined) this.surroundings = undefined
     if (fence.exit !== undefined) this.fence = { ...fence, exit: undefined }
@@ -376,7 +375,7 @@ export class Attempt {
   private passed(): void {
     if (this.isOver || !this.time.isUnwatched) return
     const end = this.time.reached()
-    // it has reported something meanwhile
+    // a report moved the deadline
     if (end === undefined) this.watch()
     else this.stop(end)
   }
@@ -388,13 +387,13 @@ export class Attempt {
 
 // Utilities
 
-/** The commits of an attempt, and what keeps late ones out. */
+/** Open commits of an attempt, and what blocks late ones. */
 interface Fence {
-  /** Commits under way. */
+  /** Number of open commits. */
   readonly open: number
-  /** The handler's exit, which waits for them. */
+  /** The handler's exit, held until open commits finish. */
   readonly exit?: Exit.Exit<unknown, unknown> | undefined
-  /** Ends the wait for them. */
+  /** Ends the wait for open commits. */
   readonly bound?: Fiber.Fiber<void>
   readonly lapses?: () => Effect.Effect<void> | undefined
   readonly isLost: boolean

@@ -1,4 +1,4 @@
-/** Gate 12: who allows a call, a standing permission or a person. */
+/** Gate 12: a standing permission or an approver allows the call. */
 import * as Effect from "effect/Effect"
 import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
@@ -15,17 +15,17 @@ import { turnEnd } from "./State.ts"
 import * as ToolAnswers from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** What became of a question. */
+/** The result of an approval request. */
 export type Authorized =
   | { readonly _tag: "Ends"; readonly end: End }
   | { readonly _tag: "Allowed" }
-  /** With other arguments: the call goes through the gates anew. */
+  /** Allowed with edited arguments: the call passes the gates again. */
   | { readonly _tag: "Edited"; readonly params: unknown }
 
 const allowed: Authorized = { _tag: "Allowed" }
 const ends = (end: End): Authorized => ({ _tag: "Ends", end })
 
-/** Whether a person has to be asked about a call, and has not been. */
+/** Returns the approval request that a call still needs, if any. */
 export const asks = (call: Call): Permissions.Asks | undefined =>
   call.consent.approved === true
     ? undefined
@@ -33,14 +33,11 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
     ? { why: call.resumed.why, remember: "call" }
     : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
-/** Whether somebody can be asked about a call, or was before a crash. */
+/** Whether approvers can be asked about a call, or answered before a crash. */
 export const isAnswerable = ({ process: { people } }: WaveState, { resumed }: Call): boolean =>
   people !== undefined || resumed?.answers !== undefined
 
-/**
- * Refuses, of some calls, those that a person would have to allow where nobody can be
- * asked and no standing permission lets them through.
- */
+/** Refuses the calls that need approval if there is no approver and no standing permission covers them. */
 export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
   if (wave.process.people !== undefined) return Effect.void
   const asking: Array<readonly [Call, Permissions.Asks]> = []
@@ -69,9 +66,9 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
 }
 
 /**
- * Waits until a person has said whether a call may run, with what it would write
- * where its tool can tell. One that writes to the same as an earlier call of its
- * wave is asked about when that is over.
+ * Waits for the approval of a call, with a preview of its writes if its tool provides one.
+ *
+ * If an earlier call of the wave writes to the same targets, the request is made after that call is over.
  */
 export const authorize = Effect.fnUntracedEager(function*(
   wave: WaveState,
@@ -91,11 +88,11 @@ export const authorize = Effect.fnUntracedEager(function*(
     if (yield* isGranted(wave, call, question)) return allowed
   }
   const found = yield* preview(wave, call)
-  // in a turn of its own: calls that wait for nobody are not overtaken
+  // yield first: calls that wait for nothing must not be overtaken
   yield* Effect.yieldNow
   const end = call.decided ?? turnEnd(wave.process, call.counted, wave.now())
   if (end !== undefined) return ends(end)
-  // a remembered answer may have come meanwhile
+  // an answer to another request may cover this call by now
   if (yield* isGranted(wave, call, question)) return allowed
   call.consent = { ...call.consent, shown: found.shown }
   if (!found.isNothing) {
@@ -105,24 +102,21 @@ export const authorize = Effect.fnUntracedEager(function*(
   return allowed
 })
 
-/** Whether a standing permission lets a call through, which is noted in the call. */
+/** Whether a standing permission covers a call; notes it in the call. */
 export const isGranted = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
   Effect.mapEager(grantFor(wave, call, question), (grant) => {
     call.consent = { ...call.consent, grant }
     return grant !== undefined
   })
 
-/** Gives what a call would write, for people to see. */
+/** Previews what a call would write. */
 export const preview = (wave: WaveState, call: Call): Effect.Effect<Preview.Previewed> =>
   Preview.preview(wave.engine, call, Math.max(0, wave.process.budget.left(wave.now())))
 
-/**
- * Finds the last earlier call of a wave that is not over and writes to what a call
- * writes to, as far as they say so.
- */
+/** Returns the nearest earlier unfinished call of a wave that may write to the same targets. */
 export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined => {
   const own = call.gateCall!.targets
-  // the nearest: of many calls that write to the same, each waits for the one before it
+  // the nearest: among many writers to one target, each waits for the one before it
   for (let index = call.index - 1; index >= 0; index--) {
     const { decided, gateCall, isSettled, phase, resumed, tool } = calls[index]!
     if (isSettled || decided !== undefined || gateCall === undefined || tool?.preview === undefined) continue
@@ -139,8 +133,8 @@ export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined
 }
 
 /**
- * Gives the standing permission that lets a call through, if there is one. Where
- * the store cannot tell there is none: a person is asked.
+ * Returns the standing permission that covers a call, if any. Without an answer from the store there is none, so
+ * approval is requested.
  */
 export const grantFor = (
   wave: WaveState,
@@ -158,7 +152,7 @@ export const grantFor = (
   )
 }
 
-/** Gives the first of some standing permissions that lets a call through. */
+/** Returns the first of these standing permissions that covers a call. */
 export const grantOf = (
   { engine: { handlers, revoked } }: WaveState,
   call: Call,
@@ -175,7 +169,7 @@ export const grantOf = (
   return grants.find((it) => !revoked.has(it.id) && Grant.covers(it, about, now))
 }
 
-/** Notes what a person has said to a call. */
+/** Applies an approver's answer to a call. */
 export const resolved = (call: Call, question: Permissions.Asks, resolution: ApprovalRound.Answer): Authorized => {
   if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
   if (resolution._tag === "Denied") return ends(refused(Recheck.notAllowed(call, question, resolution)))
@@ -184,13 +178,13 @@ export const resolved = (call: Call, question: Permissions.Asks, resolution: App
     return ends(cancelled(resolution.reason))
   }
   const { grant, isOwn: isOwnGrant } = resolution
-  // an answer that was given to another diff says nothing about this one
+  // an answer to another request was about another diff
   const shown = isOwnGrant ? call.consent.shown : undefined
   call.consent = { ...call.consent, approved: true, grant, isOwnGrant, shown }
   return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
 }
 
-/** What the call would wait for although the call of its own handler holds it, as things are now. */
+/** Returns what the call would wait for forever, because the call whose handler makes it holds it. */
 export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | undefined> =>
   call.parent === undefined
     ? Effect.undefined
@@ -198,7 +192,9 @@ export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | und
 
 // Utilities
 
-/** Ends once a call has its outcome and has given back its permits, in a turn of its own: a line of them may be long. */
+/**
+ * Waits until a call has its outcome and has returned its permits. Yields, because a line of waiting calls may be long.
+ */
 const over = (call: Call): Effect.Effect<void> =>
   Effect.callback<void>((resume) => {
     const run = () => resume(Effect.yieldNow)

@@ -1,9 +1,8 @@
 /**
- * The open batches of one executor, and the processes in them.
+ * The open batches of one executor, and their processes.
  *
- * A batch that is entered again is the same one until the last of its scopes
- * closes. The batches of a sub-agent belong to its caller's: they count
- * together, and end with it.
+ * Entering an open batch again joins it; the batch ends when its last scope closes. Batches of a sub-agent belong to
+ * its caller's batch: they share its counts and end with it.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -24,19 +23,19 @@ import type { People } from "./TimedPorts.ts"
 /** The open batches of one executor. */
 export class Batches implements BatchTree {
   private readonly engine: Engine
-  /** What is said of every turn of this executor. */
+  /** Turn limits for every process of this executor. */
   private readonly turn: Partial<TurnBudget.Limits>
-  /** Ids of our own are no other executor's, over one store. */
+  /** Distinguishes generated ids from those of other executors over the same store. */
   private readonly unique: string
   private readonly open = new Map<string, OpenBatch>()
-  /** Batches that are not open, and whose counts are not forgotten. */
+  /** Keys of closed batches whose counts are kept. */
   private readonly kept = new Set<string>()
   private readonly clock: Clock.Clock
   private lastBatch = 0
   private lastProcess = 0
-  /** Why the executor is over. */
+  /** Why the executor was closed. */
   private over: string | undefined
-  /** Those of sub-agents: they end with these. */
+  /** Batches of sub-agents, which close with these. */
   readonly below = new Set<Batches>()
 
   get isOver(): boolean {
@@ -51,9 +50,10 @@ export class Batches implements BatchTree {
   }
 
   /**
-   * Enters a batch for the rest of the scope; without an id a new one. One that
-   * is begun by a handler belongs to the batch of the handler's call. A batch that is
-   * entered with the handle of a call is left when that call ends, if not before.
+   * Enters a batch until the scope closes; without an id, a new one.
+   *
+   * A batch that a handler begins belongs to the batch of its call. A batch that is entered with the handle of a call
+   * is left when that call ends, at the latest.
    */
   enter(
     id: string = `batch-${this.unique}-${++this.lastBatch}`,
@@ -84,12 +84,12 @@ export class Batches implements BatchTree {
     )
   }
 
-  /** The open batch of an id, this executor's or one further up. */
+  /** Returns the open batch with this id, from this executor or an ancestor. */
   find(id: string): OpenBatch | undefined {
     return this.open.get(id) ?? this.engine.parent?.engine.batches().find(id)
   }
 
-  /** Whether a grant let a call through that has no outcome yet, sub-agents' calls included. */
+  /** Whether a grant covers a call that has no outcome yet, including calls of sub-agents. */
   holds(grant: string): boolean {
     for (const { processes } of this.open.values()) {
       for (const { waves } of processes) for (const wave of waves) if (wave.holds(grant)) return true
@@ -97,7 +97,7 @@ export class Batches implements BatchTree {
     return Array.from(this.below).some((it) => it.holds(grant))
   }
 
-  /** Refuses the calls that a grant let through and that have not started, sub-agents' calls included. */
+  /** Refuses the calls that a grant covers and that have not started, including calls of sub-agents. */
   revoke(grant: string): void {
     for (const { processes } of this.open.values()) {
       for (const { waves } of processes) for (const wave of waves) wave.revoke(grant)
@@ -105,14 +105,14 @@ export class Batches implements BatchTree {
     for (const it of this.below) it.revoke(grant)
   }
 
-  /** Begins a process; `fires` is the tool that it is there for, if it is a periodic one. */
+  /** Begins a process. `fires` names the tool that a periodic process exists for. */
   begins(
     open: OpenBatch,
     { approval, id, meta, people, provided = [], state: before, tools, turn }:
       & Pick<ProcessOptions, "id" | "meta" | "state" | "approval" | "tools" | "provided">
       & {
         readonly turn?: TurnBudget.Limits | undefined
-        /** Who is asked; `"nobody"`: nobody, whoever there is. */
+        /** Who answers approval requests; `"nobody"` means no approver, even if one is inherited. */
         readonly people?: People | "nobody" | undefined
       },
     { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
@@ -151,7 +151,7 @@ export class Batches implements BatchTree {
     })
   }
 
-  /** Forgets a batch, also one that is not open here: its processes are cancelled, its counts are gone. */
+  /** Ends a batch, even if it is not open here: cancels its processes and forgets its counts. */
   complete(id: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       const open = this.open.get(id)
@@ -160,7 +160,7 @@ export class Batches implements BatchTree {
     })
   }
 
-  /** The executor is over: every process is cancelled, those to come included. */
+  /** Closes the executor: cancels every process, including those begun later. */
   close(reason: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.over ??= reason
@@ -175,7 +175,10 @@ export class Batches implements BatchTree {
     })
   }
 
-  /** Ends a batch that nobody is in any more. What it is counted by is forgotten, unless somebody may go on with it. */
+  /**
+   * Ends a batch whose last scope closed. Its counts are forgotten unless they are to be kept or the batch may be
+   * resumed.
+   */
   private leave(id: string, open: OpenBatch, reason: string): Effect.Effect<void> {
     return this.end(id, open, reason, open.base === undefined && !open.isKept && !this.isResumable(open))
   }
@@ -183,14 +186,14 @@ export class Batches implements BatchTree {
   private end(id: string, open: OpenBatch, reason: string, forgets: boolean): Effect.Effect<void> {
     this.open.delete(id)
     open.over ??= this.over ?? reason
-    // before anybody can go on in a batch of the same id
+    // forget it before a batch with the same id can begin
     const forgotten = forgets ? this.forget(open.state.key) : Effect.void
     if (!forgets && open.base === undefined) this.kept.add(open.state.key)
     end(open, this.isOver)
     return forgotten
   }
 
-  /** The store is asked at once, whoever waits for its answer. */
+  /** Asks the store immediately, even if nothing waits for the answer. */
   private forget(key: string): Effect.Effect<void> {
     this.kept.delete(key)
     return Effect.flatMap(
@@ -202,7 +205,7 @@ export class Batches implements BatchTree {
     )
   }
 
-  /** It was left in the middle: somebody may go on with its calls elsewhere, over a store that outlives this executor. */
+  /** Whether unfinished calls of a batch may be resumed elsewhere, over a store that outlives this executor. */
   private isResumable({ isSuspended, processes }: OpenBatch): boolean {
     const { journal, store } = this.engine
     if (journal === undefined || !store.outlives) return false
@@ -219,7 +222,10 @@ export class Batches implements BatchTree {
     return { state, base, isKept: false, processes: new Set(), scopes: 0, over: undefined }
   }
 
-  /** A sub-agent's batch is never mistaken for one that its caller begins later. */
+  /**
+   * Returns the batch's key in the store. A sub-agent's key is unique, so a batch that its caller begins later never
+   * matches it.
+   */
   private keyOf(id: string): string {
     const { parent, principal, unique } = this.engine
     return JSON.stringify(parent === undefined ? [principal, id] : [principal, id, unique])
@@ -230,11 +236,11 @@ export class Batches implements BatchTree {
 
 const closedReason = "the batch is closed"
 
-/** The batch of the call that a sub-agent works for, itself or further up. */
+/** Returns the batch of the call that a sub-agent, or its nearest ancestor with one, works for. */
 const batchOf = ({ parent }: Engine): OpenBatch | undefined =>
   parent === undefined ? undefined : parent.batch ?? batchOf(parent.engine)
 
-/** With its executor nothing is left behind: what the journal is to know it is told now or never. */
+/** Ends the processes of a batch. When the executor closes, waves close: the journal cannot be written later. */
 const end = (open: OpenBatch, isExecutorOver: boolean): void => {
   for (const process of Array.from(open.processes)) {
     const reason = process.cancelled ?? open.over!

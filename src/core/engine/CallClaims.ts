@@ -1,7 +1,6 @@
 /**
- * What a call reserves, and what it gets where an equal one has that already:
- * gates 8 to 11, as `Rules` and `Dedupe` have them. One of them that throws has
- * not let the call pass.
+ * What a call reserves, and what it gets where an equal one has that already: gates 8 to 11, as `Rules` and `Dedupe`
+ * have them. One of them that throws has not let the call pass.
  */
 import type { ClaimOptions, Duplicate } from "../gates/Dedupe.ts"
 import * as HostGates from "../gates/HostGates.ts"
@@ -25,8 +24,7 @@ export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
 }
 
 /**
- * Gives the claims of a resumed call that had started: what it used up is claimed
- * even if other calls are in its way.
+ * Gives the claims of a resumed call that had started: what it used up is claimed even if other calls are in its way.
  */
 export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
   // its parameters are unknown

@@ -1,6 +1,6 @@
 /**
- * The host's own gates on the way of a call: asked at each of their moments, and
- * told how the call ended. Where there are no such gates nothing waits.
+ * The host's own gates on the way of a call: asked at each of their moments, and told how the call ended. Where there
+ * are no such gates nothing waits.
  */
 import * as Effect from "effect/Effect"
 import type { Gate, Moment, Verdict } from "../gates/Gate.ts"

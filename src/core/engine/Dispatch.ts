@@ -1,9 +1,8 @@
 /**
- * Dispatch: what is looked at when the run of a call begins, and what it reserves.
- * Gates 1, 2 and 6 to 11, and which calls a person has to be asked about.
+ * Dispatch: what is looked at when the run of a call begins, and what it reserves. Gates 1, 2 and 6 to 11, and which
+ * calls a person has to be asked about.
  *
- * All calls of a run are dispatched before any of them starts; what they reserve
- * is reserved in one step.
+ * All calls of a run are dispatched before any of them starts; what they reserve is reserved in one step.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -40,8 +39,8 @@ export type Share =
   | { readonly _tag: "Replays"; readonly outcome: ToolOutcome }
 
 /**
- * Gate 7 for the calls of a run, all at once: the guards of one call are asked
- * in order, those of different calls side by side.
+ * Gate 7 for the calls of a run, all at once: the guards of one call are asked in order, those of different calls side
+ * by side.
  */
 export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> =>
   wave.gates.guard.length === 0 ? Effect.void : Effect.flatMapEager(Authorize.refuseUnanswerable(wave, calls), () => {

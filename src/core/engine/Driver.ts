@@ -1,9 +1,8 @@
 /**
  * What moves the calls of a wave: the one place that acts on what the steps decide.
  *
- * A call that needs to wait for nothing goes from its dispatch to its handler at
- * once; one that has to wait has one fiber from there on. Either way it is the same
- * steps, in the order of `life`.
+ * A call that needs to wait for nothing goes from its dispatch to its handler at once; one that has to wait has one
+ * fiber from there on. Either way it is the same steps, in the order of `life`.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"

@@ -1,6 +1,6 @@
 /**
- * What a process did before the wave that is resumed, as its record has it: a process
- * that the host has named goes on where the one of that name was.
+ * What a process did before the wave that is resumed, as its record has it: a process that the host has named goes on
+ * where the one of that name was.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -19,8 +19,7 @@ import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * Tells whether an entry is about a call of the agent of a wave, and of its process if
- * that is known again by its name.
+ * Tells whether an entry is about a call of the agent of a wave, and of its process if that is known again by its name.
  */
 export const isOwn = (
   { origin: { agentPath }, process }: WaveState,
@@ -31,9 +30,8 @@ export const isOwn = (
   (!process.isNamed || entry.process === process.id)
 
 /**
- * Lets a process go on from its earlier waves: what succeeded in them, which tools are
- * blocked, and what they have used up. `keys` are the calls that are handed over again,
- * which come later.
+ * Lets a process go on from its earlier waves: what succeeded in them, which tools are blocked, and what they have used
+ * up. `keys` are the calls that are handed over again, which come later.
  */
 export const goOn = Effect.fnUntraced(function*(
   wave: WaveState,

@@ -1,6 +1,6 @@
 /**
- * What the calls of one executor work with: its gates, its ports, its settings, and
- * where it comes from. Looked up once.
+ * What the calls of one executor work with: its gates, its ports, its settings, and where it comes from. Looked up
+ * once.
  */
 import type * as Context from "effect/Context"
 import type { Service as Executor } from "../contract/Executor.ts"

@@ -1,13 +1,9 @@
 /**
- * A language model whose tool calls the executor runs: code that uses
- * `LanguageModel` or `Chat` stays as it is.
+ * A language model whose tool calls the executor runs: code that uses `LanguageModel` or `Chat` stays as it is.
  *
- * The calls of a response are one wave, results come in the order of the calls,
- * and a tool name that does not exist is answered like any other mistake of the
- * model. Requests without a toolkit, or with tool call resolution disabled, go to
- * the model as they are.
- *
- * @since 0.1.0
+ * The calls of a response are one wave, results come in the order of the calls, and a tool name that does not exist is
+ * answered like any other mistake of the model. Requests without a toolkit, or with tool call resolution disabled, go
+ * to the model as they are.
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Response from "effect/ai/Response"
@@ -22,20 +18,16 @@ import type { ToolProcess } from "../contract/ToolProcess.ts"
 import { ToolExecutor } from "./ToolExecutor.ts"
 
 /**
- * The process that requests run their calls in. Default: each request has one of
- * its own, in a batch of its own. Rules of order over several turns need one for
- * all of them.
- *
- * @category references
- * @since 0.1.0
+ * The process that requests run their calls in. Default: each request has one of its own, in a batch of its own. Rules
+ * of order over several turns need one for all of them.
  */
 export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-executor/ExecutedModel/Process", {
   defaultValue: () => undefined
 })
 
 /**
- * Gives a toolkit as a request names it: its tools, without handlers. The executor
- * has those and runs the calls, so code that asks the model does not need them.
+ * Gives a toolkit as a request names it: its tools, without handlers. The executor has those and runs the calls, so
+ * code that asks the model does not need them.
  *
  * **Example** (Asking without handlers)
  *
@@ -50,9 +42,6 @@ export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-e
  * // it needs a language model and nothing else
  * export const answer = (prompt: string) => LanguageModel.generateText({ prompt, toolkit })
  * ```
- *
- * @category constructors
- * @since 0.1.0
  */
 export const toolkit = <Tools extends Record<string, Tool.Any>>(
   { tools }: { readonly tools: Tools }
@@ -64,12 +53,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
     )
 })
 
-/**
- * Layer that puts the executor behind the language model in the context.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that puts the executor behind the language model in the context. */
 export const layer: Layer.Layer<
   LanguageModel.LanguageModel,
   never,

@@ -1,11 +1,9 @@
 /**
  * The settings of an executor: its times, modes and bounds, in one reference.
  *
- * What is around a layer holds where its own options say nothing, and the
- * defaults where neither does, field by field. Executors read and check the
- * settings when they are built: one `ConfigurationError` lists every value that
- * is wrong. What a gate needs, such as the sizes of pools, is an option of the
- * gate's own layer.
+ * What is around a layer holds where its own options say nothing, and the defaults where neither does, field by field.
+ * Executors read and check the settings when they are built: one `ConfigurationError` lists every value that is wrong.
+ * What a gate needs, such as the sizes of pools, is an option of the gate's own layer.
  *
  * **Example** (Settings for every executor of a program)
  *
@@ -18,8 +16,6 @@
  *   Layer.provide(ExecutorSettings.layer({ executionTimeout: "30 seconds", output: { maxChars: 20_000 } }))
  * )
  * ```
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -28,12 +24,7 @@ import * as Layer from "effect/Layer"
 import type { Mode } from "../contract/ToolProcess.ts"
 import * as OutputPolicy from "../output/OutputPolicy.ts"
 
-/**
- * The settings that one may give. Every field has a default (`defaults`).
- *
- * @category options
- * @since 0.1.0
- */
+/** The settings that one may give. Every field has a default (`defaults`). */
 export interface Options {
   /** Whose executor it is. Default: the `ToolExecutor.Principal` around it, which is `"default"` unless somebody says more. */
   readonly principal?: string | undefined
@@ -44,14 +35,13 @@ export interface Options {
   /** When people are asked, if `Approvals` are there: about each call in its turn, or about a whole wave first. Default `"perCall"`. */
   readonly approval?: "perCall" | "upfront" | undefined
   /**
-   * Whether agents go on only if the model asks for it. Then the tools that need a
-   * heartbeat show the argument `request_heartbeat` in their JSON Schema. The
-   * argument is taken out of every call, on or off. Default false.
+   * Whether agents go on only if the model asks for it. Then the tools that need a heartbeat show the argument
+   * `request_heartbeat` in their JSON Schema. The argument is taken out of every call, on or off. Default false.
    */
   readonly heartbeats?: boolean | undefined
   /**
-   * How many waves a required tool may hold up the end of the loop. After so many
-   * the exit is let through; `exitPending` still names what is missing. Default 5.
+   * How many waves a required tool may hold up the end of the loop. After so many the exit is let through;
+   * `exitPending` still names what is missing. Default 5.
    */
   readonly exitAttempts?: number | undefined
   /** How long a call may run if its tool says nothing else. Default 120 seconds. */
@@ -65,8 +55,8 @@ export interface Options {
   /** How long the state store has for an answer; a call that gets none is refused. Default 5 seconds. */
   readonly storePatience?: Duration.Input | undefined
   /**
-   * How long after a failure the state store is told again what became of a call;
-   * twice as long each time, up to a minute. Default 1 second.
+   * How long after a failure the state store is told again what became of a call; twice as long each time, up to a
+   * minute. Default 1 second.
    */
   readonly storeRetry?: Duration.Input | undefined
   /** Whether events that tools emit are passed on. Default true. */
@@ -74,8 +64,8 @@ export interface Options {
   /** How many events a reader may leave unread before events of tools are dropped for it. Default 1,024. */
   readonly eventBuffer?: number | undefined
   /**
-   * Whether there are spans and metrics of calls: where the caller has a span or a
-   * tracer of its own, always, or never. Default `"auto"`.
+   * Whether there are spans and metrics of calls: where the caller has a span or a tracer of its own, always, or never.
+   * Default `"auto"`.
    */
   readonly telemetry?: "auto" | "on" | "off" | undefined
   /** Whether spans have the arguments and results of calls, too, without secrets. Default false. */
@@ -84,22 +74,12 @@ export interface Options {
   readonly output?: OutputPolicy.Options | undefined
 }
 
-/**
- * The settings around an executor that is built.
- *
- * @category references
- * @since 0.1.0
- */
+/** The settings around an executor that is built. */
 export const ExecutorSettings = Context.Reference<Options>("effect-tool-executor/ExecutorSettings", {
   defaultValue: () => ({})
 })
 
-/**
- * What holds where nobody says anything. The principal is that of the context.
- *
- * @category constants
- * @since 0.1.0
- */
+/** What holds where nobody says anything. The principal is that of the context. */
 export const defaults = {
   mode: "classes",
   onExecutionError: "continue",
@@ -119,43 +99,22 @@ export const defaults = {
   output: OutputPolicy.defaults
 } as const satisfies Omit<Complete, "principal">
 
-/**
- * Layer of settings. What they leave open is as it is around them.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of settings. What they leave open is as it is around them. */
 export const layer = (options: Options): Layer.Layer<never> => Layer.effect(ExecutorSettings, over(options))
 
-/**
- * Gives settings over others: field by field, what the first leave open is as the
- * second have it.
- *
- * @category combining
- * @since 0.1.0
- */
+/** Gives settings over others: field by field, what the first leave open is as the second have it. */
 export const merge = (options: Options, around: Options): Options => ({
   ...around,
   ...given(names, options),
   output: { ...around.output, ...given(outputNames, options.output ?? {}) }
 })
 
-/**
- * Settings with none left open.
- *
- * @category models
- * @since 0.1.0
- */
+/** Settings with none left open. */
 export type Complete = { readonly [K in Exclude<keyof Options, "output">]-?: NonNullable<Options[K]> } & {
   readonly output: { readonly [K in keyof OutputPolicy.Options]-?: NonNullable<OutputPolicy.Options[K]> }
 }
 
-/**
- * Fills in the defaults, and the principal where none is said.
- *
- * @category combining
- * @since 0.1.0
- */
+/** Fills in the defaults, and the principal where none is said. */
 export const complete = (options: Options, principal: string): Complete =>
   merge(options, { principal, ...defaults }) as Complete
 

@@ -58,8 +58,8 @@ export const wrongResult = (call: Ended, why: string): End =>
   )
 
 /**
- * The end of a call whose handler failed, or died. The cause is logged; models and
- * clients are told what the tool declares, and nothing of a defect.
+ * The end of a call whose handler failed, or died. The cause is logged; models and clients are told what the tool
+ * declares, and nothing of a defect.
  */
 export const ofCause = (
   call: Ended,

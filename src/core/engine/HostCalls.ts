@@ -1,6 +1,6 @@
 /**
- * Calls that the host makes because rules demand them: start tools, tools
- * required before exit. They go through the same gates as a model's.
+ * Calls that the host makes because rules demand them: start tools, tools required before exit. They go through the
+ * same gates as a model's.
  */
 import * as Effect from "effect/Effect"
 import type { HostArguments } from "../contract/ToolProcess.ts"
@@ -17,8 +17,8 @@ export const has = (args: HostArguments, tool: string): boolean => {
 }
 
 /**
- * Calls tools in one wave, and those that failed in a way worth a retry again,
- * up to `attempts` times. Gives the last outcome of each.
+ * Calls tools in one wave, and those that failed in a way worth a retry again, up to `attempts` times. Gives the last
+ * outcome of each.
  */
 export const run = Effect.fnUntraced(function*(
   tools: ReadonlyArray<string>,

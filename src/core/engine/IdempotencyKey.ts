@@ -15,8 +15,8 @@ export interface Keyed {
 }
 
 /**
- * Gives the key of a call: no other call has it, and every attempt of this one does,
- * after a crash, too. The same call with other arguments has another.
+ * Gives the key of a call: no other call has it, and every attempt of this one does, after a crash, too. The same call
+ * with other arguments has another.
  */
 export const of = (principal: string, origin: Origin, { call: { id, name }, gateCall, index, tool }: Keyed): string => {
   const { agentPath, batch, process, wave } = origin

@@ -1,8 +1,6 @@
 /**
- * Folds the events of waves into lanes, one per call: when it waited for its turn, for approval and for permits, and when
- * it ran. Events may come in any order and more than once. Used by the page and by timelines on a terminal. Pure.
- *
- * @since 0.1.0
+ * Folds the events of waves into lanes, one per call: when it waited for its turn, for approval and for permits, and
+ * when it ran. Events may come in any order and more than once. Used by the page and by timelines on a terminal. Pure.
  */
 import type { ToolEvent, Wire } from "./ToolEvent.ts"
 

@@ -1,6 +1,6 @@
 /**
- * Outcomes as clients see them, in events and in records: of what failed inside of a tool nothing but the failure
- * that it declares.
+ * Outcomes as clients see them, in events and in records: of what failed inside of a tool nothing but the failure that
+ * it declares.
  */
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"

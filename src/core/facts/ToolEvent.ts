@@ -1,15 +1,12 @@
 /**
  * Everything that happens to the calls of a wave, as one closed union.
  *
- * In order per call, interleaved across calls, as it happens; exactly one
- * `ToolCallComplete` per call and one end, last: `ToolsEnd`, or `WaveSuspended`.
- * Events of sub-agents come among those of the call that they work for, but for their
- * end.
+ * In order per call, interleaved across calls, as it happens; exactly one `ToolCallComplete` per call and one end,
+ * last: `ToolsEnd`, or `WaveSuspended`. Events of sub-agents come among those of the call that they work for, but for
+ * their end.
  *
- * These are the host's own: outcomes hold what went wrong inside of a tool. What
- * leaves the process is `Wire`, which `toWire` gives.
- *
- * @since 0.1.0
+ * These are the host's own: outcomes hold what went wrong inside of a tool. What leaves the process is `Wire`, which
+ * `toWire` gives.
  */
 import * as Schema from "effect/Schema"
 import * as Projection from "../../wire/Projection.ts"
@@ -24,8 +21,8 @@ const wave = {
   /** Place of the wave in its process, from 1. */
   wave: Schema.Finite,
   /**
-   * Place of the event among those of its wave, from 1. A reader that misses one
-   * had no room for it. Waves of sub-agents have places of their own.
+   * Place of the event among those of its wave, from 1. A reader that misses one had no room for it. Waves of
+   * sub-agents have places of their own.
    */
   sequence: Schema.Finite,
   /** Epoch milliseconds. */
@@ -42,22 +39,12 @@ const call = {
 
 const levels = ["debug", "info", "warn", "error"] as const
 
-/**
- * A call arrived. All calls of a wave are announced first.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call arrived. All calls of a wave are announced first. */
 export class ToolCallQueued
   extends Schema.Opaque<ToolCallQueued>()(Schema.TaggedStruct("ToolCallQueued", { ...call, params: Schema.Unknown }))
 {}
 
-/**
- * A person is asked; `diff` is what the call would write, if it can tell.
- *
- * @category models
- * @since 0.1.0
- */
+/** A person is asked; `diff` is what the call would write, if it can tell. */
 export class ToolApprovalRequested
   extends Schema.Opaque<ToolApprovalRequested>()(Schema.TaggedStruct("ToolApprovalRequested", {
     ...call,
@@ -67,32 +54,17 @@ export class ToolApprovalRequested
   }))
 {}
 
-/**
- * The question is settled.
- *
- * @category models
- * @since 0.1.0
- */
+/** The question is settled. */
 export class ToolApprovalResolved extends Schema.Opaque<ToolApprovalResolved>()(
   Schema.TaggedStruct("ToolApprovalResolved", { ...call, requestId: Schema.String, answer: Schema.String })
 ) {}
 
-/**
- * The handler starts; `limitMillis` is what it has.
- *
- * @category models
- * @since 0.1.0
- */
+/** The handler starts; `limitMillis` is what it has. */
 export class ToolCallStart extends Schema.Opaque<ToolCallStart>()(
   Schema.TaggedStruct("ToolCallStart", { ...call, attempt: Schema.Finite, limitMillis: Schema.Finite })
 ) {}
 
-/**
- * The tool reports how far it is.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool reports how far it is. */
 export class ToolProgress extends Schema.Opaque<ToolProgress>()(Schema.TaggedStruct("ToolProgress", {
   ...call,
   progress: Schema.optionalKey(Schema.Finite),
@@ -100,24 +72,14 @@ export class ToolProgress extends Schema.Opaque<ToolProgress>()(Schema.TaggedStr
   message: Schema.optionalKey(Schema.String)
 })) {}
 
-/**
- * The tool says what it is doing.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool says what it is doing. */
 export class ToolStatus extends Schema.Opaque<ToolStatus>()(Schema.TaggedStruct("ToolStatus", {
   ...call,
   status: Schema.String,
   message: Schema.optionalKey(Schema.String)
 })) {}
 
-/**
- * The tool writes a log line.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool writes a log line. */
 export class ToolLog extends Schema.Opaque<ToolLog>()(Schema.TaggedStruct("ToolLog", {
   ...call,
   level: Schema.Literals(levels),
@@ -125,52 +87,27 @@ export class ToolLog extends Schema.Opaque<ToolLog>()(Schema.TaggedStruct("ToolL
   data: Schema.optionalKey(Schema.Unknown)
 })) {}
 
-/**
- * The tool offers choices to the user interface.
- *
- * @category models
- * @since 0.1.0
- */
+/** The tool offers choices to the user interface. */
 export class ToolOptions
   extends Schema.Opaque<ToolOptions>()(Schema.TaggedStruct("ToolOptions", { ...call, options: Schema.Unknown }))
 {}
 
-/**
- * A part of the output, before the end.
- *
- * @category models
- * @since 0.1.0
- */
+/** A part of the output, before the end. */
 export class ToolPartialResult extends Schema.Opaque<ToolPartialResult>()(
   Schema.TaggedStruct("ToolPartialResult", { ...call, value: Schema.Unknown })
 ) {}
 
-/**
- * An event of the tool's own type.
- *
- * @category models
- * @since 0.1.0
- */
+/** An event of the tool's own type. */
 export class ToolCustom extends Schema.Opaque<ToolCustom>()(
   Schema.TaggedStruct("ToolCustom", { ...call, type: Schema.String, data: Schema.Unknown })
 ) {}
 
-/**
- * The call has its outcome; `dropped` counts the events of this call that no reader had room for.
- *
- * @category models
- * @since 0.1.0
- */
+/** The call has its outcome; `dropped` counts the events of this call that no reader had room for. */
 export class ToolCallComplete extends Schema.Opaque<ToolCallComplete>()(
   Schema.TaggedStruct("ToolCallComplete", { ...call, outcome: ToolOutcome, dropped: Schema.Finite })
 ) {}
 
-/**
- * The wave is over. Always the last event.
- *
- * @category models
- * @since 0.1.0
- */
+/** The wave is over. Always the last event. */
 export class ToolsEnd extends Schema.Opaque<ToolsEnd>()(Schema.TaggedStruct("ToolsEnd", {
   ...wave,
   toolMessages: Schema.Array(ToolMessage),
@@ -178,12 +115,9 @@ export class ToolsEnd extends Schema.Opaque<ToolsEnd>()(Schema.TaggedStruct("Too
 })) {}
 
 /**
- * The wave is over for now, the last event in the place of `ToolsEnd`: its host stopped
- * before `calls` had started, or a person has yet to be heard about them. They may be
- * resumed (`ToolProcess.resume`); until then there is nothing to tell a model.
- *
- * @category models
- * @since 0.1.0
+ * The wave is over for now, the last event in the place of `ToolsEnd`: its host stopped before `calls` had started, or
+ * a person has yet to be heard about them. They may be resumed (`ToolProcess.resume`); until then there is nothing to
+ * tell a model.
  */
 export class WaveSuspended extends Schema.Opaque<WaveSuspended>()(Schema.TaggedStruct("WaveSuspended", {
   ...wave,
@@ -192,12 +126,7 @@ export class WaveSuspended extends Schema.Opaque<WaveSuspended>()(Schema.TaggedS
   executionResults: Schema.Array(ToolOutcome)
 })) {}
 
-/**
- * Schema of an event, as the host has it.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an event, as the host has it. */
 export const ToolEvent = Schema.Union([
   ToolCallQueued,
   ToolApprovalRequested,
@@ -214,12 +143,7 @@ export const ToolEvent = Schema.Union([
   WaveSuspended
 ])
 
-/**
- * Something that happened to a call or a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** Something that happened to a call or a wave. */
 export type ToolEvent =
   | ToolCallQueued
   | ToolApprovalRequested
@@ -235,31 +159,16 @@ export type ToolEvent =
   | ToolsEnd
   | WaveSuspended
 
-/**
- * The last event of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** The last event of a wave. */
 export type End = ToolsEnd | WaveSuspended
 
-/**
- * Tells whether an event is the last one of its wave.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether an event is the last one of its wave. */
 export const isEnd = <Event extends { readonly _tag: Tag }>(
   event: Event
 ): event is Extract<Event, { readonly _tag: End["_tag"] }> =>
   event._tag === "ToolsEnd" || event._tag === "WaveSuspended"
 
-/**
- * Name of a kind of event.
- *
- * @category models
- * @since 0.1.0
- */
+/** Name of a kind of event. */
 export type Tag = ToolEvent["_tag"]
 
 const names: { readonly [T in Exclude<Tag, "ToolCustom">]: string } = {
@@ -277,32 +186,18 @@ const names: { readonly [T in Exclude<Tag, "ToolCustom">]: string } = {
   WaveSuspended: "wave_suspended"
 }
 
-/**
- * Custom event types that would read like one of the names above on the wire.
- * `ToolContext.emit` refuses them.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Custom event types that would read like one of the names above on the wire. `ToolContext.emit` refuses them. */
 export const reservedTypes: ReadonlySet<string> = new Set(
   Object.values(names).filter((name) => name.startsWith("tool_")).map((name) => name.slice("tool_".length))
 )
 
 /**
- * Tells whether a tool may emit events of that custom type: one or more of
- * `a-z 0-9 _`, and none of the `reservedTypes`.
- *
- * @category predicates
- * @since 0.1.0
+ * Tells whether a tool may emit events of that custom type: one or more of `a-z 0-9 _`, and none of the
+ * `reservedTypes`.
  */
 export const isCustomType = (type: string): boolean => /^[a-z0-9_]{1,64}$/.test(type) && !reservedTypes.has(type)
 
-/**
- * Gives the event's name on the wire, for the `event:` line of a server-sent event.
- *
- * @category wire
- * @since 0.1.0
- */
+/** Gives the event's name on the wire, for the `event:` line of a server-sent event. */
 export const sseName = (event: ToolEvent | Wire): string =>
   event._tag === "ToolCustom" ? `tool_${event.type}` : names[event._tag]
 
@@ -314,12 +209,9 @@ const numberOrNull = Schema.NullOr(Schema.Finite)
  * **Details**
  *
  * It decides alone what may leave the process, and `toWire` follows it. An output stands once, in its
- * `ToolCallComplete`; the texts that the model gets are the `toolMessages` of `ToolsEnd`, whose `executionResults`
- * have neither. Of what failed inside of a tool there is only `error`, the failure that the tool declares, without
- * causes and stacks; it is null for defects, which the host finds in its log.
- *
- * @category schemas
- * @since 0.1.0
+ * `ToolCallComplete`; the texts that the model gets are the `toolMessages` of `ToolsEnd`, whose `executionResults` have
+ * neither. Of what failed inside of a tool there is only `error`, the failure that the tool declares, without causes
+ * and stacks; it is null for defects, which the host finds in its log.
  */
 export const Wire = Schema.Union([
   Schema.Struct({ ...ToolCallQueued.fields, params: Schema.Json }),
@@ -345,19 +237,11 @@ export const Wire = Schema.Union([
   Schema.Struct({ ...WaveSuspended.fields, executionResults: Schema.Array(OutcomeWire.Brief) })
 ])
 
-/**
- * An event as clients see it.
- *
- * @category models
- * @since 0.1.0
- */
+/** An event as clients see it. */
 export type Wire = typeof Wire.Type
 
 /**
- * Gives the event as clients see it. It never throws, whatever a tool reported: see `wire/PlainJson` for what
- * becomes of values that JSON does not have.
- *
- * @category wire
- * @since 0.1.0
+ * Gives the event as clients see it. It never throws, whatever a tool reported: see `wire/PlainJson` for what becomes
+ * of values that JSON does not have.
  */
 export const toWire: (event: ToolEvent) => Wire = Projection.make(Wire)
