@@ -1,6 +1,6 @@
 /**
- * Settle: a call gets its outcome, once, and everything that depends on it is done in order: output, what is
- * remembered, what was reserved, the event, those that joined it, and its permits last.
+ * Settle: gives a call its outcome, once, and then does everything that depends on it in order: output, history,
+ * reservation, event, joined calls, and the permits last.
  */
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -21,7 +21,7 @@ import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** Gives a call its outcome; `fiber` is there if its handler still runs. */
+/** Settles a call. `fiber` is given if its handler still runs. */
 export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
   if (call.isSettled || call.phase._tag === "Doubted") return
   if (call.record?.isAtRisk === true) return doubt(wave, call, end, fiber)
@@ -30,7 +30,7 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
 
 // Utilities
 
-/** Nobody is told of an end before it is known whose the call is; it goes no further meanwhile. */
+/** Checks first whether the call still belongs to this process; until then its end is not reported. */
 const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
   const { attempt, joined: leader, waiting } = call
   call.phase = { _tag: "Doubted", leader, attempt }
@@ -48,7 +48,7 @@ const settled = (
 ): void => {
   const { attempt, joined, reservation, waiting } = call
   const now = wave.now()
-  // what had started in an earlier life, and is not run again, has not been refused
+  // a call that started in an earlier life and does not run again was not refused
   const own = attempt === undefined ? call.resumed?.unless ?? end : isUnknown(wave, call) ? unknown : end
   const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
   call.phase = { _tag: "Settled", outcome, attempt }
@@ -59,7 +59,7 @@ const settled = (
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
-  // what later calls are judged by is there before a permit goes to one of them
+  // later calls are checked against this, so it is done before a permit goes to one of them
   mark(wave, call, outcome, ran)
   const behind = wave.stop.isOn ? wave.stop.endAt(outcome, wave.offset + outcome.index) : none
   const { leaders, store } = wave.engine
@@ -69,7 +69,7 @@ const settled = (
     : store.settle(
       reservation,
       CallClaims.settlement(wave, call, outcome, fiber !== undefined),
-      // what ended in an earlier life counts from then
+      // a call that ended in an earlier life counts from that time
       call.resumed?.recalled?.endedAt ?? now,
       wave.patienceAt(now),
       call
@@ -78,11 +78,11 @@ const settled = (
     ? noted
     : Effect.flatMapEager(noted, () => CallGates.settle(wave, call, outcome))
   if (isDone(told)) conclude(wave, call, outcome, fiber)
-  // what has changed nothing is told in order, and nobody waits for that
+  // nothing was changed: the store gets the message in order, and the call does not wait for it
   else if (told === noted && store.outlives && call.tool?.readOnly === true && fiber === undefined) {
     wave.detach(told)
     conclude(wave, call, outcome, fiber)
-  } // whatever becomes of it: a call that is not concluded would hold up its wave for ever
+  } // on any exit: a call that is not concluded would block its wave forever
   else wave.detach(Effect.onExit(told, () => Effect.sync(() => conclude(wave, call, outcome, fiber))))
   for (const [place, calls] of behind) place.skipBehind(calls)
 }
@@ -91,7 +91,7 @@ const none: ReadonlyArray<never> = []
 
 const unknown: End = { _tag: "Unknown" }
 
-/** Others may have had what the call had reserved while it ran: its end counts for nobody. */
+/** Whether the lease was lost, so other calls may have held its claims while it ran. Its end is then unknown. */
 const isUnknown = (wave: WaveState, call: Call): boolean => {
   const { attempt, reservation } = call
   if (attempt === undefined || reservation?.leaseMillis === undefined) return false
@@ -100,7 +100,7 @@ const isUnknown = (wave: WaveState, call: Call): boolean => {
   return true
 }
 
-/** An end that another call shares, with an output that fits this one. */
+/** Fits the output of a shared end to this call. */
 const fitted = (wave: WaveState, call: Call, end: End): End => {
   if (end._tag !== "Succeeded" || end.replayOf === undefined) return end
   const { attempt, gateCall } = call.joined ?? call
@@ -119,7 +119,7 @@ const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: numb
   const duration = now - startedAt
   if (end._tag === "Succeeded" && granted === undefined && end.replayOf === undefined) {
     const { _tag, hasContinueRule, output, requestsContinuation } = end
-    // in one piece, since most calls end so
+    // one literal for speed: most calls end this way
     return {
       _tag,
       callId,
@@ -161,7 +161,7 @@ const reportOutcome = (
   }, call)
 }
 
-/** Whether a cancelled call that has not started may be resumed: then no outcome of it is on record. */
+/** Whether a cancelled call that has not started may be resumed. It then has no recorded outcome. */
 const isSuspended = (wave: WaveState, call: Call): boolean => {
   if (call.record !== undefined && isHalted(wave)) call.consent = { ...call.consent, isSuspended: true }
   if (call.consent.isSuspended !== true) return false
@@ -170,7 +170,7 @@ const isSuspended = (wave: WaveState, call: Call): boolean => {
   return true
 }
 
-/** Whoever wanted the wave is gone: what has not started has no outcome on record, and may be resumed. */
+/** Whether the wave was interrupted from outside. Calls that have not started may then be resumed. */
 const isHalted = (wave: WaveState): boolean => wave.tally.isAborted || wave.engine.batches().isOver
 
 const mark = (
@@ -192,7 +192,7 @@ const mark = (
   State.block(wave.process, outcome)
 }
 
-/** Notes a success for the rules, with the whole output even where only a part of it was kept. */
+/** Records a success for the rules, with the whole output even if only a part of it was kept. */
 const remember = (wave: WaveState, call: Call, output: ToolOutcome.Output, ran: Attempt | undefined): void => {
   const { rules: { current } } = wave.engine
   const routes = call.resumed?.recalled?.routes
@@ -202,7 +202,7 @@ const remember = (wave: WaveState, call: Call, output: ToolOutcome.Output, ran: 
 const valueOf = (output: ToolOutcome.Output, ran: Attempt | undefined): unknown =>
   ran !== undefined ? ran.value : output._tag === "Artifact" ? undefined : output.value
 
-/** Where a success leads: that is on record where rules ask, since its output may not be. */
+/** The routes of a success, for the record: the recorded output may not be enough to compute them again. */
 const routesOf = (
   wave: WaveState,
   { call: { name }, record, rules }: Call,
@@ -220,7 +220,7 @@ const conclude = (
   fiber: Fiber.Fiber<unknown, unknown> | undefined
 ): void => {
   const { pools } = wave.engine
-  // what was read while a mutating call ran is stale, too
+  // reads made while a mutating call ran are stale, too
   if (call.attempt !== undefined || call.resumed?.started === "unknown") written(wave, call)
   if (fiber !== undefined) linger(wave, call, fiber)
   wave.facts?.report({ _tag: "Concluded", at: wave.now(), outcome, dropped: call.observed.dropped ?? 0 }, call)
@@ -231,21 +231,21 @@ const conclude = (
   wave.watcher.settled(call)
   // permits last: they start the next call, which must find everything above done
   if (fiber === undefined) pools.leave(call)
-  // one that is deaf to the loss of its lease goes on: nobody takes its place here
+  // a handler that ignores the loss of its lease keeps its permits: no call takes its place here
   else if (call.attempt?.isLost !== true) pools.releasePermits(call)
   call.forget()
   wave.watcher.freed()
   call.over()
 }
 
-/** A call that joined this one gets the same outcome, or goes its own way. */
+/** Gives a joined call the same outcome, or dispatches it separately. */
 const follow = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): void => {
   if (!isShared(wave, call, outcome, follower)) return follower.driver.redispatch(follower)
   const reason = Targets.changedBy(follower, call, wave.now())
   follower.driver.settle(follower, denied(reason) ?? SharedOutcome.join(outcome, follower.heartbeat))
 }
 
-/** Who joined shares an execution, not who or what stopped this call alone. */
+/** Whether the outcome belongs to the execution, rather than to what stopped this call alone. */
 const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): boolean => {
   if (outcome.startedAt === undefined || outcome._tag === "Cancelled") return false
   if (outcome._tag !== "TimedOut" || follower.driver === call.driver) return true
@@ -265,8 +265,8 @@ const written = (wave: WaveState, call: Call): void => {
 }
 
 /**
- * The handler still runs: its resource keys and its dedupe key stay until it ends. Who waits for what it touches waits
- * for its clean-up, but not for ever.
+ * Handles a handler that still runs: its resource keys and dedupe key stay taken until it ends. Calls that need the
+ * same resources wait for its clean-up, up to the grace period.
  */
 const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown>): void => {
   const { graceMillis, orphans, pools, store } = wave.engine

@@ -1,27 +1,27 @@
-/** Outcomes that a call gets from another one: joined while it ran, or replayed. */
+/** Outcomes shared by calls: joined while the other call ran, or replayed after it. */
 import { cut, type Room, withFiles } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type { Output, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { End } from "./CallEnd.ts"
 
-/** Gives the end of a call that shared another one's execution. */
+/** Gives the end of a call that joined another call's execution. */
 export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {
   const { callId, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
   return own({ ...end, replayOf: callId }, heartbeat)
 }
 
-/** Gives the end of a call that got an earlier call's outcome again, without an execution. */
+/** Gives the end of a call that replays an earlier outcome, without an execution. */
 export const replay = (outcome: ToolOutcome, heartbeat: boolean): End => {
   const { attempt: _a, callId, commits: _c, duration: _d, index: _i, queuedAt: _q, startedAt: _s, tool: _t, ...end } =
     outcome
-  // when it was started is all that is known of it
+  // its start is all that is known of it
   const known = outcome._tag === "Unknown" ? { startedAt: outcome.startedAt } : {}
   return own({ ...end, ...known, replayOf: callId }, heartbeat)
 }
 
 /**
- * Fits a shared output to who gets it: within its own room, and without an artifact that belongs to another batch (then
- * `value` is the whole).
+ * Fits a shared output to the receiving call: within its limits, and without an artifact of another batch (`whole` then
+ * has the full value).
  */
 export const fit = (output: Output, room: Room, whole: { readonly value: unknown } | undefined): Output => {
   const content = output.content && ToolContent.within(output.content, room.fileChars)
@@ -54,6 +54,6 @@ const shorten = (text: string, chars: number, limit: number): string => {
   return cut(text + marker, limit, marker)
 }
 
-/** The outcome is shared; the wish to be called again, and what lets a call through, are each call's own. */
+/** Drops what belongs to one call only: its request to continue and its grant. */
 const own = <A extends object>({ grant: _, ...end }: A & { readonly grant?: unknown }, heartbeat: boolean): End =>
   ("requestsContinuation" in end ? { ...end, requestsContinuation: heartbeat } : end) as unknown as End

@@ -1,6 +1,6 @@
 /**
- * The tools as a model sees them: without the arguments that the host fills in, limited to what the rules allow, with
- * the heartbeat where one is needed.
+ * The tools as a model sees them: without arguments that the host fills in, limited to what the rules allow, and with
+ * the heartbeat argument where it is needed.
  */
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
@@ -29,7 +29,7 @@ export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boo
     : { ...tool, jsonSchema: steps.reduce((schema, step) => step(schema), tool.jsonSchema) }
 }
 
-/** Gives the tools that the agent of an executor sees, as its model sees them. */
+/** Gives the tools that the agent of an executor may see, as its model sees them. */
 export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>> =>
   Effect.sync(() =>
     Array.from(engine.handlers.current().values())
@@ -37,11 +37,9 @@ export const all = (engine: Engine): Effect.Effect<ReadonlyArray<RegisteredTool>
       .map((tool) => show(tool, engine.rules.current().forTool(tool.name), requiresHeartbeat(engine, tool.name)))
   )
 
-/**
- * Tells, from now on, when the agent may see other tools than before: they were replaced, or its policy or rules were.
- */
+/** Emits when the agent may see different tools: the tools, its policy or its rules were replaced. */
 export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream<void> =>
-  // whoever listens has missed nothing from the moment on at which it began
+  // subscribes immediately, so that no change is missed once the stream runs
   Stream.callback<void>((queue) => {
     const tell = () => Queue.offer(queue, undefined)
     const sources: ReadonlyArray<Stream.Stream<unknown>> = [
@@ -56,7 +54,7 @@ export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream
     )
   }, { bufferSize: 1, strategy: "sliding" })
 
-/** Tells whether an agent goes on after the tool only if the model asks for it. */
+/** Whether an agent continues after the tool only if the model requests it. */
 export const requiresHeartbeat = ({ heartbeats, rules }: Engine, tool: string): boolean =>
   heartbeats && !rules.current().forTool(tool).continues
 

@@ -1,6 +1,6 @@
 /**
- * Start: a call holds all its permits. What may have changed is looked at once more, the host's gates too, what cannot
- * be undone is noted, and its handler begins.
+ * Start: a call holds all its permits. Checks again what may have changed, including the host's gates, records what
+ * cannot be undone, and starts the handler.
  */
 import * as Effect from "effect/Effect"
 import { exitOf, isDone } from "../../internal/exitOf.ts"
@@ -19,7 +19,7 @@ import * as TakenOver from "./TakenOver.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** Starts the handler of a call; gives how the call ends if it may not start. */
+/** Starts the handler of a call; gives the end of the call if it may not start. */
 export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefined> => {
   const looked = look(wave, call)
   const known = exitOf(looked)
@@ -29,8 +29,8 @@ export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefine
 }
 
 /**
- * Ends a call that has run in an earlier life: as it is on record, or as if its handler had just given what its tool
- * says that it gave.
+ * Ends a call that ran in an earlier life: with its recorded end, or with the result that its tool reports, as if the
+ * handler had just returned it.
  */
 export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { decided, driver, resumed } = call
@@ -53,7 +53,7 @@ export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
 
 // Utilities
 
-/** The handler has begun. */
+/** The handler has started. */
 const running: Effect.Effect<undefined> = Effect.undefined
 
 const checked = (wave: WaveState, call: Call, grants: Grants): Effect.Effect<End | undefined> => {
@@ -66,7 +66,7 @@ const checked = (wave: WaveState, call: Call, grants: Grants): Effect.Effect<End
     : Effect.flatMap(passed, () => call.decided === undefined ? note(wave, call) : Effect.void)
   if (isDone(noted)) return begin(wave, call, now)
   return Effect.flatMap(noted, () => {
-    // it may have taken long
+    // recording may have taken long
     if (call.isSettled) return running
     const now = wave.now()
     const end = recheck(wave, call, grants, now)
@@ -84,10 +84,10 @@ type Grants = ReadonlyArray<Grant> | StateStoreError | undefined
 
 const nothing: Effect.Effect<Grants> = Effect.undefined
 
-/** What the call is about now, and the standing permissions where one let it through. */
+/** The current targets of the call, and the standing permissions if one let it through. */
 const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
   const found = Targets.findAgain(wave, call)
-  // it may have been taken back elsewhere; one that has expired since is there as of the time it was given
+  // asked as of the time it was given: it may have been revoked elsewhere, but expiry since then does not matter
   const { grant } = call.consent
   const grants: Effect.Effect<Grants> = grant === undefined
     ? nothing
@@ -98,9 +98,10 @@ const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
 }
 
 /**
- * What was read before is stale, what cannot be undone is on record before it happens, and what was reserved is spent.
- * The record comes first: from it somebody else can spend what is reserved where this process does not come to it, and
- * not the other way round.
+ * Before the handler starts: earlier reads become stale, the start goes on record, and the reservation is spent.
+ *
+ * The record must come first: if this process then dies, another one can spend the reservation from the record, but not
+ * the other way round.
  */
 const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { reservation, tool } = call
@@ -119,14 +120,14 @@ const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
 
 const together = { concurrency: 2, discard: true } as const
 
-/** Whoever lost what it had reserved may not start: it may be another's. */
+/** Spends the reservation. A call that has lost it may not start: another call may hold it. */
 const spend = (wave: WaveState, call: Call, reservation: Reservation): Effect.Effect<void> =>
   Effect.map(wave.engine.store.start(reservation, wave.now(), wave.patience), (isHeld) => {
     if (typeof isHeld === "object") wave.unanswered(call, isHeld)
     if (isHeld !== true) call.decided ??= refused({ _tag: "StoreUnavailable", operation: "start" })
   })
 
-/** Others may have soon what the call has reserved: it stops, and if they may have it already nobody knows what it did. */
+/** Stops a call that loses its reservation. If another call may hold it already, the end is unknown. */
 const lose = ({ engine: { store } }: WaveState, attempt: Attempt, reservation: Reservation): void => {
   attempt.lose()
   attempt.stop(store.holds(reservation) ? lost : { _tag: "Unknown" })
@@ -137,7 +138,7 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
   const tool = call.tool!
   const limit = budget.limit(wave.limitOf(tool), now)
   const attempt = new Attempt(wave, call, tool, now, limit)
-  // from here on it is the attempt that ends the call, not who waited for its permits
+  // from here on the attempt ends the call, not the wait for its permits
   call.waiting = undefined
   call.phase = attempt
   budget.execute(1, now)
@@ -146,7 +147,7 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
     const { store } = wave.engine
     const onLost = () => lose(wave, attempt, reservation)
     store.watch(reservation, onLost)
-    // who stood still for long may write before the timer of the lease has had its turn
+    // a process that was frozen may write before the timer of the lease fires
     attempt.beforeCommits(() => {
       if (!store.holds(reservation)) onLost()
       return undefined

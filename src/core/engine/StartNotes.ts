@@ -1,6 +1,6 @@
 /**
- * What is noted of a call right before it starts: that it may change things. Whoever undoes something is told of calls
- * that do not say which files they change, and the journal has every call.
+ * What is recorded right before a call starts. Checkpoints list calls that may change files without announcing which;
+ * the journal lists every call.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -10,15 +10,14 @@ import { refused } from "./CallEnd.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * Notes a call that may change things and is about to start. Where the journal cannot be written the call is refused,
- * and does not start.
+ * Records a call that is about to start and may change things. If the journal cannot be written, the call is refused.
  */
 export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const kept = keep(wave, call)
   return wave.engine.journal === undefined ? kept : Effect.flatMapEager(kept, () => record(wave, call))
 }
 
-/** Takes back the note of a call that did not run, was refused its write, or has told all that it writes. */
+/** Removes the checkpoint note of a call that did not run, was refused its write, or announced all its writes. */
 export const takeBack = (
   { engine: { checkpoints } }: WaveState,
   { outcome, undo: { isCheckpointed, isUnannounced, note } }: Call
@@ -33,10 +32,7 @@ export const takeBack = (
 
 // Utilities
 
-/**
- * Keeps that a call is about to change things without saying which files. Where the call has its outcome meanwhile,
- * that is taken back.
- */
+/** Saves that a call may change files without announcing which. Removed again if the call has its outcome by then. */
 const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { checkpoints, principal } = wave.engine
   const { name, preview, recursive } = call.tool!
@@ -49,7 +45,7 @@ const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
   return Effect.uninterruptible(Effect.ignore(noted))
 }
 
-/** Whether it may change files without saying which: where none can be undone, nobody has to know. */
+/** Whether it may change unannounced files. Without any tool that can be undone, no note is needed. */
 const mayChangeFiles = ({ engine: { handlers } }: WaveState, { tool }: Call): boolean => {
   const said = Context.get(tool!.annotations, ToolAnnotations.ChangesFiles)
   if (said !== undefined) return said
@@ -57,7 +53,7 @@ const mayChangeFiles = ({ engine: { handlers } }: WaveState, { tool }: Call): bo
   return false
 }
 
-/** Puts a call on record. It is never there at once, so that the call is looked at once more. */
+/** Writes the start of a call to the journal. Never immediate, so the call is always checked again. */
 const record = (wave: WaveState, call: Call): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { record, tool } = call

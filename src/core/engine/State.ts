@@ -1,4 +1,4 @@
-/** The state of batches and processes, as the calls in them share it. */
+/** The state of batches and processes, shared by their calls. */
 import type * as Effect from "effect/Effect"
 import { clip } from "../../internal/clip.ts"
 import type { Budget } from "../gates/TurnBudget.ts"
@@ -11,16 +11,16 @@ import type { EventHub } from "./report/EventHub.ts"
 import type { RetryingStore } from "./RetryingStore.ts"
 import type { People } from "./TimedPorts.ts"
 
-/** The state of a batch that its processes share. */
+/** The state of a batch, shared by its processes. */
 export interface BatchState {
   readonly id: string
-  /** What the store knows it by: of two principals no batch is the same. */
+  /** Its key in the store; unique across principals. */
   readonly key: string
-  /** Since when, in epoch milliseconds, its calls are counted here. */
+  /** Epoch milliseconds since which its calls are counted here. */
   readonly since: number
   /** Characters of model text that the batch's outputs have used. */
   outputChars: number
-  /** Characters of files, as base64, that a model was shown. */
+  /** Characters of files, as base64, that the model was shown. */
   fileChars: number
   /** Tools that succeeded in any of its processes. */
   readonly succeeded: Set<string>
@@ -29,86 +29,86 @@ export interface BatchState {
 /** An open batch. */
 export interface OpenBatch {
   readonly state: BatchState
-  /** The batch that it belongs to: its own executor's, or the caller's of a sub-agent. */
+  /** The batch that it belongs to: of the same executor, or of the caller if this is a sub-agent's. */
   readonly base: OpenBatch | undefined
-  /** Calls of it are on record that somebody may resume elsewhere: what they are limited by is not forgotten. */
+  /** Some of its recorded calls may be resumed elsewhere, so its limits are not forgotten. */
   isSuspended?: true
-  /** Whoever entered it goes on with it after this executor, or forgets it. */
+  /** The code that entered it continues it after this executor, or forgets it. */
   isKept: boolean
-  /** Those that have waves under way, or readers of their events: the others need not be told of its end. */
+  /** Processes with waves under way or event readers. Only these are notified when it ends. */
   readonly processes: Set<ProcessState>
-  /** Open scopes that entered it. */
+  /** Number of open scopes that entered it. */
   scopes: number
-  /** Why it is over. */
+  /** Why it ended. */
   over: string | undefined
 }
 
-/** Has a batch, and those that it belongs to, keep what it is counted by when it closes. */
+/** Makes a batch, and those that it belongs to, keep their counts in the store when they close. */
 export const suspend = (open: OpenBatch): void => {
   for (let it: OpenBatch | undefined = open; it !== undefined; it = it.base) it.isSuspended = true
 }
 
-/** The open batches of an executor, as others of its tree see them. */
+/** The open batches of an executor, as the rest of its tree sees them. */
 export interface BatchTree {
-  /** The open batch of an id, this executor's or one further up. */
+  /** The open batch with an id, of this executor or of a parent. */
   readonly find: (id: string) => OpenBatch | undefined
   readonly isOver: boolean
-  /** Those of sub-agents: they end with these. */
+  /** The batches of sub-agents; they end with these. */
   readonly below: Set<{ readonly close: (reason: string) => Effect.Effect<void> }>
-  /** Whether a grant let a call through that has no outcome yet, sub-agents' calls included. */
+  /** Whether a call that this grant let through has no outcome yet, sub-agents' calls included. */
   readonly holds: (grant: string) => boolean
-  /** Refuses the calls that a grant let through and that have not started, sub-agents' calls included. */
+  /** Refuses calls that this grant let through and that have not started, sub-agents' calls included. */
   readonly revoke: (grant: string) => void
 }
 
 /** A wave under way, as its process sees it. */
 export interface UnderWay {
-  /** Ends every call that has no outcome yet; the wave goes on to its end. */
+  /** Ends every call that has no outcome yet; the wave then ends normally. */
   readonly cancel: (reason: string) => void
-  /** Ends every call at once, also those whose turn has not come: nothing goes on. */
+  /** Ends every call immediately, even those whose turn has not come. */
   readonly close: (reason: string) => void
-  /** Ends the calls of an id. */
+  /** Ends the calls with an id. */
   readonly cancelId: (id: string, reason: string) => void
-  /** Whether a grant let a call through that has no outcome yet. */
+  /** Whether a call that this grant let through has no outcome yet. */
   readonly holds: (grant: string) => boolean
-  /** Refuses the calls that a grant let through and that have not started. */
+  /** Refuses calls that this grant let through and that have not started. */
   readonly revoke: (grant: string) => void
-  /** The turn's clock, which stood still while people were asked, may go on. */
+  /** Lets the turn's clock run again after it paused for approval requests. */
   readonly resumed: () => void
 }
 
 /** The state of one process. */
 export interface ProcessState {
   readonly id: string
-  /** The host has chosen the id: after a crash it is the same. */
+  /** The host chose the id, so it is the same after a crash. */
   readonly isNamed: boolean
   readonly batch: BatchState
-  /** The same batch, as it is entered and left. */
+  /** The same batch, for entering and leaving it. */
   readonly open: OpenBatch
   readonly budget: Budget
   readonly hub: EventHub
   readonly meta: Readonly<Record<string, unknown>>
-  /** Who is asked about its calls; absent: nobody is there. */
+  /** The approvers of its calls; absent if there are none. */
   readonly people: People | undefined
-  /** When they are asked. */
+  /** When approval is requested. */
   readonly approval: "perCall" | "upfront"
-  /** The tools that there are for it; absent: all. */
+  /** The tools available to it; absent means all. */
   readonly tools: ReadonlySet<string> | undefined
   /** Tools that the provider of its model executes. */
   readonly provided: ReadonlyArray<string>
   /** What rules remember of it. */
   readonly history: RuleHistory
-  /** The tool that the process is there for, if it is a periodic one. */
+  /** The tool that the process fires, if it belongs to a `Periodic` rule. */
   readonly fires: string | undefined
-  /** Tools that are not to be called again, and why. */
+  /** Tools that may not be called again, and why. */
   readonly blocked: Map<string, string>
-  /** It has what it is to remember of waves before its first one, or there is no such thing. */
+  /** Earlier waves have been loaded, or there are none to load. */
   remembers: boolean
-  /** Calls on record that have been gone on with in it, by their keys. */
+  /** Keys of recorded calls that were continued in it. */
   readonly recalled: Set<string>
   /** Waves under way. */
   readonly waves: Set<UnderWay>
-  /** How many waves there were. */
+  /** Number of waves so far. */
   lastWave: number
   /** Why the process was cancelled; once set it stays. */
   cancelled: string | undefined
@@ -121,17 +121,17 @@ export const record = ({ blocked, budget, history }: ProcessState): TurnState =>
   calls: budget.calls
 })
 
-/** Why nothing of a process is run any more: it was cancelled, or its batch is over. */
+/** Why a process runs nothing more: it was cancelled, or its batch ended. */
 export const over = (process: ProcessState): string | undefined => process.cancelled ?? batchOver(process.open)
 
-/** Why a batch is over, itself or one that it belongs to. */
+/** Why a batch, or one that it belongs to, ended. */
 export const batchOver = ({ base, over }: OpenBatch): string | undefined =>
   over ?? (base === undefined ? undefined : batchOver(base))
 
-/** Whether there is a tool for a process. */
+/** Whether a process may use a tool. */
 export const hasTool = ({ tools }: ProcessState, name: string): boolean => tools === undefined || tools.has(name)
 
-/** Notes a process with its batches as long as it has to be told of their end. */
+/** Lists a process in its batches while it must be notified of their end. */
 export const keep = (process: ProcessState): void => {
   const isAlive = process.waves.size > 0 || process.hub.isRead
   for (let open: OpenBatch | undefined = process.open; open !== undefined; open = open.base) {
@@ -140,20 +140,20 @@ export const keep = (process: ProcessState): void => {
   }
 }
 
-/** Gates 1 and 2: is the process cancelled, is its turn over? */
+/** Gates 1 and 2: whether the process was cancelled or its turn has ended. */
 export const turnEnd = (process: ProcessState, isCounted: boolean, now: number): End | undefined => {
   const reason = over(process)
   return reason === undefined ? denied(process.budget.check(now, isCounted)) : cancelled(reason)
 }
 
-/** Tells whether what a call on record used up as it started has to be counted here; from then on it is. */
+/** Whether the start of a recorded call must be counted here. After a true answer it counts as counted. */
 export const recounts = (
   { batch }: ProcessState,
   store: Pick<RetryingStore, "recounts" | "session">,
   { at, key, session }: Pick<Journal.CallEntry, "at" | "key" | "session">
 ): boolean => !(session === store.session && at >= batch.since) && store.recounts(batch.key, key)
 
-/** Blocks a tool for the rest of the process, if the end of its call says so. */
+/** Blocks a tool for the rest of the process, if the outcome of its call requires that. */
 export const block = ({ blocked }: ProcessState, outcome: ToolOutcome): void => {
   const isFinal = (outcome._tag === "TimedOut" || outcome._tag === "Failed") && !outcome.retryable
   if (!isFinal || outcome.startedAt === undefined) return
@@ -161,7 +161,7 @@ export const block = ({ blocked }: ProcessState, outcome: ToolOutcome): void => 
   blocked.set(outcome.tool, `call ${clip(outcome.callId, 100)} ${what} and is not worth a retry in this turn`)
 }
 
-/** Gate 6: is the tool blocked for the rest of the process? */
+/** Gate 6: whether the tool is blocked for the rest of the process. */
 export const blockedEnd = ({ blocked }: ProcessState, tool: string): End | undefined => {
   if (blocked.size === 0) return undefined
   const because = blocked.get(tool)

@@ -1,27 +1,27 @@
-/** Stop mode: where the first call that was refused, timed out or has an unknown end ends its wave. */
+/** Stop mode: the place at which a wave ends because a call was refused, timed out or has an unknown end. */
 import { clip } from "../../internal/clip.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Call } from "./Call.ts"
 import type { End } from "./CallEnd.ts"
 
-/** A wave whose calls may be behind the place. */
+/** A wave with calls that may be behind the place. */
 export interface Stoppable {
-  /** Decides its calls that have not started, from one place of the step to another; gives them. */
+  /** Decides its calls between two places of the step that have not started; gives these calls. */
   readonly decideBehind: (from: number, to: number) => ReadonlyArray<Call>
-  /** Gives those that are decided their outcomes. */
+  /** Settles calls that were decided. */
   readonly skipBehind: (calls: ReadonlyArray<Call>) => void
 }
 
 /** The place in a wave behind which calls do not start. */
 export class StopPlace {
-  /** Waves that no call ends. */
+  /** For waves that run to their end. */
   static readonly none = new StopPlace("continue")
 
-  /** It is looked for at all. */
+  /** Whether stop mode is on. */
   readonly isOn: boolean
-  /** Place in the wave, or in the step that waves are handed over in; `Infinity` while it is not known. */
+  /** Place in the wave, or in the step that the waves belong to; `Infinity` until it is known. */
   index = Infinity
-  /** The waves that it is the place of, while they are under way. */
+  /** The waves under way that share this place. */
   readonly waves = new Set<Stoppable>()
   private because = ""
 
@@ -29,17 +29,20 @@ export class StopPlace {
     this.isOn = onExecutionError === "stop"
   }
 
-  /** Whether a call that is decided already will end the wave at its place. */
+  /** Whether a decided call will end the wave at its place. */
   isAt({ decided }: { readonly decided: End | undefined }): boolean {
     return this.isOn && decided !== undefined && ends[decided._tag] !== undefined
   }
 
-  /** How a call behind the place ends. */
+  /** How calls behind the place end. */
   get skipped(): End {
     return { _tag: "Skipped", because: this.because }
   }
 
-  /** An outcome may be the first error in input order: decides what has not started behind its place, and gives that. */
+  /**
+   * Takes an outcome into account: if it is the first error in input order, decides the calls behind it that have not
+   * started, and gives them.
+   */
   endAt(outcome: ToolOutcome, index: number): ReadonlyArray<readonly [wave: Stoppable, behind: ReadonlyArray<Call>]> {
     const { _tag, callId, tool } = outcome
     const { index: before } = this

@@ -29,7 +29,7 @@ interface Lease {
   onLost: (() => void) | undefined
 }
 
-/** A lease is given up once so much of it is over. */
+/** A lease is given up after this part of its duration. */
 const givenUp = 7 / 8
 
 /** The leases that an executor holds. */
@@ -95,7 +95,7 @@ export class StoreLeases {
 
   private readonly renewing = Effect.gen({ self: this }, function*() {
     const half = this.millis / 2
-    // a store that could not be reached is asked again before the lease is over, more than once
+    // if the store cannot be reached, leave time for several attempts before the lease ends
     const pause = this.millis / 10
     let wait = half
     while (true) {

@@ -1,6 +1,6 @@
 /**
- * Messages to a state store that have to arrive: an outcome stands whatever the store does, so a message that failed is
- * sent again later. Messages about one thing are sent in order, one after the other.
+ * Messages to a state store that must arrive. An outcome stands even if the store fails, so a failed message is retried
+ * later. Messages about the same thing are sent in order, one at a time.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -25,7 +25,7 @@ export interface Message {
   readonly operation: string
   /** The driver answers false if the message changed nothing. */
   readonly send: () => Effect.Effect<boolean | void, StateStoreError>
-  /** What it is about, such as the id of a reservation; absent: it is in order with no other. */
+  /** What it is about, such as the id of a reservation. Without it, the message is in no particular order. */
   readonly about?: string | undefined
   /** The key of that reservation afterwards. */
   readonly key?: Settlement["key"] | undefined
@@ -47,18 +47,18 @@ export interface Options {
 /** Longest time between two attempts, in milliseconds. */
 const longestPause = 60_000
 
-/** Failed messages are kept for this many things; more are lost. */
+/** How many things may have failed messages waiting; further messages are lost. */
 const maxUnsent = 1_000
 
-/** Messages about one thing; the first is being sent. */
+/** Messages about one thing. The first is being sent. */
 interface Queue {
   readonly messages: Array<Message>
   hasFailed: boolean
-  /** Nothing is being sent now: the next attempt comes later. */
+  /** Nothing is being sent now; the next attempt is scheduled. */
   isPausing: boolean
 }
 
-/** The driver's answer; a driver that throws fails with the defect. */
+/** The driver's answer. If the driver throws, the effect dies with the defect. */
 export const answered = <A>(ask: () => Effect.Effect<A, StateStoreError>): Effect.Effect<A, StateStoreError> => {
   try {
     return ask()
@@ -67,7 +67,7 @@ export const answered = <A>(ask: () => Effect.Effect<A, StateStoreError>): Effec
   }
 }
 
-/** Whether the driver has answered already, and the message counts. */
+/** Whether the driver has accepted the message already. */
 export const isAccepted = (answer: Effect.Effect<boolean | void, StateStoreError>): boolean =>
   Exit.isExit(answer) && answer._tag === "Success" && answer.value !== false
 
@@ -75,7 +75,7 @@ export const isAccepted = (answer: Effect.Effect<boolean | void, StateStoreError
 export class StoreOutbox {
   private readonly context: Context.Context<never>
   private readonly options: Options
-  /** By what the messages are about; otherwise by queue. */
+  /** By what the messages are about; by queue if that is absent. */
   private readonly unsent = new Map<string | Queue, Queue>()
   private readonly fibers = new Map<Fiber.Fiber<unknown>, Queue>()
   private isOver = false
@@ -85,13 +85,13 @@ export class StoreOutbox {
     this.options = options
   }
 
-  /** Nothing waits for an answer or another attempt. */
+  /** Whether no message waits for an answer or a retry. */
   get isEmpty(): boolean {
     return this.unsent.size === 0
   }
 
   /**
-   * Sends a message; ends with the first attempt, whatever comes of it, or after `timeout` milliseconds. `first` is the
+   * Sends a message. Ends with the first attempt, successful or not, or after `timeout` milliseconds. `first` is the
    * driver's answer if the message was sent already.
    */
   send(message: Message, timeout: number, first?: Effect.Effect<boolean | void, StateStoreError>): Effect.Effect<void> {
@@ -126,20 +126,20 @@ export class StoreOutbox {
     return Effect.asVoid(Detached.within(attempt, timeout))
   }
 
-  /** Sends a message after all others about the same thing; false if it is the only one. */
+  /** Queues a message after the others about the same thing; false if there are none. */
   sendBehind(about: string, message: Message): boolean {
     const queue = this.unsent.size === 0 ? undefined : this.unsent.get(about)
     queue?.messages.push(message)
     return queue !== undefined
   }
 
-  /** What becomes of the key of a reservation, if the store could not be reached and does not know it yet. */
+  /** The settlement of a reservation's key that could not be sent yet. */
   pendingKey(reservation: string): Settlement["key"] | undefined {
     const queue = this.unsent.get(reservation)
     return queue?.hasFailed === true ? queue.messages.at(-1)?.key : undefined
   }
 
-  /** Waits for what is being sent, with a timeout; nothing is sent again. */
+  /** Waits for messages in flight, with a timeout. Stops retries. */
   get close(): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.isOver = true
@@ -173,17 +173,17 @@ export class StoreOutbox {
       const told = yield* Effect.result(inTime(answer, (cause) => storeError(operation, cause), timeout))
       const hasFailed = told._tag === "Failure"
       if (!hasFailed) {
-        // it may have arrived before, and its answer got lost
+        // an earlier attempt may have arrived and its answer got lost
         if (told.success === false && !queue.hasFailed) {
           yield* this.warn(of, `StateStore.${operation} changed nothing; the reservation was no longer held`)
         }
         messages.shift()
         millis = retry
       } else {
-        // the outcome stands: the log tells the operator that the store does not know it
+        // the outcome stands: the log reports that the store does not know it
         const isLost = this.isOver || this.unsent.size > maxUnsent
         if (isLost || !queue.hasFailed) {
-          const next = isLost ? "the message is lost" : "it is sent again later"
+          const next = isLost ? "the message is lost" : "it will be retried"
           const what = this.options.outages.failed(`StateStore.${operation} failed; ${next}`, this.now())
           if (what !== undefined) yield* this.warn(of, what, Cause.die(told.failure.cause))
         }
@@ -204,6 +204,6 @@ export class StoreOutbox {
   })
 }
 
-/** The error of a store, whatever went wrong. */
+/** Wraps any cause as an error of the store. */
 export const storeError = (operation: string, cause: unknown): StateStoreError =>
   cause instanceof StateStoreError ? cause : new StateStoreError({ operation, cause })

@@ -1,6 +1,6 @@
 /**
- * Calls that another process may have taken over: this one stood still, or could not reach its journal, for longer than
- * the lease of its term. Such a call is given no outcome of this process before the journal was asked whose it is.
+ * Calls that another process may have taken over, because this process was frozen or could not reach its journal for
+ * longer than the lease of its term. The journal confirms the owner before such a call gets an outcome here.
  */
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
@@ -15,8 +15,7 @@ import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * How a call ends for which this process has an end: so, if the call is its own, and else as the journal says;
- * `Unknown` if that says nothing.
+ * Gives the end of a call: `end` if the call still belongs to this process, else what the journal says, else `Unknown`.
  */
 export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End> => {
   const { record } = call
@@ -37,8 +36,7 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
 }
 
 /**
- * Ends an attempt as soon as its call is known to be another process's, and before it writes where that cannot be ruled
- * out.
+ * Stops an attempt when its call belongs to another process. Checks again before each write if the term is in doubt.
  */
 export const watch = (call: Call, attempt: Attempt): void => {
   const term = call.record?.term
@@ -57,7 +55,7 @@ export const watch = (call: Call, attempt: Attempt): void => {
 
 // Utilities
 
-/** How often a journal that could not be reached is asked within its patience. */
+/** How often to retry a journal that cannot be reached, until the timeout. */
 const again = Schedule.spaced("250 millis")
 
 const nothing: Effect.Effect<undefined> = Effect.undefined

@@ -1,6 +1,6 @@
 /**
- * What a call is about: found at Arrival, where the call is judged by it, and once more at Start, for what was judged
- * is what may be touched.
+ * The targets of a call: found at Arrival for the policy, and again at Start, because only the approved targets may be
+ * touched.
  */
 import * as Effect from "effect/Effect"
 import type { GateCall } from "../gates/Gate.ts"
@@ -12,25 +12,25 @@ import * as Revisions from "./Revisions.ts"
 import { lookUp, readKeys, readTargets } from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** What a call is about; `undefined` where it cannot be found out. */
+/** The targets of a call; `undefined` if they cannot be determined. */
 export type Targets = GateCall["targets"]
 
-/** Characters that all targets of a call may have together: they are compared with every pattern of a policy. */
+/** Limit for the characters of all targets of a call: they are matched against every pattern of a policy. */
 export const maxChars = 100_000
 
-/** Gives how many characters the targets of a call have. */
+/** Counts the characters of targets. */
 export const chars = (targets: Targets): number =>
   targets === undefined ? 0 : targets.reduce((sum, { text }) => sum + text.length, 0)
 
-/** Finds what a call is about where that matters. */
+/** Finds the targets of a call, if they matter. */
 export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effect<Targets> => {
   const tool = call.tool!
   return matter(call) ? lookUp(wave, tool, () => tool.targets(params), readTargets) : nothing
 }
 
 /**
- * Finds once more what an admitted call is about, and notes it in the call where it is something else. A tool that does
- * not say what its calls are about is not asked.
+ * Finds the targets of an admitted call again, and notes it in the call if they changed. Tools that do not declare
+ * targets are skipped.
  */
 export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const tool = call.tool!
@@ -50,8 +50,8 @@ export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
 }
 
 /**
- * A call that is about other targets than those it was judged by has to be allowed for what it is about now, without a
- * question: what a person said was about the others.
+ * The refusal of a call whose targets have changed, unless the new ones are allowed too. Approval is not requested
+ * again, and an approval of the old targets does not count.
  */
 export const changed = (call: Call, now: number): ToolRefusal | undefined => {
   const { agent, consent: { grant, moved }, gateCall, rules } = call
@@ -68,8 +68,7 @@ export const changed = (call: Call, now: number): ToolRefusal | undefined => {
 }
 
 /**
- * Why a call may not have the outcome of an equal one: that one was about targets which this one was not judged by and
- * may not touch.
+ * Why a call may not share the outcome of an equal call: that call had other targets, which this one may not touch.
  */
 export const changedBy = (
   call: Call,
@@ -84,18 +83,18 @@ export const changedBy = (
   return Permissions.check(call.agent.permissions, call.gateCall) ?? changed(call, now)
 }
 
-/** Tells whether an equal call was about other targets than this one. */
+/** Whether an equal call had other targets than this one. */
 export const differ = (call: Call, targets: Targets): boolean =>
   call.tool!.declaresTargets && matter(call) && !isSame(call.gateCall!.targets, targets)
 
-/** What is found of a call where it does not matter what it is about. */
+/** The targets of a call for which they do not matter. */
 export const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
 // Utilities
 
 const matter = ({ agent, rules, tool }: Call): boolean =>
   Permissions.needsTargets(agent.permissions, tool!) ||
-  // a rule asks, or a person who is asked has to see what earlier calls have left
+  // a rule needs them, or approvers must see what earlier calls have left
   (tool!.declaresTargets && (rules!.consent !== undefined || tool!.preview !== undefined))
 
 const isSame = (one: Targets, other: Targets): boolean =>

@@ -1,5 +1,6 @@
 /**
- * The time of one execution of a handler: its limit and its idle limit, which stand still while approvers are asked.
+ * The time limits of one execution of a handler: its limit and its idle limit, both paused while approval requests are
+ * pending.
  */
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
@@ -8,13 +9,13 @@ import type { Deadline, Deadlines } from "../../internal/deadlines.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { End } from "./CallEnd.ts"
 
-/** The clock of a wave, and the timer that serves all its limits. */
+/** The clock of a wave, and the timer shared by all its limits. */
 export interface Timer {
   readonly clock: Clock.Clock
   readonly deadlines: Deadlines
 }
 
-/** How long a handler may run, and which limit says so. */
+/** How long a handler may run, and which limit that is. */
 export interface Limit {
   readonly millis: number
   readonly which: "tool" | "turn"
@@ -28,7 +29,7 @@ export class TimeLimit {
   readonly limit: Limit
   private lastReport: number
   private timer: Deadline | undefined = undefined
-  /** What stopped the clock: since when, how often, and for how many milliseconds before. */
+  /** The current pause: since when, how many are open, and the milliseconds of earlier pauses. */
   private pauses: { readonly since: number | undefined; readonly open: number; readonly waited: number } = none
 
   constructor(host: Timer, tool: RegisteredTool, startedAt: number, limit: Limit) {
@@ -49,7 +50,7 @@ export class TimeLimit {
     return this.pauses.since !== undefined
   }
 
-  /** Stops the clock until each `pause` has its `resume`; gives the time if it ran until now. */
+  /** Stops the clock until each `pause` has its `resume`. Gives the time if the clock was running. */
   pause(): number | undefined {
     const { open, since, waited } = this.pauses
     const now = this.now()
@@ -59,7 +60,7 @@ export class TimeLimit {
     return now
   }
 
-  /** Gives the time if the clock runs again. */
+  /** Ends one pause. Gives the time if the clock runs again. */
   resume(): number | undefined {
     const { open, since, waited } = this.pauses
     if (open > 1) {
@@ -73,17 +74,17 @@ export class TimeLimit {
     return now
   }
 
-  /** The tool has reported something. */
+  /** Notes a report of the tool, which restarts the idle limit. */
   report(): void {
     this.lastReport = this.now()
   }
 
-  /** Calls back when a limit is reached, unless the clock is stopped or watched already. */
+  /** Calls back when a limit is reached, unless the clock is paused or watched already. */
   watch(context: Context.Context<never>, onReached: () => void): void {
     if (this.isPaused || this.timer !== undefined) return
     this.timer = this.host.deadlines.add(this.due, () => {
       this.timer = undefined
-      // a handler that ends exactly at its limit has made it
+      // a handler that ends exactly at its limit is in time
       Effect.runForkWith(context)(Effect.andThen(Effect.yieldNow, Effect.sync(onReached)))
     })
   }
@@ -94,7 +95,7 @@ export class TimeLimit {
     this.timer = undefined
   }
 
-  /** How the handler ends if a limit is reached; `undefined` if none is, by now. */
+  /** How the handler ends if a limit has been reached; `undefined` if not. */
   reached(): End | undefined {
     const { deadline, due, limit, tool } = this
     if (this.now() < due) return undefined
@@ -103,7 +104,7 @@ export class TimeLimit {
     return { _tag: "TimedOut", limitMillis, which, retryable: tool.retryOnTimeout }
   }
 
-  /** Whether a limit may have been reached: the clock runs, and nothing watches it. */
+  /** Whether a limit may be reached unnoticed: the clock runs, and nothing watches it. */
   get isUnwatched(): boolean {
     return !this.isPaused && this.timer === undefined
   }

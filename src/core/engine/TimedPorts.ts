@@ -1,8 +1,8 @@
 /**
  * Drivers as an executor uses them: the journal, artifacts, checkpoints and approvers.
  *
- * How long each may take is decided here and nowhere else. A driver that throws, dies or does not answer in time has
- * failed like one that says so. The state store is in `RetryingStore`.
+ * Their timeouts are decided here only. A driver that throws, dies or does not answer in time counts as failed. The
+ * state store is in `RetryingStore`.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -145,11 +145,11 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
         asked.addObserver((exit) => {
           if (isOver) return
           if (Exit.isFailure(exit)) {
-            run(warn("ask failed", exit.cause, request))
+            run(warn("submit failed", exit.cause, request))
             return end({ _tag: "Denied", by: "noApprover", reason: request.why })
           }
           if (isResolution(exit.value)) return end(exit.value)
-          run(warn("ask gave no answer", Cause.die(exit.value), request))
+          run(warn("submit gave an invalid answer", Cause.die(exit.value), request))
           end({ _tag: "Denied", by: "closed" })
         })
         if (isOver) return

@@ -1,4 +1,4 @@
-/** What tools tell of a call before it runs, asked so that none can hold it up or break it. */
+/** What tools say about a call before it runs, read so that a faulty tool cannot block or break it. */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
@@ -9,19 +9,18 @@ import type { Call } from "./Call.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /**
- * Milliseconds that decoding, or finding what a call touches, may take: never longer than the call may run, or the
- * turn.
+ * Milliseconds for decoding, or for finding what a call touches; at most what is left of the call's limit and the turn.
  */
 export const patience = (wave: WaveState, tool: RegisteredTool): number =>
   Math.min(10_000, wave.limitOf(tool), Math.max(0, wave.process.budget.left(wave.now())))
 
-/** Characters that all spellings of a call's targets may have together: they are compared with what denies and asks. */
+/**
+ * Limit for the characters of all spellings of a call's targets: they are matched against what denies or needs
+ * approval.
+ */
 const maxSpelled = 500_000
 
-/**
- * Reads what a tool says its call is about; `undefined` where it has another form, since it may come from code that no
- * compiler has seen.
- */
+/** Reads the targets that a tool declares; `undefined` if they are malformed. They may come from untyped code. */
 export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefined => {
   if (!Array.isArray(answer)) return undefined
   const targets: Array<ToolAnnotations.TargetsOf[number]> = []
@@ -48,13 +47,13 @@ export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefi
   return targets
 }
 
-/** Reads a list of keys. */
+/** Reads a list of keys; `undefined` if it is malformed. */
 export const readKeys = (answer: unknown): ReadonlyArray<string> | undefined => {
   const keys: ReadonlyArray<unknown> | undefined = Array.isArray(answer) ? Array.from(answer) : undefined
   return keys?.every(Predicate.isString) ? keys : undefined
 }
 
-/** What a tool tells of a call; `undefined` where it fails, throws, takes too long or is not what it should be. */
+/** Gives what a tool says about a call; `undefined` if it fails, throws, times out or is malformed. */
 export const lookUp = <B, A>(
   wave: WaveState,
   tool: RegisteredTool,
@@ -69,7 +68,7 @@ export const lookUp = <B, A>(
   return Effect.map(Detached.within(found, patience(wave, tool)), answer)
 }
 
-/** Gives the resource keys of a call. Where they cannot be found out, calls of the tool wait for each other. */
+/** Gives the resource keys of a call. If they cannot be determined, calls of the tool exclude each other. */
 export const resources = (wave: WaveState, call: Call): Effect.Effect<ReadonlyArray<string>> => {
   const tool = call.tool!
   if (tool.class === "ReadOnly") return noKeys

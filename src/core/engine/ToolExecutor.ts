@@ -1,22 +1,20 @@
 /**
- * The executor: decides for every call of a model whether it may run, when, how long and beside what, and gives every
- * call exactly one outcome.
+ * The executor: decides for every call of a model whether it may run, when, for how long and alongside which others.
+ * Every call gets exactly one outcome.
  *
- * The way of one call is a line, and each step of it a module:
+ * The lifecycle of a call is a sequence of steps, one module each:
  *
- * - `engine/Arrive`, for all calls of a wave before anything runs:
- *   cancelled? · turn budget · lookup · decoding · policy
- * - `engine/Dispatch`, when the call's run begins: the turn again · blocked
- *   tools · guards · dedupe and rules, reserved in one atomic step
- * - `engine/Authorize`: a standing permission, or a person (`engine/ApprovalRound`)
- * - `engine/Permits`: what it touches, its tool's cap, the pool of its class
- * - `engine/Start`, holding all permits: once more whatever may have changed,
- *   then the handler (`engine/Attempt`)
- * - `engine/Settle`, once: output, what is remembered, what was reserved, the event
+ * - `engine/Arrive`, for all calls of a wave before anything runs: cancellation, turn budget, lookup, decoding, policy
+ * - `engine/Dispatch`, when the call's run begins: the turn again, blocked tools, guards, then dedupe and rules,
+ *   reserved
+ * in one atomic step
+ * - `engine/Authorize`: a standing permission, or an approver (`engine/ApprovalRound`)
+ * - `engine/Permits`: resources, the tool's concurrency limit, the pool of its class
+ * - `engine/Start`, holding all permits: checks again what may have changed, then runs the handler (`engine/Attempt`)
+ * - `engine/Settle`, once: output, history, reservation, event
  *
- * `engine/Driver` acts on what they decide. The gates are services of their own, in `policy`.
- *
- * It does not talk to a model and holds no conversation; a loop does that.
+ * `engine/Driver` acts on what they decide. The gates are separate services, in `policy`. Talking to a model and
+ * keeping the conversation is left to a loop.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -78,18 +76,18 @@ export {
 export class ToolExecutor extends Context.Service<ToolExecutor, Service>()("effect-tool-executor/ToolExecutor") {}
 
 /**
- * Whose executor it is, where its settings do not say (`ExecutorSettings`), and inside a call, whose call it is: stores
- * and guards read it. Default `"default"`.
+ * The owner of an executor without a `principal` setting (`ExecutorSettings`) and, inside a call, the owner of the
+ * call. Stores and guards read it. Default `"default"`.
  */
 export const Principal: Context.Reference<string> = Principals.Principal
 
-/** What an executor is made of. */
+/** The services that an executor requires. */
 export type Gates = ToolHandlers | Rules | Permissions.Permissions | Dedupe | Pools
 
-/** An executor, and its end before its scope closes. */
+/** An executor that can be ended before its scope closes. */
 export interface Open {
   readonly executor: Service
-  /** Cancels what it does and whatever is asked of it later; waves come to their ends with outcomes. */
+  /** Cancels running and later calls. Waves still end with outcomes. */
   readonly end: (reason: string) => Effect.Effect<void>
 }
 
@@ -102,7 +100,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     Option.map(yield* Effect.serviceOption(ArtifactStore), TimedPorts.artifactStore)
   )
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
-  // no other executor over the same store may have ids of ours
+  // unique among the executors over one store
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
   const { patienceMillis: timeout, retryMillis: retry } = settings
   const measured = telemetry === undefined ? driver : MeasuredStore.make(driver, telemetry, context)
@@ -167,8 +165,8 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
 })
 
 /**
- * Creates an executor from its gates and the settings in the context. The tools of `Periodic` rules are fired as long
- * as the scope is open; its end cancels what runs.
+ * Creates an executor from its gates and the settings in the context. Fires the tools of `Periodic` rules while the
+ * scope is open. Closing the scope cancels what runs.
  */
 export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scope> = Effect.map(
   open,
@@ -180,22 +178,29 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
  *
  * **Details**
  *
- * What must never be forgotten is required: leaving it out is a type error, and "off" is written (`Rules.layerNoop`,
- * `Permissions.layerAllowAll`, `Dedupe.layerNoop`, `Pools.layerNoop`). Extras are used if they are there: `StateStore`
- * (else memory of its own), `ArtifactStore` (else large outputs are cut), `Checkpoints` (else nothing can be undone),
- * `Journal` (else nothing is on record before it happens), `Approvals` (else nobody is asked), `TurnBudget` (else no
- * limit), and the settings (`ExecutorSettings`).
+ * The gates are required: leaving one out is a type error, and turning one off is explicit (`Rules.layerNoop`,
+ * `Permissions.layerAllowAll`, `Dedupe.layerNoop`, `Pools.layerNoop`).
+ *
+ * These services are optional, and used if they are provided:
+ *
+ * - `StateStore`: without it, state is kept in memory
+ * - `ArtifactStore`: without it, large outputs are cut
+ * - `Checkpoints`: without it, nothing can be undone
+ * - `Journal`: without it, nothing is on record before it happens
+ * - `Approvals`: without it, calls that need approval are denied
+ * - `TurnBudget`: without it, turns are not limited
+ * - the settings (`ExecutorSettings`)
  *
  * **Gotchas**
  *
- * It is one value, and a program builds one value once. Two executors of different gates in one program are two layers:
- * `Layer.fresh(ToolExecutor.layer)` each, or `LocalExecutor.layer`.
+ * A layer is built once per program. For two executors with different gates, use `Layer.fresh(ToolExecutor.layer)` for
+ * each, or `LocalExecutor.layer`.
  */
 export const layer: Layer.Layer<ToolExecutor, ConfigurationError, Gates> = Layer.effect(ToolExecutor, make)
 
 /**
- * Makes an executor for a sub-agent: of the executor that runs the call, inside a handler; else of the one in the
- * context. Closing the scope ends it.
+ * Makes an executor for a sub-agent. Inside a handler its parent is the executor that runs the call, elsewhere the one
+ * in the context. Closing the scope ends it.
  *
  * **Example** (A sub-agent that only reads)
  *
@@ -220,8 +225,8 @@ export const fork = (options?: ForkOptions): Effect.Effect<
 > => Effect.flatMap(running, (executor) => executor.fork(options))
 
 /**
- * Makes an executor for a sub-agent that lets only ReadOnly, closed-world tools run: of the executor that runs the
- * call, inside a handler; else of the one in the context. Closing the scope ends it.
+ * Makes an executor for a sub-agent that may run only ReadOnly, closed-world tools. Its parent is chosen as in `fork`.
+ * Closing the scope ends it.
  */
 export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
   Service,
@@ -229,7 +234,7 @@ export const readOnly = (options?: Omit<ForkOptions, "policy">): Effect.Effect<
   Scope.Scope
 > => Effect.flatMap(running, (executor) => executor.readOnly(options))
 
-/** Layer of a sub-agent's executor, made from the one in the context (`fork`). Each use makes another one. */
+/** Layer of a sub-agent's executor, forked from the one in the context. Each use makes a new executor. */
 export const layerFork = (
   options?: ForkOptions
 ): Layer.Layer<ToolExecutor, DepthExceeded | ConfigurationError, ToolExecutor> =>
@@ -237,10 +242,10 @@ export const layerFork = (
 
 // Utilities
 
-/** What an executor does by itself it does for nobody, also where a handler is the first that needs it. */
+/** What an executor does in the background belongs to no call, even if a handler is the first to use the executor. */
 const apart = Context.omit(ToolContext, InCommit)
 
-/** A handler has the executor of its own call, whatever else is in the context. */
+/** A handler gets the executor of its call, even if the context has another one. */
 const running: Effect.Effect<Service, ConfigurationError> = Effect.gen(function*() {
   const { executor } = yield* ToolContext
   if (executor !== undefined) return executor

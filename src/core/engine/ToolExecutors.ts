@@ -1,8 +1,9 @@
 /**
  * One executor per session or user, for a backend with many of them.
  *
- * Tools, rules, resource keys and the caps of tools are shared; answers, results, equal calls, rests and the pools of
- * the classes are each session's own: one user's answer, result or slow write never touches another's.
+ * Sessions share tools, rules, resource keys and the concurrency limits of tools. Answers, results, dedupe keys,
+ * cooldowns and the pools of the classes are separate: one user's answer, result or slow write never affects another
+ * user.
  *
  * **Example** (An executor for each user)
  *
@@ -41,39 +42,39 @@ import * as ToolExecutor from "./ToolExecutor.ts"
 
 /** The executors of all sessions. */
 export class ToolExecutors extends Context.Service<ToolExecutors, {
-  /** The executor of a session, the same for all who hold it; it ends some time after the last of their scopes. */
+  /** The executor of a session, shared by all scopes that hold it. It ends some time after the last of them closes. */
   readonly get: (session: string) => Effect.Effect<ToolExecutor.Service, ConfigurationError, Scope.Scope>
-  /** The same as a layer, for a program that is of one session. */
+  /** The same as a layer, for a program that serves one session. */
   readonly layer: (session: string) => Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError>
-  /** The sessions that have an executor now: somebody holds it, or its time to live is not over. */
+  /** The sessions that have an executor now, held or still within its time to live. */
   readonly active: Effect.Effect<ReadonlyArray<string>>
-  /** How many that are, as the metric `tool_executor.executors` says. */
+  /** How many sessions have an executor, as in the metric `tool_executor.executors`. */
   readonly size: Effect.Effect<number>
-  /** Ends the executor of a session once nobody holds it; the next `get` makes a new one. */
+  /** Ends the executor of a session once no scope holds it; the next `get` makes a new one. */
   readonly invalidate: (session: string) => Effect.Effect<void>
   /**
-   * Ends the executor of a session now, even if it is held: what waits never starts, handlers that run are told to
-   * stop, and waves and their streams come to their ends with an outcome for each call. The next `get` makes a new one.
+   * Ends the executor of a session now, even if it is held. Waiting calls never start, running handlers are
+   * interrupted, and waves and their streams end with an outcome for each call. The next `get` makes a new one.
    */
   readonly end: (session: string, reason?: string) => Effect.Effect<void>
-  /** Ends the executors of all sessions, and of those that come later: for a program that is told to stop. */
+  /** Ends the executors of all sessions, and any created later: for a program that shuts down. */
   readonly close: (reason?: string) => Effect.Effect<void>
 }>()("effect-tool-executor/ToolExecutors") {}
 
 /** Options of the executors. */
 export interface Options {
   /**
-   * How long an executor stays that nobody holds. Default 1 hour. What a session has in the `StateStore`, such as its
-   * grants, stays longer than that.
+   * How long an executor stays after the last scope that holds it has closed. Default 1 hour. The state of a session in
+   * the `StateStore`, such as its grants, is kept longer.
    */
   readonly idleTimeToLive?: Duration.Input | undefined
-  /** What a session may do at most, beside the policy of all. */
+  /** Limits what a session may do, in addition to the policy for all. */
   readonly policy?: ((session: string) => Policy.Policy | Effect.Effect<Policy.Policy>) | undefined
 }
 
 /**
- * Layer of the executors of all sessions. A `StateStore` that is there is shared, else there is one in memory for all;
- * the same holds for the circuits and rate limits of tools.
+ * Layer of the executors of all sessions. They share one `StateStore`, in memory if none is provided, and the circuits
+ * and rate limits of tools.
  */
 export const layer = (options: Options = {}): Layer.Layer<
   ToolExecutors,
@@ -99,7 +100,7 @@ export const layer = (options: Options = {}): Layer.Layer<
           )
           return opened
         })
-      // each is built anew: layers are values, and one value is built once
+      // fresh: the same layer value would otherwise be built once for all
       const executors = yield* LayerMap.make(
         (session: string) =>
           Layer.fresh(Layer.effect(Opened, open(session))).pipe(
@@ -123,7 +124,7 @@ export const layer = (options: Options = {}): Layer.Layer<
         Effect.suspend(() =>
           Effect.forEach(
             Array.from(live).filter(([, session]) => ends(session)),
-            // a `get` in the meantime gets another one
+            // a `get` in the meantime makes a new one
             ([{ end }, session]) => Effect.andThen(executors.invalidate(session), end(reason)),
             { concurrency: "unbounded", discard: true }
           )
@@ -148,7 +149,7 @@ export const layer = (options: Options = {}): Layer.Layer<
 
 const executorsGauge = Metric.gauge("tool_executor.executors", { description: "Sessions that have an executor" })
 
-/** The executor of a session, and how it is ended. */
+/** The executor of a session, which can be ended. */
 class Opened extends Context.Service<Opened, ToolExecutor.Open>()("effect-tool-executor/ToolExecutors/Opened") {}
 
 const permissionsOf = Effect.fnUntraced(function*(session: string, { policy }: Options) {

@@ -1,11 +1,11 @@
 /**
- * Asking up front: one round of questions for a wave, before anything of it runs.
+ * Upfront approval: one round of approval requests for a wave, before anything of it runs.
  *
- * Who is asked about is found by a rehearsal: each call reserves what it would at its dispatch, as if those before it
- * were admitted and the runs before its own had succeeded, and all of it is given back before anybody is asked. Nothing
- * is reserved while people think.
+ * A rehearsal finds the calls that need approval. Each call reserves what it would reserve at its dispatch, assuming
+ * that earlier calls were admitted and earlier runs succeeded. All reservations are given back before approval is
+ * requested, so that nothing is reserved while requests are pending.
  *
- * What becomes askable later is asked then, and holds up what has not started.
+ * Calls that turn out later to need approval request it then, and hold up what has not started.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -23,7 +23,9 @@ import * as Dispatch from "./Dispatch.ts"
 import type * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** Asks about every call of the wave that the earlier gates would let through, and waits for all answers. */
+/**
+ * Requests approval for every call of the wave that the earlier gates would let through, and waits for all answers.
+ */
 export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
   const live = wave.calls.filter((call) => call.decided === undefined && call.resumed?.recalled === undefined)
   if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
@@ -42,7 +44,7 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
 
 // Utilities
 
-/** Asks about a call and notes the answer; arguments that a person edits arrive at once. */
+/** Requests approval for a call and notes the answer. Edited arguments pass Arrival again immediately. */
 const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: ApprovalRound.Question) {
   call.phase = phases.asking
   const said = Authorize.resolved(
@@ -56,13 +58,13 @@ const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question
     else call.decided ??= said.end
   }
   if (said._tag !== "Edited") return
-  // another change was shown
+  // the preview was of the original arguments
   call.consent = { ...call.consent, shown: undefined }
   yield* wave.waits.quiet(call.index)
   if (!call.isSettled) yield* Arrive.arriveAgain(wave, call, said.params)
 })
 
-/** What the calls would write, all at once. */
+/** Previews the calls, concurrently. */
 const previewsOf = Effect.fnUntraced(function*(wave: WaveState, asked: ReadonlyArray<readonly [Call, Asks]>) {
   const found = new Map<Call, Preview.Previewed>()
   const telling: Array<Call> = []
@@ -83,12 +85,12 @@ const previewsOf = Effect.fnUntraced(function*(wave: WaveState, asked: ReadonlyA
 })
 
 const writtenFirst: Preview.Previewed = {
-  preview: { _tag: "None", because: "an earlier call writes to the same first" },
+  preview: { _tag: "None", because: "an earlier call writes to the same resource first" },
   shown: undefined,
   isNothing: false
 }
 
-/** What a store says; `undefined` where nobody waits for it any more. */
+/** Waits for a store; `undefined` if the call has ended meanwhile. */
 const waitFor = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A | undefined> => {
   if (Exit.isExit(effect)) return effect
   let found: A | undefined
@@ -98,7 +100,7 @@ const waitFor = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effe
   return Effect.map(wave.waits.wait([call], told), () => found)
 }
 
-/** Finds who is asked about; however it ends, all that it has taken is given back. */
+/** Finds the calls that need approval. On any exit, gives back everything it has taken. */
 const rehearse = (wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) => {
   const { engine: { store }, process } = wave
   const taken: Taken = { held: [], counted: [] }
@@ -111,7 +113,7 @@ const rehearse = (wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) => 
   )
 }
 
-/** What a rehearsal has taken: reservations, and places in the turn. */
+/** What a rehearsal has taken: reservations and places in the turn. */
 interface Taken {
   readonly held: Array<Reservation>
   readonly counted: Array<Call>
@@ -127,7 +129,7 @@ const rehearseRuns = Effect.fnUntraced(function*(
   const assumed = new Set(process.history.succeeded)
   let before = process.history.last
   for (const run of runs) {
-    // calls of one run are dispatched together: only those of the next run see what they do
+    // calls of one run are dispatched together: only the next run sees their effects
     const ran: Array<RuleSet.Success> = []
     for (const call of run) {
       const isRecalled = call.resumed?.recalled !== undefined
@@ -169,7 +171,7 @@ const successOf = (wave: WaveState, { call: { name: tool }, decided, resumed }: 
     : RuleSet.success(wave.engine.rules.current(), tool, "value" in output ? output.value : undefined)
 }
 
-/** What a call would have reserved at its dispatch; `undefined` if it would be refused. */
+/** Reserves what a call would reserve at its dispatch; `undefined` if it would be refused. */
 const reserve = Effect.fnUntraced(function*(
   wave: WaveState,
   call: Call,
@@ -184,7 +186,7 @@ const reserve = Effect.fnUntraced(function*(
     ? []
     : CallClaims.again(wave, call)
   if ("_tag" in claims) return undefined
-  // what throws here throws again at the dispatch of the call, and is logged there
+  // a rule that throws here throws again at the dispatch of the call, and is logged there
   const forbidden = resumed?.started !== undefined ? undefined : HostGates.orRefused(
     "Rules",
     () => rules.check(history, call.call.name, call.gateCall),
@@ -198,7 +200,7 @@ const reserve = Effect.fnUntraced(function*(
   if (answer === undefined || "operation" in answer) return undefined
   if (!("_tag" in answer)) return [answer]
   if (resumed?.started !== undefined) return []
-  // a call that may share another's outcome is asked about like one that runs
+  // a call that may share another's outcome needs approval like one that runs
   const gets = answer._tag === "KeyTaken" ? CallClaims.duplicate(wave, call, answer, true)._tag : "Refused"
   return gets === "Joins" || gets === "Replays" ? [] : undefined
 })
