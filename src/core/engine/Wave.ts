@@ -1,8 +1,8 @@
 /**
- * A wave on its way: arrives, is cut into runs, runs them one after the other, and ends with one outcome per call,
- * however it ends.
+ * A wave: its calls arrive, are split into runs, and run one run after another. It always ends with one outcome per
+ * call.
  *
- * Its main loop is the caller's fiber.
+ * Its main loop runs in the caller's fiber.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -27,23 +27,24 @@ import { type Watcher, WaveState } from "./WaveState.ts"
 import type { Restore } from "./WaveWaits.ts"
 
 /**
- * The last wave over a registry, with its first call. Where no object of a kind is alive when memory is collected, V8
- * throws away the code that it has compiled for that kind. Without this a single call takes 1.6 times as long (`npm run
- * bench -- --only single`).
+ * Keeps the last wave of each registry, with its first call, in memory. V8 discards compiled code for a kind of object
+ * when no such object survives garbage collection; without this a single call takes 1.6 times as long (`npm run bench
+ * --
+ * --only single`).
  */
 const last = new WeakMap<object, Wave>()
 
-/** So many calls are started before the loop lets others have a turn. */
+/** How many calls are started before the loop yields to other fibers. */
 const chunk = 1_000
 
-/** A wave on its way. */
+/** A wave under way. */
 export class Wave implements Watcher, UnderWay {
   private readonly wave: WaveState
   private readonly driver: Driver
   private readonly restore: Restore
-  /** Calls of the present run without an outcome. */
+  /** Calls of the current run without an outcome. */
   private runPending = 0
-  /** Place of the last call of the present run: those behind it may have their outcome, too. */
+  /** Place of the last call of the current run. Later calls may be settled, too, and do not count. */
   private runLast = -1
   private runDone: (() => void) | undefined
   private quiet: (() => void) | undefined
@@ -60,7 +61,7 @@ export class Wave implements Watcher, UnderWay {
     this.driver = new Driver(this.wave, agent, received)
   }
 
-  /** Runs a wave. Interruption ends every call first, within bounds. */
+  /** Runs a wave. Interruption ends every call first, within a time limit. */
   static run(
     engine: Engine,
     process: ProcessState,
@@ -85,11 +86,11 @@ export class Wave implements Watcher, UnderWay {
     const { caller, engine, process } = this.wave
     process.waves.add(this)
     if (process.waves.size === 1) keep(process)
-    // what a handler began and did not wait for ends with its call
+    // a wave that a handler started and did not wait for ends with the handler's call
     const leave = caller?.atEnd(() => this.cancel(tooLate))
     const body = Wave.begin(this)
     const isOver = Exit.isExit(body) && Exit.isSuccess(body)
-    // the batch is in use, as far as rules count in it; calls that have reserved something have said so
+    // keeps the batch in use while rules count in it, unless a reservation already did
     const isHeld = engine.rules.current().countsInBatches && !(isOver && this.wave.tally.hasReserved)
     const letGo = isHeld ? engine.store.hold(process.batch.key) : undefined
     const end = (): ToolOutcome.WaveResult => {
@@ -111,39 +112,39 @@ export class Wave implements Watcher, UnderWay {
     })
   }
 
-  /** Ends every call that has no outcome yet; the wave goes on to its end. */
+  /** Ends every call that has no outcome yet; the wave then ends normally. */
   cancel(reason: string): void {
     this.driver.cancel(this.wave.calls, reason)
   }
 
-  /** Ends every call at once, also those whose turn has not come: nothing goes on. */
+  /** Ends every call immediately, even those whose turn has not come. */
   close(reason: string): void {
     const { driver, wave } = this
     driver.cancel(wave.calls, reason)
     for (const call of wave.calls) {
-      // what has its end on record keeps it
+      // a call with a recorded end keeps that end
       const end = call.resumed?.recalled === undefined ? undefined : call.decided
       if (call.phase._tag === "Arrived") driver.settle(call, end ?? cancelled(reason))
     }
   }
 
-  /** Ends the calls of an id. */
+  /** Ends the calls with an id. */
   cancelId(id: string, reason: string): void {
     this.driver.cancel(this.wave.calls.filter((call) => call.call.id === id), reason)
   }
 
-  /** Whether a grant let a call through that has no outcome yet. */
+  /** Whether a call that this grant let through has no outcome yet. */
   holds(grant: string): boolean {
     return this.wave.calls.some((call) => call.outcome === undefined && call.consent.grant?.id === grant)
   }
 
-  /** Refuses the calls that a grant let through and that have not started. */
+  /** Refuses calls that this grant let through and that have not started. */
   revoke(grant: string): void {
     const calls = this.wave.calls.filter((call) => call.consent.grant?.id === grant)
     if (calls.length > 0) this.driver.refuse(calls, (call) => revoked(call, call.consent.grant!))
   }
 
-  /** The turn's clock, which stood still while people were asked, may go on. */
+  /** The turn's clock, which paused for approval requests, runs again. */
   resumed(): void {
     this.watchDeadline()
   }
@@ -163,13 +164,13 @@ export class Wave implements Watcher, UnderWay {
 
   private static readonly begin = Effect.fnUntracedEager((wave: Wave) => wave.body())
 
-  // not interruptible but where it waits for others, so that what is reserved is never lost
+  // interruptible only where it waits for others, so that reservations are never lost
   private *body(): Effect.fn.Return<void> {
     const { driver, wave } = this
-    // handed over behind the place where its step has ended
+    // submitted after the place where its step ended
     if (wave.stop.index !== Infinity) driver.skipBehind(driver.decideBehind(wave.stop.index + 1, Infinity))
     if (wave.tally.unsettled === 0 && wave.options.resume === undefined) return
-    // the host's gates have time of their own, and the turn's end does not wait for them
+    // the host's gates may take time, and the turn's deadline holds meanwhile
     if (wave.gates.arrive.length > 0 || wave.gates.guard.length > 0) this.watchDeadline()
     const { journal } = wave.engine
     if (wave.options.resume !== undefined) yield* WaveRecords.goOn(wave, journal!)
@@ -181,7 +182,7 @@ export class Wave implements Watcher, UnderWay {
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
     for (const run of this.cut()) yield* this.execute(run)
-    // what was done is on record before anybody is told of it
+    // what was done is on record before it is reported
     if (wave.tally.isWritten) yield* this.restore(wave.engine.journal!.flush)
   }
 
@@ -193,7 +194,7 @@ export class Wave implements Watcher, UnderWay {
 
   private *execute(run: ReadonlyArray<Call>): Effect.fn.Return<void> {
     const { driver, wave } = this
-    // others have their outcome: cancelled while people were asked up front, or behind the place where the wave ends
+    // the others have their outcome: cancelled during upfront approval, or behind the place where the wave ends
     const live = run.some(isSettled) ? run.filter((call) => !call.isSettled) : run
     if (live.length === 0) return
     this.runLast = live.at(-1)!.index
@@ -204,11 +205,11 @@ export class Wave implements Watcher, UnderWay {
       yield* wave.waits.wait(asked, guard(wave, asked))
     }
     const dispatched = yield* this.dispatch(live)
-    // those that end or ask first: what the others do is not to come before that
+    // first the calls that end, or that request approval: the others must not act before them
     for (const { call, next } of dispatched) {
       if (next._tag !== "Admitted" && next._tag !== "Recalled") driver.go(call, next)
     }
-    // what ran in an earlier life was over before any of these starts
+    // calls from an earlier life ended before any of these starts
     if (wave.options.resume !== undefined) {
       for (const { call, next } of inTime(dispatched.filter(({ next }) => next._tag === "Recalled"))) {
         driver.go(call, next)
@@ -223,14 +224,14 @@ export class Wave implements Watcher, UnderWay {
     if (this.runPending === 0) return
     this.watchDeadline()
     yield* this.restore(Effect.callback<void>((resume) => {
-      // the caller goes on in a turn of its own, not inside the settlement of its last call
+      // the caller continues in a later step, not inside the settlement of its last call
       this.runDone = () => resume(Effect.yieldNow)
       if (this.runPending === 0) this.runDone()
     }))
     this.runDone = undefined
   }
 
-  /** Dispatches a run. If a store is slow, those that are cancelled meanwhile wait no longer. */
+  /** Dispatches a run. Calls that are cancelled while a slow store is awaited end immediately. */
   private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Pick<Dispatching, "call" | "next">>> {
     const { wave } = this
     const dispatching = dispatch(wave, live)
@@ -246,7 +247,9 @@ export class Wave implements Watcher, UnderWay {
     )
   }
 
-  /** The caller was interrupted: nothing goes on, and clean-up has its grace. */
+  /**
+   * Ends the wave after its caller was interrupted: nothing new starts, and handlers get the grace period to clean up.
+   */
   private abort(): Effect.Effect<void> {
     return Effect.suspend(() => {
       const { wave } = this
@@ -277,7 +280,7 @@ export class Wave implements Watcher, UnderWay {
     const suspended = this.wave.tally.hasSuspended
       ? calls.filter((it) => it.consent.isSuspended === true).map((it) => it.call.id)
       : undefined
-    // a wave that could not be resumed has not happened: nobody is told of it
+    // a wave that could not be resumed reports nothing
     if (this.wave.options.resume?.problem === undefined) reporter.release()
     this.wave.facts?.reportWave({
       _tag: "WaveEnded",
@@ -301,11 +304,11 @@ export class Wave implements Watcher, UnderWay {
     const shouldExit = history.shouldExit(set)
     return suspended === undefined
       ? { outcomes, needsContinuation, shouldExit, toolMessages }
-      // there is nothing to tell a model yet
+      // there is nothing to send to a model yet
       : { outcomes, needsContinuation: false, shouldExit, toolMessages, suspended }
   }
 
-  /** One fiber serves all calls that wait for permits or people when the turn's time is over. */
+  /** Starts one fiber that ends the waiting calls of the wave when the turn's time is up. */
   private watchDeadline(): void {
     const { wave } = this
     const { budget } = wave.process
@@ -315,7 +318,7 @@ export class Wave implements Watcher, UnderWay {
       Effect.sleep(Math.max(0, left)),
       Effect.sync(() => {
         this.deadlineFiber = undefined
-        // it stood still meanwhile
+        // the clock was paused meanwhile
         if (budget.left(wave.now()) > 0) this.watchDeadline()
         else this.driver.endTurn(budget.limitMillis)
       })
@@ -327,7 +330,7 @@ export class Wave implements Watcher, UnderWay {
 
 const isSettled = (call: Call): boolean => call.isSettled
 
-/** As they ended; those of which nobody knows when come last. */
+/** Sorts calls by their end; calls whose end is unknown come last. */
 const inTime = <A extends { readonly call: Call }>(calls: ReadonlyArray<A>): ReadonlyArray<A> => {
   const endOf = ({ call: { record, resumed } }: A) => record === undefined ? resumed!.recalled!.endedAt : Infinity
   return calls.toSorted((one, other) => endOf(one) === endOf(other) ? 0 : endOf(one) - endOf(other))
@@ -338,7 +341,7 @@ const itemOf = ({ decided, resumed, rules, tool }: Call): WaveRuns.Item => ({
   closesRun: rules?.closesRun ?? false
 })
 
-/** The model asked to be called again, or a rule says that it is. */
+/** Whether the model requested to be called again, or a rule requires it. */
 const asksAgain = (call: Call): boolean => {
   const outcome = call.outcome!
   return (call.heartbeat && outcome._tag !== "Cancelled" && outcome._tag !== "Skipped") ||

@@ -1,4 +1,4 @@
-/** What a caller says of one wave. */
+/** What a caller may choose for one wave. */
 import type * as Effect from "effect/Effect"
 import type { Mode } from "../contract/ToolProcess.ts"
 import type { Caller } from "./Engine.ts"
@@ -6,17 +6,17 @@ import type { EventHub } from "./report/EventHub.ts"
 import type { StopPlace } from "./StopPlace.ts"
 import type * as WaveRuns from "./WaveRuns.ts"
 
-/** What is done with calls that are handed over again after a crash. */
+/** How calls are resumed that are submitted again after a crash. */
 export interface Resumption {
-  /** A person is asked whether a call is run again that may have happened. */
+  /** Whether approval is requested before a call runs again that may already have happened. */
   readonly asks: boolean
   /** Why nothing was resumed. */
   problem: ResumeProblem | undefined
 }
 
 /**
- * Why nothing is resumed: somebody alive works on the calls, the journal cannot be read, or calls of these ids are open
- * with other arguments.
+ * Why nothing is resumed: another live process works on the calls, the journal cannot be read, or calls with these ids
+ * are open with other arguments.
  */
 export interface ResumeProblem {
   readonly reason: "Running" | "Changed" | "Unavailable"
@@ -24,27 +24,27 @@ export interface ResumeProblem {
   readonly cause?: unknown
 }
 
-/** What a caller may say of one wave. */
+/** Options of one wave. */
 export interface WaveOptions {
-  /** Milliseconds that each call may run at most; the tool's own limit still holds. */
+  /** Milliseconds that each call may run; the tool's limit applies, too. */
   readonly timeoutMillis: number
-  /** How the wave is cut into runs, if not as the settings have it. */
+  /** How the wave is split into runs, if different from the settings. */
   readonly mode?: Mode | undefined
   /** The host needs whole outputs: nothing is cut or stored. */
   readonly wholeOutputs: boolean
-  /** A model is told of the outcomes; what a host calls for itself none knows of. */
+  /** Whether a model gets the outcomes. It does not see calls that the host makes for itself. */
   readonly told: boolean
-  /** Who is told: the process's observers, and the wave's own reader if it has one. */
+  /** The listeners: the process's observers, and the wave's reader if it has one. */
   readonly hub: EventHub
-  /** The call with whose handle the calls are made, where no running handler makes them. */
+  /** The call whose handle is used, if no running handler makes the calls. */
   readonly handle: Caller | undefined
-  /** The calls may have been handed over before, to a process that is gone: what is on record of them counts. */
+  /** Set if the calls may have been submitted before, to a process that is gone. Their records then count. */
   readonly resume?: Resumption | undefined
-  /** The model step that its calls are handed over in, one by one, and where they stand in it. */
+  /** The model step in which the calls are submitted one by one, and their place in it. */
   readonly step?: {
     readonly stop: StopPlace
     readonly index: number
-    /** Ends once those that arrived before it let a call go. */
+    /** Waits until the calls before it in the step let a call run. */
     readonly turn: (item: WaveRuns.Item) => Effect.Effect<void>
   } | undefined
 }

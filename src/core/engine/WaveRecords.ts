@@ -1,4 +1,4 @@
-/** The records of a wave's calls: begun once all have arrived and it is known what they are about. */
+/** The journal records of a wave's calls, begun once all calls have arrived and their targets are known. */
 import * as Effect from "effect/Effect"
 import type { Term } from "../store/Journal.ts"
 import * as EarlierWaves from "./EarlierWaves.ts"
@@ -7,7 +7,7 @@ import type { JournalWriter } from "./report/JournalWriter.ts"
 import * as Resume from "./Resume.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** Begins the records of a wave; of calls that were handed over before, from what is on record of them. */
+/** Begins the records of a wave, or resumes calls from the records they have. */
 export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> => {
   const { options: { resume } } = wave
   const records = recordsOf(wave, journal)
@@ -19,7 +19,7 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
   return Effect.void
 }
 
-/** Lets the process of a wave that is resumed go on from its earlier waves, before any of its calls is judged. */
+/** Restores the process of a resumed wave from its earlier waves, before any of its calls is checked. */
 export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> =>
   wave.process.remembers
     ? Effect.void
@@ -29,11 +29,11 @@ export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<voi
 
 const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resume.Record> => {
   const { begunAt, engine, origin, process } = wave
-  // not the wave itself, which is over long before its records are
+  // does not hold the wave, which ends long before its records
   let term: Term | undefined
   const shared: RecordedWave = {
     writer: journal,
-    // where calls are taken over, only then
+    // only if calls can be taken over
     get term() {
       return term ??= journal.driver.term?.()
     },
@@ -51,7 +51,7 @@ const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resum
   return records
 }
 
-/** Counts calls that are alike, wherever in their wave they stand: some of a wave's calls are still the same. */
+/** Numbers equal calls regardless of their place, so that a part of a wave can be resumed, too. */
 const count = (records: ReadonlyArray<Resume.Record>): void => {
   const ids = new Set<string>()
   const repeated = new Set<string>()

@@ -1,12 +1,12 @@
 /**
- * A wave cut into runs. Pure.
+ * Splits a wave into runs. Pure.
  *
- * A run is a maximal stretch of neighbouring calls that may overlap. Runs follow one another, so a read behind a write
+ * A run is a maximal sequence of neighbouring calls that may overlap. Runs follow one another, so a read after a write
  * sees the write.
  */
 import type { ToolClass } from "../vocabulary/ToolHandlers.ts"
 
-/** What the cut depends on. */
+/** What the split depends on. */
 export interface Item {
   /** `ShortCircuit`: the call was refused on Arrival and runs nothing. */
   readonly class: ToolClass | "ShortCircuit"
@@ -15,12 +15,10 @@ export interface Item {
 }
 
 /**
- * Cuts a wave into runs, each a list of places in the wave.
+ * Splits a wave into runs, each a list of places in the wave.
  *
- * **Details**
- *
- * A SerialMut call is a run of its own: such calls go one by one in input order. A refused call is transparent: it
- * joins the run around it, or the next one, and never separates its neighbours.
+ * A SerialMut call is a run alone: such calls run one by one in input order. A refused call joins the run around it, or
+ * the next one, and never separates its neighbours.
  */
 export const cut = (
   items: ReadonlyArray<Item>,

@@ -1,4 +1,4 @@
-/** What the calls of one wave share. */
+/** State shared by the calls of one wave. */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -31,13 +31,13 @@ import type { WaveOptions } from "./WaveOptions.ts"
 import type { Restore } from "./WaveWaits.ts"
 import { Waits } from "./WaveWaits.ts"
 
-/** Who is told how the calls of a wave get on. */
+/** Is notified about the progress of a wave's calls. */
 export interface Watcher {
-  /** A person is asked. */
+  /** Approval is requested. */
   readonly asked: () => void
-  /** A call has its outcome; its permits are still to be given back. */
+  /** A call has its outcome; its permits are not released yet. */
   readonly settled: (call: Call) => void
-  /** Permits were given back, or a handler that outlived its outcome has ended. */
+  /** Permits were released, or a handler that outlived its outcome has ended. */
   readonly freed: () => void
 }
 
@@ -45,13 +45,13 @@ export interface Watcher {
 export interface ToolClaims {
   /** What the rules claim. */
   readonly limits: ReadonlyArray<Claim> | ToolRefusal
-  /** What keys depend on, but for calls that are awaited or run anew. */
+  /** What dedupe keys depend on, except for calls that are awaited or run again. */
   readonly options: ClaimOptions
 }
 
 const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
 
-/** What is counted of the calls of one wave. */
+/** Counters and flags of a wave. */
 export interface Tally {
   /** Calls without an outcome. */
   unsettled: number
@@ -61,27 +61,27 @@ export interface Tally {
   hasReserved: boolean
   /** A call may be resumed. */
   hasSuspended: boolean
-  /** The caller was interrupted: nobody gets the outcomes. */
+  /** The caller was interrupted: nothing receives the outcomes. */
   isAborted: boolean
-  /** A call is on record whose end has to be, too, before anybody hears of it. */
+  /** A call is on record, so its end must be, too, before it is reported. */
   isWritten: boolean
 }
 
-/** What is found once for all calls of a wave. */
+/** Values computed once for all calls of a wave. */
 interface Caches {
-  /** What calls of each tool claim, by these rules. */
+  /** The claims of each tool's calls, for one version of the rules. */
   claims: { readonly of: RuleSet | undefined; readonly byTool: Map<string, ToolClaims> }
-  /** The names of the tools that the agent sees, once a call named another. */
+  /** The names of the tools that the agent sees; set once a call names an unknown tool. */
   toolNames: ReadonlyArray<string> | undefined
 }
 
-/** What the calls of one wave share. */
+/** The state of one wave. */
 export class WaveState implements Host, HostGates.Reporter {
   readonly engine: Engine
   readonly process: ProcessState
   readonly options: WaveOptions
   readonly watcher: Watcher
-  /** As the caller has it, with the principal of the executor. */
+  /** The caller's context, with the principal of the executor. */
   readonly context: Context.Context<never>
   readonly clock: Clock.Clock
   readonly reporter: Reporter
@@ -89,11 +89,11 @@ export class WaveState implements Host, HostGates.Reporter {
   readonly history: WaveHistory
   /** The handler that makes the calls. */
   readonly caller: Caller | undefined
-  /** The host's gates, and those made like them, that some tool of the registry is subject to. */
+  /** The host's gates, and built-in ones of the same kind, that apply to some tool of the registry. */
   readonly gates: HostGates.HostGates
-  /** In stop mode: where the wave ends, or the step that it belongs to. */
+  /** In stop mode: where the wave, or its step, ends. */
   readonly stop: StopPlace
-  /** Epoch milliseconds at which it was handed over. */
+  /** Epoch milliseconds at which it was submitted. */
   readonly begunAt: number
   calls: ReadonlyArray<Call> = []
   readonly tally: Tally = {
@@ -104,7 +104,7 @@ export class WaveState implements Host, HostGates.Reporter {
     isAborted: false,
     isWritten: false
   }
-  /** What its calls wait for. */
+  /** The waits of its calls. */
   readonly waits: Waits
   readonly caches: Caches = { claims: noClaims, toolNames: undefined }
 
@@ -138,17 +138,17 @@ export class WaveState implements Host, HostGates.Reporter {
     this.waits = new Waits(this.context, this.clock, restore)
   }
 
-  /** How it is cut into runs. */
+  /** How it is split into runs. */
   get mode(): Mode {
     return this.options.mode ?? this.engine.mode
   }
 
-  /** Where the rules count. */
+  /** The scope in which the rules count. */
   get scope(): { readonly batch: string; readonly principal: string } {
     return { batch: this.process.batch.key, principal: this.engine.principal }
   }
 
-  /** Where facts are reported; absent where nobody observes, so that they are not even made. */
+  /** Where facts are reported; absent if nothing observes them, so that they are not even made. */
   get facts(): Reporter | undefined {
     return this.reporter.isObserved ? this.reporter : undefined
   }
@@ -165,17 +165,17 @@ export class WaveState implements Host, HostGates.Reporter {
     return this.clock.currentTimeMillisUnsafe()
   }
 
-  /** Runs an effect beside the wave. */
+  /** Runs an effect in the background. */
   detach(effect: Effect.Effect<void>): Fiber.Fiber<void> {
     return Effect.runForkWith(this.context)(effect)
   }
 
-  /** Waits beside the wave for what is noted, if it has to be waited for. */
+  /** Completes an effect in the background, unless it is done already. */
   note(noted: Effect.Effect<void>): void {
     if (!isDone(noted)) this.detach(noted)
   }
 
-  /** Logs what became of a call, with its whole cause, for whoever operates this. */
+  /** Logs what happened to a call for operators, with the whole cause. */
   log(call: Call, message: string, cause: Cause.Cause<unknown>): void {
     const { call: { id: callId, name: tool, params }, gateCall } = call
     const secrets = call.tool === undefined
@@ -194,27 +194,27 @@ export class WaveState implements Host, HostGates.Reporter {
     this.detach(CallLog.log("Warn", `The gate ${gate} failed`, Cause.die(defect), HostGates.about(call)))
   }
 
-  /** Milliseconds that a call waits for the state store: never longer than its turn lasts. */
+  /** Milliseconds that a call waits for the state store; at most what is left of its turn. */
   get patience(): number {
     return this.patienceAt(this.now())
   }
 
-  /** The same as of a time. */
+  /** The same at a given time. */
   patienceAt(now: number): number {
     return Math.min(this.engine.patienceMillis, Math.max(0, this.process.budget.left(now)))
   }
 
-  /** Milliseconds that calls of the tool have, whoever makes them. */
+  /** Milliseconds that calls of the tool may run, in any wave. */
   toolLimit(tool: RegisteredTool): number {
     return tool.timeoutMillis ?? this.engine.executionMillis
   }
 
-  /** Milliseconds that a call of the wave may run at most. */
+  /** Milliseconds that a call of this wave may run. */
   limitOf(tool: RegisteredTool): number {
     return Math.min(this.toolLimit(tool), this.options.timeoutMillis)
   }
 
-  /** The services that a handler of the tool finds. */
+  /** The services that a handler of the tool gets. */
   servicesOf(tool: RegisteredTool): Context.Context<never> {
     const { services } = this.engine
     let byTool = services.get(this.context)
@@ -224,7 +224,7 @@ export class WaveState implements Host, HostGates.Reporter {
     return found
   }
 
-  /** Place in its step of the wave's first call. */
+  /** Place of the wave's first call in its step. */
   get offset(): number {
     return this.options.step?.index ?? 0
   }

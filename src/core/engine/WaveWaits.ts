@@ -1,7 +1,7 @@
 /**
- * What calls wait for before they run: stores, decoders, look-ups of others.
+ * What calls wait for before they run: stores, decoders, look-ups.
  *
- * Cancelling the calls ends the wait, and nobody waits for an effect that is deaf.
+ * Cancelling the calls ends the wait, even if the effect ignores interruption.
  */
 import type * as Clock from "effect/Clock"
 import type * as Context from "effect/Context"
@@ -13,7 +13,7 @@ import type { Call } from "./Call.ts"
 /** Makes an effect as interruptible as the caller is. */
 export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>
 
-/** What the calls of one wave wait for. */
+/** The waits of one wave's calls. */
 export class Waits {
   private readonly context: Context.Context<never>
   private readonly clock: Clock.Clock
@@ -24,7 +24,7 @@ export class Waits {
   private waitingForQuiet: Array<{ readonly index: number; readonly resume: () => void }> | undefined = undefined
   /** Approval requests without an answer. */
   requests = 0
-  /** Admitted calls, from the first one on whose resources are not known yet. */
+  /** Admitted calls, starting with the first one whose resources are not known yet. */
   readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
 
   constructor(context: Context.Context<never>, clock: Clock.Clock, restore: Restore) {
@@ -53,7 +53,7 @@ export class Waits {
     )
   }
 
-  /** An approval request is over. */
+  /** Notes that an approval request has ended. */
   answered(): void {
     if (--this.requests > 0) return
     const waiting = this.waitingForQuiet?.splice(0).sort((a, b) => a.index - b.index)
@@ -73,15 +73,15 @@ export class Waits {
         }
       }
       ;(this.open ??= new Set()).add(entry)
-      // it may end, and so leave the list, before it is noted here
+      // the effect may end immediately, which removes the entry before this is assigned
       running.wait = Detached.start(effect, this.context, Infinity, entry.stop)
       return Effect.sync(entry.stop)
     }))
-    // the wave goes on in a turn of its own, not inside whatever ended the wait, and loses nothing by it
+    // the wave continues in a later step, not inside the code that ended the wait
     return Effect.andThen(ended, Effect.yieldNow)
   }
 
-  /** Waits for an effect for each of some calls, side by side: as long as for the slowest. */
+  /** Waits for one effect per call, concurrently. */
   waitAll(calls: ReadonlyArray<readonly [Call, Effect.Effect<void>]>): Effect.Effect<void> {
     const all = Effect.forEach(calls, ([call, effect]) => this.wait([call], effect), {
       concurrency: "unbounded",

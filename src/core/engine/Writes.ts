@@ -1,7 +1,4 @@
-/**
- * The writes of a running call: questions from inside its handler, and what is looked at once more when a write
- * commits.
- */
+/** The writes of a running call: approval requests from inside its handler, and the checks when a write commits. */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -23,12 +20,12 @@ export class Writes {
   private readonly wave: WaveState
   private readonly call: Call
   private readonly attempt: Attempt
-  /** One write at a time is asked about. */
+  /** Approval is requested for one write at a time. */
   private readonly asking = Semaphore.makeUnsafe(1)
-  /** Seen by people, and not made yet. */
+  /** Previews that were approved and not written yet. */
   private readonly confirmed: Array<Shown> = []
   private readonly looking = Semaphore.makeUnsafe(1)
-  /** The first write has been looked at. */
+  /** The first write has been checked. */
   private isPrepared = false
   private isRefused = false
 
@@ -38,7 +35,7 @@ export class Writes {
     this.attempt = attempt
   }
 
-  /** A write, behind a last look at what people have seen of it, and with what is there before kept. */
+  /** Adds to a write a last check of its preview, and a checkpoint of the previous content. */
   prepared<A, E, R>(write: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
     return Effect.suspend(() => {
       const { call, wave } = this
@@ -47,7 +44,7 @@ export class Writes {
         if (call.tool!.preview === undefined) call.undo = { ...call.undo, isUnannounced: true }
         return write
       }
-      // writes that come at the same time wait for one look: none goes past it
+      // concurrent writes wait for the same check
       return Effect.flatMap(
         this.looking.withPermits(1)(Effect.suspend(() => this.look())),
         (undo) => undo === undefined ? Effect.interrupt : Effect.onError(write, () => undo)
@@ -55,7 +52,7 @@ export class Writes {
     })
   }
 
-  /** Looks once more, unless it was done; `undefined` if the write may not happen. */
+  /** Checks the preview again, unless that was done; `undefined` if the write may not happen. */
   private look(): Effect.Effect<Effect.Effect<void> | undefined> {
     const { attempt, call, wave } = this
     if (this.isRefused) return Effect.undefined
@@ -71,7 +68,7 @@ export class Writes {
       }
       this.isPrepared = true
       return Effect.suspend(() => {
-        // a second try gets the same look
+        // a retry is checked again
         this.isPrepared = !isFirst
         this.confirmed.push(...confirmed)
         return prepared.undo
@@ -79,7 +76,7 @@ export class Writes {
     })
   }
 
-  /** Lets the policy decide about a write, asks where it says so, and ends once it may happen. */
+  /** Applies the policy to a write, requests approval if required, and ends once the write may happen. */
   confirm<E, R>(
     preview: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E, R>
   ): Effect.Effect<void, E, R> {
@@ -94,7 +91,7 @@ export class Writes {
     if (!Effect.isEffect(preview)) {
       return Effect.die(new TypeError("ToolContext.confirmWrite takes an Effect of changes"))
     }
-    // inside a commit the write has already begun: a no could not stop it
+    // inside a commit the write has already begun, so a denial could not stop it
     return Effect.flatMap(InCommit, (commit) => commit === undefined ? asking : Effect.die(new Error(insideCommit)))
   }
 
@@ -114,7 +111,7 @@ export class Writes {
     }
     const question = Permissions.asks(permissions, gateCall, call.rules!.consent)
     if (question === undefined || Preview.isNothing(wave.engine, call, gateCall, changes)) return Effect.void
-    // an answer about no targets at all would be remembered as one about everything
+    // an approval without targets would be remembered for all targets
     const asks: Permissions.Asks = targets.length === 0 ? { ...question, remember: "call" } : question
     return Effect.flatMap(
       Authorize.grantFor(wave, call, asks, targets),
@@ -126,17 +123,17 @@ export class Writes {
   }
 
   /**
-   * Asks about a write. Meanwhile the call gives its permits up and its time stands still; it goes on once it holds
-   * them again, or not at all, also where its handler gives up waiting.
+   * Requests approval for a write. Meanwhile the call releases its permits and its clock is paused. It continues only
+   * once it holds its permits again, even if its handler stops waiting.
    */
   private ask(question: ApprovalRound.Question): Effect.Effect<void> {
     const { attempt, call, wave } = this
     const { pools } = wave.engine
     return Effect.suspend(() => {
-      // it may have been stopped while the store was asked
+      // it may have been stopped during the store look-up
       if (attempt.isOver) return Effect.interrupt
       pools.releasePermits(call)
-      // whoever got the permits may have ended this call
+      // the next holder of the permits may have ended this call
       if (attempt.isOver) return Effect.interrupt
       attempt.pause()
       const asked = Effect.onExit(ApprovalRound.ask(wave, call, question), () => Effect.sync(() => attempt.resume()))
@@ -157,7 +154,7 @@ export class Writes {
         }
         return reentered
       })
-      // a handler that waits no longer goes on like any other: with all its permits
+      // a handler that stops waiting continues like any other: with all its permits
       return Effect.onInterrupt(confirmed, () => attempt.isOver ? Effect.void : Effect.ignoreCause(reentered))
     })
   }
@@ -173,8 +170,7 @@ type Problem =
   | { readonly error: "NotKept"; readonly message: string }
 
 /**
- * Looks at what was shown once more and keeps what is there before the write: `undo` forgets that if the write does not
- * happen.
+ * Checks the previews again and saves the previous content. `undo` removes the checkpoint if the write does not happen.
  */
 const prepare = Effect.fnUntraced(function*(
   { engine: { checkpoints }, process }: WaveState,
@@ -188,18 +184,18 @@ const prepare = Effect.fnUntraced(function*(
   if (checkpoints === undefined) return { undo: Effect.void }
   const looks = [...first]
   if (shown.length === 0 && preview !== undefined) {
-    // nobody had to be asked
+    // no approval was needed, so there is no preview yet
     const again = Effect.provideContext(Effect.suspend(() => preview(call.gateCall!.params)), call.tool!.context)
     const own = yield* Detached.within(Preview.made(again), Preview.previewMillis)
     if (own === undefined || Exit.isFailure(own)) {
-      return { error: "NotKept", message: "what is there now could not be read, so it could not be undone" }
+      return { error: "NotKept", message: "the current content could not be read, so the change could not be undone" }
     }
     looks.push(own.value)
   }
   const all = looks.flatMap(({ changes }) => changes)
   const files = all.filter((it) => !FileChange.isNothing(it))
   if (files.length === 0) {
-    // nothing changes, and that is all there is to tell
+    // nothing changes, so the checkpoint is complete
     if (all.length > 0) call.undo = { ...call.undo, isCheckpointed: true }
     return { undo: Effect.void }
   }
@@ -211,14 +207,16 @@ const prepare = Effect.fnUntraced(function*(
     files
   })
   const saved = yield* Effect.exit(saving)
-  if (Exit.isFailure(saved)) return { error: "NotKept", message: "what is there now could not be kept for undoing it" }
+  if (Exit.isFailure(saved)) {
+    return { error: "NotKept", message: "the current content could not be saved, so the change could not be undone" }
+  }
   const forget = Effect.ignore(Effect.suspend(() => checkpoints.forget(saved.value)))
   const looked = looks.map((it) => it.shown)
-  // keeping it took time: it is looked at once more
+  // saving took time: check again
   const last = yield* Preview.lookAgain(looked)
   if ("paths" in last) return yield* Effect.as(forget, changed(last.paths))
   call.undo = { ...call.undo, isCheckpointed: true }
-  // a write that failed may have written a part
+  // a failed write may have written a part
   const undo = Effect.flatMap(Preview.lookAgain(looked), (now) => "paths" in now ? Effect.void : forget)
   return { undo }
 })
@@ -227,5 +225,5 @@ const sentenceOf = (problem: Problem): string =>
   problem.error === "NotKept"
     ? `${problem.message}. Nothing was written.`
     : `${
-      problem.paths.map((path) => `"${clip(path, 200)}"`).join(", ") || "what it writes to"
-    } changed after the change was shown to a person. Nothing was written; look again and ask for the change anew.`
+      problem.paths.map((path) => `"${clip(path, 200)}"`).join(", ") || "its target"
+    } changed after the change was shown for approval. Nothing was written. Read the current content and submit the change again.`

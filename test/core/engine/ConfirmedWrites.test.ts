@@ -536,7 +536,7 @@ describe("the contents from before a write", () => {
         const outcome = yield* process.execute(Harness.call("1", "edit", {}))
         assert.deepStrictEqual(tell({ tag: "error", outcome }), {
           error: "NotKept",
-          message: "what is there now could not be kept for undoing it"
+          message: "the current content could not be saved, so the change could not be undone"
         })
         assert.strictEqual(files.a, "one")
       }), {

@@ -1,4 +1,4 @@
-/** What the journal entries of one call are made of: who it is, what it arrived with, and what of it is secret. */
+/** The journal record of one call: its identity, its arguments on arrival, and which parts are secret. */
 import { canonicalJson } from "../../../internal/canonicalJson.ts"
 import * as Redact from "../../../internal/secrets/index.ts"
 import type { CallFact, Of, Origin, Request, SpanId } from "../../facts/Fact.ts"
@@ -20,12 +20,12 @@ export interface RecordedWave {
   readonly principal: string
   readonly origin: Origin
   readonly writer: JournalWriter
-  /** Name of the process, if the host has given it one. */
+  /** Name of the process, if the host gave it one. */
   readonly named: string | undefined
   readonly begunAt: number
-  /** The term in which its calls belong to this process; absent if nobody can take them over. */
+  /** The term in which its calls belong to this process; absent if no other process can take them over. */
   readonly term: Journal.Term | undefined
-  /** The keys of all its calls begin with this, so that a database keeps them together. */
+  /** Common prefix of the keys of all its calls, so that a database stores them together. */
   readonly near: string
 }
 
@@ -36,7 +36,7 @@ export interface Recordable {
   readonly tool: RegisteredTool | undefined
   readonly gateCall: GateCall | undefined
   readonly trace: CallTrace | undefined
-  /** How it ends, if that is known. */
+  /** Its end, if it is known. */
   readonly decided: unknown
 }
 
@@ -52,9 +52,9 @@ export class CallRecord implements JournalFold.Subject {
   readonly span: SpanId | undefined
   /** It was refused before anything ran. */
   readonly isRefused: boolean
-  /** Counts the calls before it in its wave that are equal to it; set before its key is asked for. */
+  /** Number of equal calls before it in its wave; set before its key is read. */
   occurrence = 0
-  /** The arguments that an approver put in place of these. */
+  /** The arguments that an approver substituted. */
   private edited: unknown = undefined
   private isResumed = false
   private known: string | undefined = undefined
@@ -72,7 +72,7 @@ export class CallRecord implements JournalFold.Subject {
 
   /** The line of a fact, if it makes one. */
   line(fact: CallFact): Journal.Line | undefined {
-    // entries are made in any order: what they redact is known before
+    // entries are made in any order, so note now what they redact
     if (fact._tag === "Arrived") this.isResumed = fact.isResumed
     else if ((fact._tag === "Starting" || fact._tag === "Started") && this.isEdited(fact.input.args)) {
       this.edited = fact.input.args
@@ -92,19 +92,19 @@ export class CallRecord implements JournalFold.Subject {
     return JSON.stringify([principal, agentPath, batch, named, id, name, this.written, this.occurrence])
   }
 
-  /** What all entries have in common. */
+  /** Fields that all entries have in common. */
   common(at: number): { readonly at: number; readonly principal: string; readonly session: string } {
     return { at, principal: this.wave.principal, session: this.wave.writer.session }
   }
 
-  /** The entry of something that happened to the call. */
+  /** The entry of a fact about the call. */
   entry(at: number, body: JournalFold.Body): Journal.JournalEntry {
     const { call: { id: callId, name: tool }, index, key, wave: { origin, principal, writer: { session } } } = this
     const { agentPath, batch, process, wave } = origin
     return { at, principal, session, agentPath, batch, process, wave, index, callId, tool, key, ...body }
   }
 
-  /** What was known of it on arrival. */
+  /** What is known of the call on arrival. */
   get arrival(): Omit<Journal.Of<"Arrived">, keyof Journal.Of<"OrphanEnded">> {
     const { gateCall } = this
     const args = this.keptArguments
@@ -114,7 +114,7 @@ export class CallRecord implements JournalFold.Subject {
     return { args, class: tool.class, revision: Revisions.of(tool), ...about }
   }
 
-  /** Its key for services, with the arguments that it starts with. */
+  /** Its idempotency key, for the arguments that it starts with. */
   idempotencyKey(input: Of<"Started">["input"], known: string | undefined): string {
     const { call, index, tool, wave: { origin, principal } } = this
     return known ?? IdempotencyKey.of(principal, origin, { call, index, tool, gateCall: input })
@@ -133,7 +133,10 @@ export class CallRecord implements JournalFold.Subject {
     return this.wave.term
   }
 
-  /** Another process may have taken the call over: it may change things, is on record, and its lease has expired. */
+  /**
+   * Whether another process may have taken the call over: it may change things, is on record, and its lease has
+   * expired.
+   */
   get isAtRisk(): boolean {
     const { begunAt, term, writer } = this.wave
     return term !== undefined && !term.isHeld && this.tool?.readOnly !== true &&
@@ -153,7 +156,7 @@ export class CallRecord implements JournalFold.Subject {
     return gateCall === undefined ? this.written : gateCall.tool.canonical(gateCall.params, gateCall.args)
   }
 
-  /** Its arguments as they were submitted: without those that the host adds, which may change, as its tool may. */
+  /** Its arguments as submitted. Those that the host adds are left out: they may change, and so may the tool. */
   private get written(): string {
     const { malformed, params } = this.call
     try {
@@ -164,7 +167,7 @@ export class CallRecord implements JournalFold.Subject {
   }
 
   private get keptArguments(): Journal.KeptArguments {
-    // without its tool nobody knows what is secret
+    // without its tool it is unknown which arguments are secret
     switch (this.tool === undefined && this.keeps.arguments === "full" ? "hashes" : this.keeps.arguments) {
       case "full":
         return { _tag: "Full", value: this.hidden.value }
@@ -233,7 +236,7 @@ class RecordLine implements Journal.Line {
     this.record = record
     this.fact = fact
     this.make = make
-    // a permission outlives the term of the call that it was given to
+    // a standing permission outlives the term of its call
     this.term = fact._tag === "Granted" ? undefined : record.term
   }
 

@@ -1,4 +1,4 @@
-/** How long a call waited, was asked about and ran, by the facts about it. Nanoseconds. */
+/** How long a call waited, had approval requests pending and ran, computed from its facts. Nanoseconds. */
 import type { CallFact } from "../../facts/Fact.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 
@@ -7,14 +7,14 @@ export class CallTimes {
   private readonly arrivedAt: bigint
   private requestedAt = 0n
   private attemptedAt: bigint | undefined
-  /** How long approvers took. */
+  /** Time during which approval requests were pending. */
   asked = 0n
-  /** From its arrival to its start, without the time that approvers took. */
+  /** From its arrival to its start, without the time of approval requests. */
   queued = 0n
   hasStarted = false
-  /** The present attempt is the first one here. */
+  /** The current attempt is the first one in this process. */
   isFirst = false
-  /** How long the attempt ran that the last fact ended; `undefined` if it ended none. */
+  /** Duration of the attempt that the last fact ended; `undefined` if it ended none. */
   ran: bigint | undefined
 
   constructor(arrivedAt: bigint) {
@@ -45,9 +45,9 @@ export class CallTimes {
   }
 }
 
-/** Seconds of nanoseconds. */
+/** Converts nanoseconds to seconds. */
 export const seconds = (nanos: bigint): number => Number(nanos) / 1e9
 
-/** Why a call did not succeed: the name of its refusal, or its outcome's. */
+/** The reason why a call did not succeed: the name of its refusal or of its outcome. */
 export const errorOf = (outcome: ToolOutcome): string | undefined =>
   outcome._tag === "Succeeded" ? undefined : outcome._tag === "Denied" ? outcome.reason._tag : outcome._tag

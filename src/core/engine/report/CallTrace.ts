@@ -1,4 +1,4 @@
-/** What an operator sees of one call: its metrics, and its spans if it is traced. */
+/** Telemetry of one call: its metrics, and its spans if it is traced. */
 import * as Context from "effect/Context"
 import * as Tracer from "effect/Tracer"
 import type { CallFact, SpanId } from "../../facts/Fact.ts"
@@ -43,17 +43,17 @@ export class CallTrace {
     return spans === undefined ? context : Context.add(context, Tracer.ParentSpan, spans.span)
   }
 
-  /** The span of the present attempt, or that of the call; `undefined` if it is not traced. */
+  /** The span of the current attempt, or of the call; `undefined` if it is not traced. */
   get span(): Tracer.Span | undefined {
     return this.spans?.current
   }
 
-  /** Where the present attempt is found, or the call. */
+  /** The id of the current attempt's span, or of the call's. */
   get current(): SpanId | undefined {
     return this.spans === undefined ? undefined : idOf(this.spans.current)
   }
 
-  /** Where the call is found. */
+  /** The id of the call's span. */
   get place(): SpanId | undefined {
     return this.spans === undefined ? undefined : idOf(this.spans.span)
   }

@@ -1,8 +1,8 @@
-/** The events that facts make. Pure; a kind of fact without an event says so. */
+/** Turns facts into events. Pure. Kinds of facts without an event are listed, too. */
 import type { CallFact, Of, Origin, WaveFact } from "../../facts/Fact.ts"
 import type { ToolEvent } from "../../facts/ToolEvent.ts"
 
-/** An event without what it takes from its wave. */
+/** An event without the fields that come from its wave. */
 export type Body = ToolEvent extends infer E ? E extends ToolEvent ? Omit<E, keyof Origin | "sequence"> : never : never
 
 /** The call that a fact is about. */
@@ -13,11 +13,11 @@ export interface About {
   readonly index: number
 }
 
-/** Gives the event of a fact about a call; `undefined` if it has none. */
+/** Gives the event of a fact about a call, if it has one. */
 export const ofCall = (fact: CallFact, about: About): Body | undefined =>
   (calls[fact._tag] as (fact: CallFact, about: About) => Body | undefined)(fact, about)
 
-/** Gives the event of a fact about a wave; `undefined` if it has none. */
+/** Gives the event of a fact about a wave, if it has one. */
 export const ofWave = (fact: WaveFact): Body | undefined =>
   (waves[fact._tag] as (fact: WaveFact) => Body | undefined)(fact)
 
