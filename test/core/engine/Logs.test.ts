@@ -247,7 +247,7 @@ describe("the log", () => {
       ])
       assert.deepStrictEqual(messages.filter((it) => String(it).includes("journal")), [
         "The journal cannot be written; calls that may change things are refused until it can",
-        "The journal can be written again; 2 more warnings of it were left out"
+        "The journal can be written again; 2 more warnings were suppressed"
       ])
     }))
 })

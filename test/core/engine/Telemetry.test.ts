@@ -353,8 +353,8 @@ describe("what a call waits for", () => {
       assert.deepStrictEqual(waits("tool_call t"), [[2, 2]])
       const [asked] = named("tool_call t")
       assert.deepStrictEqual(asked?.events, [
-        "A person is asked about \"t\"",
-        "The question about \"t\" was answered: ApproveOnce"
+        "Approval requested for \"t\"",
+        "The approval request for \"t\" was answered: ApproveOnce"
       ])
       assert.strictEqual(figures["tool_executor.approvals.pending"], 0)
       assert.strictEqual(figures["tool_executor.queue.duration gen_ai.tool.name=t"], "1 in 2")

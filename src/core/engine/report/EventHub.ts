@@ -1,8 +1,8 @@
 /**
- * Who reads the events of a process, and how they get them.
+ * Distributes the events of a process to its readers and listeners.
  *
- * Life-cycle events are never dropped and never wait. What a tool emits is dropped for a reader that has too much
- * unread; the handler never waits.
+ * Lifecycle events are never dropped and never wait. Events that a tool emits are dropped for readers with too many
+ * unread events; the handler never waits.
  */
 import type * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -11,9 +11,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { isEnd, type ToolEvent } from "../../facts/ToolEvent.ts"
 
-/**
- * Somebody who is told at once, in the step in which it happens. It gives whether it took the event, and does not wait.
- */
+/** Is called synchronously for each event and must not wait. Returns whether it accepted the event. */
 export type Listener = (event: ToolEvent) => boolean
 
 interface Reader {
@@ -23,14 +21,14 @@ interface Reader {
 /** The readers of one process, or of one wave. */
 export class EventHub {
   readonly capacity: number
-  /** Everything told here is told there, too. */
+  /** Gets every event of this hub, too. */
   private readonly parent: EventHub | undefined
-  /** Of a process that a handler begins: who is told of the handler's call. They see the ends of their own waves alone. */
+  /** For a process that a handler starts: the hub of the handler's call. It does not get the ends of these waves. */
   private readonly above: EventHub | undefined
   private readonly readers = new Set<Reader>()
   private readonly listeners = new Set<Listener>()
   private ended = false
-  /** Called when the first reader has come or the last one has gone. */
+  /** Called when the first reader arrives or the last one leaves. */
   declare onReaders?: () => void
 
   constructor(capacity: number, parent?: EventHub, above?: EventHub) {
@@ -39,7 +37,7 @@ export class EventHub {
     this.above = above
   }
 
-  /** Somebody reads here, and not only further up. */
+  /** Whether this hub itself has readers, not only a parent. */
   get isRead(): boolean {
     return this.readers.size > 0
   }
@@ -49,12 +47,12 @@ export class EventHub {
       this.above?.isObserved === true
   }
 
-  /** Whether anybody wants what tools report. */
+  /** Whether any observer wants the reports of tools. */
   get takesReports(): boolean {
     return this.isObserved
   }
 
-  /** Passes a life-cycle event to every reader. */
+  /** Passes a lifecycle event to every reader. */
   publish(event: ToolEvent): void {
     for (const tell of this.listeners) tell(event)
     for (const { queue } of this.readers) Queue.offerUnsafe(queue, event)
@@ -62,7 +60,7 @@ export class EventHub {
     if (!isEnd(event)) this.above?.publish(event)
   }
 
-  /** Passes an event of a tool to the readers that keep up; gives how many did not. */
+  /** Passes an event of a tool to the readers with room for it; gives how many had none. */
   report(event: ToolEvent): number {
     let dropped = (this.parent?.report(event) ?? 0) + (this.above?.report(event) ?? 0)
     for (const tell of this.listeners) if (!tell(event)) dropped++
@@ -73,9 +71,9 @@ export class EventHub {
     return dropped
   }
 
-  /** Has somebody told of everything from now on, for the rest of the scope. */
+  /** Adds a listener for the rest of the scope. */
   listen(tell: Listener): Effect.Effect<void, never, Scope.Scope> {
-    // what a listener does wrong is no concern of the calls
+    // an exception in a listener must not affect the calls
     const safely: Listener = (event) => {
       try {
         return tell(event)
@@ -89,7 +87,7 @@ export class EventHub {
     ))
   }
 
-  /** Becomes a reader for the rest of the scope; gives the events from now on. */
+  /** Adds a reader for the rest of the scope; gives the events from now on. */
   get open(): Effect.Effect<Stream.Stream<ToolEvent>, never, Scope.Scope> {
     return Effect.map(
       Effect.acquireRelease(
@@ -111,12 +109,12 @@ export class EventHub {
     )
   }
 
-  /** The events from the moment it is run; ends with the hub. */
+  /** The events from the moment the stream runs; ends with the hub. */
   get stream(): Stream.Stream<ToolEvent> {
     return Stream.unwrap(this.open)
   }
 
-  /** Ends every stream after what it has still to read. */
+  /** Ends every stream after its unread events. */
   end(): void {
     this.ended = true
     for (const { queue } of this.readers) Queue.endUnsafe(queue)

@@ -1,6 +1,8 @@
 /**
- * Keeps what tools declare to be secret out of the events of a wave. Tools without such declarations cost nothing here:
- * what merely has the name of a secret is redacted where events are shown.
+ * Keeps values that tools declare secret out of the events of a wave.
+ *
+ * Tools without such declarations cost nothing here. Values that merely look secret by name are redacted where events
+ * are shown.
  */
 import type { End } from "../../facts/ToolEvent.ts"
 import type { GateCall } from "../../gates/Gate.ts"
@@ -27,7 +29,7 @@ export class EventSecrets {
     this.registry = registry
   }
 
-  /** An event of a call, redacted; itself if its tool declares no secrets. */
+  /** The event of a call, redacted. Unchanged if its tool declares no secrets. */
   ofCall(body: Body, call: Secretive): Body {
     const secrets = this.of(call)
     if (secrets === undefined) return body

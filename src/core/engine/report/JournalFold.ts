@@ -1,8 +1,8 @@
 /**
- * The journal entries that facts make.
+ * Turns facts into journal entries.
  *
- * Which entry a fact makes is known at once; the entry itself is made when a driver writes it or somebody reads it.
- * That is when it is redacted, too.
+ * Only the kind of entry is determined immediately. The entry is made and redacted when a driver writes it or it is
+ * first read.
  */
 import type { CallFact, Of, SpanId } from "../../facts/Fact.ts"
 import type * as Journal from "../../store/Journal.ts"
@@ -10,12 +10,12 @@ import type { Grant } from "../../vocabulary/Grant.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 import * as ToolRefusal from "../../vocabulary/ToolRefusal.ts"
 
-/** The entry of a kind without what all entries of one call have in common. */
+/** An entry without the fields that all entries of one call share. */
 export type Body = Journal.CallEntry extends infer E
   ? E extends Journal.CallEntry ? Omit<E, Exclude<keyof Journal.Of<"OrphanEnded">, "_tag">> : never
   : never
 
-/** The call that entries are about: who it is, and what of it is secret. */
+/** The call that entries are about: its identity and its secrets. */
 export interface Subject {
   readonly name: string
   /** It was refused before anything ran. */
@@ -36,7 +36,7 @@ export interface Subject {
 /** Makes the entry of a fact. */
 export type Make<F extends CallFact> = (record: Subject, fact: F) => Journal.JournalEntry
 
-/** Gives what makes the entry of a fact; `undefined` if it has none. */
+/** Gives the function that makes the entry of a fact, if the fact has one. */
 export const of = (fact: CallFact): Make<never> | undefined =>
   (folds[fact._tag] as (fact: CallFact) => Make<never> | undefined)(fact)
 
@@ -44,7 +44,7 @@ export const of = (fact: CallFact): Make<never> | undefined =>
 
 const none = (): undefined => undefined
 
-/** The entry of a fact about a call: with the time of the fact, and whose it is. */
+/** An entry with the time of the fact and the identity of the call. */
 const entry = <F extends CallFact>(body: (fact: F, record: Subject) => Body) => {
   const make: Make<F> = (record, fact) => record.entry(fact.at, body(fact, record))
   return (): Make<F> => make
@@ -55,7 +55,7 @@ const started = entry<Of<"Starting" | "Started">>((fact, record) => {
   return {
     _tag: "Started",
     attempt,
-    // JSON has no infinity
+    // JSON has no Infinity
     limitMillis: limitMillis === Infinity ? "unlimited" : limitMillis,
     idempotencyKey: record.idempotencyKey(input, fact.idempotencyKey),
     mutates,
@@ -118,7 +118,7 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
   })),
   Granted: () => granted,
   Starting: started,
-  // what may change things is on record before it starts
+  // a call that may change things is on record before it starts
   Started: ({ attempt, mutates }) => mutates && attempt === 1 ? undefined : started(),
   AttemptFailed: none,
   Recalled: none,

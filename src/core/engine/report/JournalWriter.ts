@@ -1,9 +1,9 @@
 /**
- * The journal as an executor uses it: what is noted together is written together and in order, and what waits for a
- * line to be written does not wait for ever.
+ * The journal as an executor uses it. Lines noted together are written together, in order, and callers never wait
+ * forever for a write.
  *
- * Where the journal cannot be written, calls that wait for it are refused; what was only noted is kept and written once
- * it can be, as far as there is room.
+ * If the journal cannot be written, calls that wait for it are refused. Other lines are kept, up to a limit, and
+ * written later.
  */
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -15,28 +15,28 @@ import type { Outages } from "../../../internal/outages.ts"
 import type { Journal, JournalError, Line } from "../../store/Journal.ts"
 import * as TimedPorts from "../TimedPorts.ts"
 
-/** Lines that are written next, and who waits for them. */
+/** Lines that are written next, and the callers that wait for them. */
 interface Batch {
   readonly lines: Array<Line>
-  /** What is refused where the lines are not written: they are not written later either. */
+  /** Lines to drop if the write fails: they must not be written later, because their calls are refused. */
   readonly refused: Set<Line>
   readonly waiting: Array<(isWritten: boolean) => void>
-  /** When the first of them came. */
+  /** When the first of them was noted. */
   readonly since: number
 }
 
-/** So many lines are kept while the journal cannot be written; older ones are lost. */
+/** How many lines are kept while the journal cannot be written; the oldest are dropped. */
 const maxKept = 10_000
 
 const unwritten = "The journal cannot be written; calls that may change things are refused until it can"
 
-/** Milliseconds until the next try, where nobody waits for one. */
+/** Milliseconds until a retry, unless a caller waits. */
 const pause = 1_000
 
 /** The journal of an executor and its sub-agents; its driver answers in time. */
 export class JournalWriter {
   readonly driver: Journal["Service"]
-  /** The executor that writes. */
+  /** Session of the executor that writes. */
   readonly session: string
   private readonly principal: string
   private readonly outages: Outages
@@ -46,12 +46,12 @@ export class JournalWriter {
   /** Lines that could not be written. */
   private kept: Array<Line> = []
   private lost = 0
-  /** When something was put on record last; what arrived later is not on record. */
+  /** Time of the last successful write; calls that arrived later are not on record. */
   writtenAt = -Infinity
   private hasFailed = false
   private isOver = false
   private fiber: Fiber.Fiber<void> | undefined
-  /** It waits for its next try. */
+  /** Waits for the next retry. */
   private retry: Fiber.Fiber<void> | undefined
 
   constructor(
@@ -72,12 +72,12 @@ export class JournalWriter {
     this.now = options.now
   }
 
-  /** Notes something that is written soon, and that nobody waits for. */
+  /** Notes a line that is written soon; no caller waits for it. */
   note(line: Line): void {
     this.coming().lines.push(line)
   }
 
-  /** Writes a line; tells whether it is on record. Where it is not, it never will be. */
+  /** Writes a line; gives whether it is on record. If not, it will never be. */
   write(line: Line): Effect.Effect<boolean> {
     return Effect.callback((resume) => {
       const batch = this.coming()
@@ -87,12 +87,12 @@ export class JournalWriter {
     })
   }
 
-  /** Ends once all that was noted is on record, or cannot be written now; tells which. */
+  /** Ends once all noted lines are written, or the write has failed; gives which. */
   readonly flush: Effect.Effect<boolean> = Effect.callback((resume) => {
     this.coming().waiting.push((isWritten) => resume(Effect.succeed(isWritten)))
   })
 
-  /** The executor is over: what was noted is written, if that can be done in time. */
+  /** Ends the writer with its executor: tries to write the remaining lines, with a timeout. */
   readonly close: Effect.Effect<void> = Effect.suspend(() => {
     this.isOver = true
     if (this.next === undefined && this.fiber === undefined && this.kept.length === 0) return Effect.void
@@ -115,7 +115,7 @@ export class JournalWriter {
     )
   })
 
-  /** What is written next; nobody who waits interrupts the writing. */
+  /** The next batch. Writing runs in a separate fiber, so that callers cannot interrupt it. */
   private coming(): Batch {
     if (this.next !== undefined) return this.next
     this.next = { lines: [], refused: new Set(), waiting: [], since: this.now() }
@@ -134,7 +134,7 @@ export class JournalWriter {
   }
 
   private readonly writing = Effect.fnUntraced(function*(this: JournalWriter) {
-    // whoever starts at this moment is written together
+    // lines that are noted at this moment are written together
     yield* Effect.yieldNow
     for (let batch = this.next; batch !== undefined; batch = this.next) {
       this.next = undefined
@@ -145,7 +145,7 @@ export class JournalWriter {
       } else {
         yield* this.failed(error.cause)
         this.giveUp(batch)
-        // who came meanwhile and has waited for as long as one waits does not wait for a second failure
+        // callers that have waited for a full timeout meanwhile do not wait for a second failure
         const behind = this.next as Batch | undefined
         if (behind !== undefined && this.now() - behind.since >= TimedPorts.timeoutMillis) {
           this.next = undefined
@@ -170,7 +170,7 @@ export class JournalWriter {
     })
   }
 
-  /** Says that lines are missing. */
+  /** An entry for the lines that were dropped. */
   private gap(): ReadonlyArray<Line> {
     if (this.lost === 0) return []
     const { lost, principal, session } = this
@@ -178,7 +178,7 @@ export class JournalWriter {
     return [{ entry }]
   }
 
-  /** Keeps what was noted for later, as far as there is room; who waits is told. */
+  /** Keeps the lines for later, up to the limit, and reports the failure to the waiting callers. */
   private giveUp({ lines, refused, waiting }: Batch): void {
     for (const line of lines) if (!refused.has(line) && line.term?.isOver !== true) this.kept.push(line)
     const surplus = Math.max(0, this.kept.length - maxKept)
@@ -202,9 +202,9 @@ export class JournalWriter {
     if (!this.hasFailed) return Effect.void
     this.hasFailed = false
     const left = this.outages.over(unwritten)
-    // another executor over it may have said so
+    // another executor over the same journal may have logged it
     if (left === undefined) return Effect.void
-    const others = left === 0 ? "" : `; ${left} more warnings of it were left out`
+    const others = left === 0 ? "" : `; ${left} more warnings were suppressed`
     return Effect.logInfo(`The journal can be written again${others}`)
   })
 

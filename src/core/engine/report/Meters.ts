@@ -1,6 +1,6 @@
 /**
- * The metrics of an executor, in the registry of a caller. Their labels are the names of tools that there are, and
- * words of this package: never an id, never a principal.
+ * The metrics of an executor, in the registry of a caller. Labels are names of known tools and words of this package:
+ * never an id, never a principal.
  */
 import type * as Context from "effect/Context"
 import * as Metric from "effect/Metric"
@@ -24,10 +24,10 @@ export class ToolMeters {
     this.tool = { "gen_ai.tool.name": name }
     this.attempts = counter("tool_executor.attempt", "Handlers that were started", this.tool)
     this.active = gauge("tool_executor.active", "Handlers that run", this.tool)
-    this.orphans = gauge("tool_executor.orphans", "Handlers that still run although their call is over", this.tool)
+    this.orphans = gauge("tool_executor.orphans", "Handlers that still run although their call has ended", this.tool)
     this.queue = seconds(
       "tool_executor.queue.duration",
-      "Time from a call's arrival to its start, without the time that people took",
+      "Time from a call's arrival to its start, without the time of approval requests",
       this.tool
     )
   }
@@ -48,7 +48,7 @@ export class ToolMeters {
     this.queue.updateUnsafe(duration, this.context)
   }
 
-  /** An attempt has ended; `error` is why it did not succeed. */
+  /** Records the end of an attempt; `error` is the reason if it did not succeed. */
   executed(duration: number, error: string | undefined): void {
     let metric = this.durations.get(error ?? "")
     if (metric === undefined) {
@@ -61,9 +61,9 @@ export class ToolMeters {
     metric.updateUnsafe(duration, this.context)
   }
 
-  /** A call has its outcome. */
+  /** Records the outcome of a call. */
   outcome(tag: string, error: string | undefined): void {
-    // a refusal has no other tag than its outcome's, and no other outcome has its own
+    // unique: refusals share one outcome tag, and other outcomes have no separate error
     const key = error ?? tag
     let metric = this.outcomes.get(key)
     if (metric === undefined) {
@@ -74,7 +74,7 @@ export class ToolMeters {
   }
 }
 
-/** The metrics of the tools, calls, questions and stores of an executor. */
+/** The metrics of an executor: tools, calls, approval requests and stores. */
 export class Meters {
   private readonly context: Context.Context<never>
   private readonly tools = new Map<string, ToolMeters>()
@@ -100,7 +100,7 @@ export class Meters {
     this.open.modifyUnsafe(more, this.context)
   }
 
-  /** The state store has answered, or failed. */
+  /** Records an answer or a failure of the state store. */
   store(operation: string, duration: number, hasFailed: boolean): void {
     const key = hasFailed ? `${operation}!` : operation
     let metric = this.stores.get(key)
@@ -119,7 +119,7 @@ export class Meters {
 
 const failed = "StoreUnavailable"
 
-/** Seconds: from what costs nothing to what takes minutes. */
+/** In seconds, from immediate answers to several minutes. */
 const boundaries = [0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300]
 
 const errorLabel = (error: string | undefined): Labels => error === undefined ? {} : { "error.type": error }

@@ -1,9 +1,9 @@
-/** The metrics that the facts about one call make. */
+/** Turns facts about calls into metrics. */
 import type { CallFact, Of } from "../../facts/Fact.ts"
 import { type CallTimes, errorOf, seconds } from "./CallTimes.ts"
 import type { Meters, ToolMeters } from "./Meters.ts"
 
-/** The metrics of a call: those of its tool, and those of all calls. */
+/** The metrics that a call changes: those of its tool, and those of all calls. */
 export interface CallMeters {
   readonly all: Meters
   readonly tool: ToolMeters
@@ -11,7 +11,7 @@ export interface CallMeters {
 
 type Fold<F extends CallFact> = (meters: CallMeters, times: CallTimes, fact: F) => void
 
-/** Gives what a kind of fact does to metrics; `undefined` if that is nothing. It runs with times that have the fact. */
+/** Gives how a fact changes metrics, if it does. The times must already include the fact. */
 export const of = (fact: CallFact): Fold<never> | undefined => folds[fact._tag]
 
 // Utilities
@@ -37,7 +37,7 @@ const end: Fold<Of<"Settled" | "Suspended">> = ({ all, tool }, times, { outcome 
 }
 
 const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
-  // all calls of a wave count as waiting at once
+  // counted for the whole wave when it starts
   Queued: undefined,
   Resumed: undefined,
   Arrived: undefined,

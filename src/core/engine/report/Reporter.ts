@@ -1,7 +1,7 @@
 /**
- * Where the engine reports what happens: the one place from which facts reach the journal, spans, metrics and events.
+ * Where the engine reports what happens: the only place from which facts reach the journal, spans, metrics and events.
  *
- * A wave that nobody observes has no reporter to report to (`WaveState.facts`), so that its facts are not even made.
+ * An unobserved wave reports nowhere (`WaveState.facts`), so its facts are not even made.
  */
 import type * as Effect from "effect/Effect"
 import type { CallFact, Of, Origin, WaveFact } from "../../facts/Fact.ts"
@@ -16,13 +16,13 @@ import * as EventSecrets from "./EventSecrets.ts"
 import type { JournalWriter } from "./JournalWriter.ts"
 import type { WaveTrace } from "./Telemetry.ts"
 
-/** Who observes a call. */
+/** The observers of a call. */
 export interface Observed {
   /** Its journal entries, if there is a journal. */
   readonly record?: CallRecord
-  /** Its telemetry, if somebody asked for it. */
+  /** Its telemetry, if enabled. */
   readonly trace?: CallTrace
-  /** Reports of its tool that no reader had room for. */
+  /** Number of its tool's reports for which a reader had no room. */
   readonly dropped?: number
 }
 
@@ -43,7 +43,7 @@ export class Reporter {
   private readonly registry: () => Registry
   private calls: ReadonlyArray<Subject> = []
   private sequence = 0
-  /** What is published once the wave continues; `undefined` if nothing is held back. */
+  /** Events that are published once the wave continues; `undefined` if none are held back. */
   private held: Array<ToolEvent> | undefined
   declare private made?: EventSecrets.EventSecrets
 
@@ -61,12 +61,12 @@ export class Reporter {
     this.registry = registry
   }
 
-  /** Whether anybody observes the wave now. */
+  /** Whether the wave has any observers now. */
   get isObserved(): boolean {
     return this.journal !== undefined || this.trace !== undefined || this.hub.takesReports
   }
 
-  /** The calls of the wave were submitted. */
+  /** Reports that the calls of the wave were submitted. */
   begin(calls: ReadonlyArray<Subject>, at: number): void {
     this.calls = calls
     this.trace?.begin(calls, this.registry())
@@ -97,7 +97,10 @@ export class Reporter {
     if (dropped > 0) call.observed = { ...observed, dropped: (observed.dropped ?? 0) + dropped }
   }
 
-  /** Reports that a call is about to start, before it does; tells whether that is on record. If not, it never will be. */
+  /**
+   * Writes the start of a call to the journal before it starts; gives whether it is on record. If not, it will never
+   * be.
+   */
   write(fact: Of<"Starting">, record: CallRecord): Effect.Effect<boolean> {
     return this.journal!.write(record.line(fact)!)
   }
@@ -107,16 +110,16 @@ export class Reporter {
     this.trace?.report(fact)
     const body = this.hub.isObserved ? EventFold.ofWave(fact) : undefined
     if (body !== undefined) this.publish(this.stamped(isEnd(body) ? this.secrets.ofEnd(body, this.calls) : body))
-    // a wave may be long, and its reporter lives as long as what its handlers keep
+    // frees the calls: handlers may keep the reporter alive for long
     if (fact._tag === "WaveEnded") this.calls = []
   }
 
-  /** Publishes no events until it is known whether the wave continues. */
+  /** Holds events back until it is known whether the wave continues. */
   hold(): void {
     this.held ??= []
   }
 
-  /** The wave continues: events that were held back are published. */
+  /** Publishes the events that were held back. */
   release(): void {
     const { held = [] } = this
     this.held = undefined
@@ -137,6 +140,6 @@ export class Reporter {
   }
 }
 
-/** Reports that a standing permission was revoked, which happens in no wave. */
+/** Reports that a standing permission was revoked, which happens outside of waves. */
 export const revoked = (journal: JournalWriter, principal: string, fact: Of<"Revoked">): void =>
   journal.note({ entry: { ...fact, principal, session: journal.session } })

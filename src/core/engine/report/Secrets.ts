@@ -1,6 +1,5 @@
 /**
- * What is secret about one call, as far as it is known: what was taken out of its arguments and outputs stays out of
- * every text that comes later.
+ * The known secrets of one call. A value that was redacted in its arguments or outputs is redacted in all later texts.
  */
 import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
@@ -14,24 +13,24 @@ export class Secrets {
     this.redactor = redactor
   }
 
-  /** Arguments without secrets, which are known from then on. */
+  /** Redacts arguments, and remembers their secrets. */
   arguments(value: unknown): unknown {
     return this.learnt(this.redactor.arguments(value))
   }
 
-  /** The same of an output, or of a failure. */
+  /** Redacts an output or a failure, and remembers its secrets. */
   output(value: unknown): unknown {
     return this.learnt(this.redactor.output(value))
   }
 
   readonly text = (text: string): string => this.redactor.scrub(text, this.known)
 
-  /** Anything else: no text in it has a secret. */
+  /** Redacts the known secrets in all texts of a value. */
   all<A>(value: A): A {
     return mapTexts(value, this.text) as A
   }
 
-  /** The outcome without secrets; `value` is the whole output, where that is known and the outcome has only a part. */
+  /** Redacts an outcome. `value` is the whole output, if it is known and the outcome has only a part of it. */
   outcome(outcome: ToolOutcome, value?: unknown): ToolOutcome {
     if (value !== undefined) this.output(value)
     switch (outcome._tag) {

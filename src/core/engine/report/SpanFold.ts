@@ -1,8 +1,8 @@
 /**
- * The spans and log lines that the facts about one call make: a span for the call, and one for each attempt.
+ * Turns facts about calls into spans and log lines: one span for the call, and one for each attempt.
  *
- * Spans of attempts follow OpenTelemetry's conventions for generative AI, v0.1.0. Those are in development, and names
- * here move when they do.
+ * Attempt spans follow OpenTelemetry's conventions for generative AI, v0.1.0. These are in development; names here
+ * follow their changes.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -17,15 +17,15 @@ import { type CallTimes, errorOf, seconds } from "./CallTimes.ts"
 import { Secrets } from "./Secrets.ts"
 import type { Spans } from "./Spans.ts"
 
-/** The wave of a call, as far as its spans need it. */
+/** What the spans of a call need from its wave. */
 export interface Wave {
   readonly spans: Spans
   readonly span: Tracer.Span
   readonly context: Context.Context<never>
   readonly principal: string
-  /** The sub-agent that calls. */
+  /** The sub-agent that makes the calls. */
   readonly agentName: string | undefined
-  /** Spans have arguments and results. */
+  /** Whether spans include arguments and results. */
   readonly hasContent: boolean
 }
 
@@ -37,21 +37,21 @@ export class CallSpans {
   readonly span: Tracer.Span
   /** The last attempt. */
   attempt: Tracer.Span | undefined
-  /** The last attempt has not ended. */
+  /** Whether the last attempt is still running. */
   isOpen = false
-  /** What is secret about it, if its spans have arguments and results. */
+  /** Its secrets, if its spans include arguments and results. */
   secrets: Secrets | undefined
 
   constructor(wave: Wave, id: string, name: string, isKnown: boolean, now: bigint) {
     this.wave = wave
     this.id = id
     this.name = name
-    // a model may make up any name
+    // a model may make up any name, so unknown names stay out of span names
     this.span = wave.spans.begin(isKnown ? `tool_call ${name}` : "tool_call", wave.span, now)
     describe(this.span, name, id)
   }
 
-  /** The span that what happens now belongs to. */
+  /** The span for what happens now. */
   get current(): Tracer.Span {
     return this.attempt ?? this.span
   }
@@ -65,7 +65,7 @@ type Fold<F extends CallFact> = (
   tool: RegisteredTool | undefined
 ) => void
 
-/** Gives what a kind of fact does to spans; `undefined` if that is nothing. */
+/** Gives how a fact changes spans, if it does. */
 export const of = (fact: CallFact): Fold<never> | undefined => folds[fact._tag]
 
 // Utilities
@@ -147,11 +147,11 @@ const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
   Asked: undefined,
   Withdrawn: undefined,
   Presented: (it, _, { requestId }) =>
-    log(it, "Info", "asked", `A person is asked about "${it.name}"`, { "tool_executor.request": requestId }),
+    log(it, "Info", "asked", `Approval requested for "${it.name}"`, { "tool_executor.request": requestId }),
   Answered: (it, _, fact) => {
     const answer = fact.answer === "Deny" ? fact.by : fact.answer
     const about = { "tool_executor.request": fact.requestId, "tool_executor.answer": answer }
-    log(it, "Info", "answered", `The question about "${it.name}" was answered: ${answer}`, about)
+    log(it, "Info", "answered", `The approval request for "${it.name}" was answered: ${answer}`, about)
   },
   Granted: undefined,
   Starting: undefined,
@@ -162,7 +162,7 @@ const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
   Reported: undefined,
   Committed: undefined,
   LateWriteBlocked: (it) =>
-    log(it, "Warn", "late_write", `What "${it.name}" did after its call was over was kept out`, {}),
+    log(it, "Warn", "late_write", `A late write of "${it.name}" was blocked: its call had ended`, {}),
   Settled: (it, now, fact, times) => end(it, now, fact.outcome, times, fact),
   Suspended: (it, now, { outcome }, times) => end(it, now, outcome, times),
   GivenBack: undefined,
@@ -176,7 +176,7 @@ const describe = (span: Tracer.Span, name: string, id: string): void => {
   span.attribute("gen_ai.tool.call.id", id)
 }
 
-/** Characters of arguments, and of a result, that spans have at most. */
+/** Maximum number of characters of arguments, and of a result, in a span. */
 const maxContent = 10_000
 
 const json = (value: unknown): string => {

@@ -1,7 +1,4 @@
-/**
- * Spans as a caller has them: by its tracer, under its span, with what it says of all spans. What a fiber would look up
- * for each of them is looked up once for a wave.
- */
+/** Makes spans with a caller's tracer, parent span and span annotations. These are looked up once per wave. */
 import * as Context from "effect/Context"
 import type * as Exit from "effect/Exit"
 import * as LogLevel from "effect/LogLevel"
@@ -10,14 +7,14 @@ import * as Option from "effect/Option"
 import * as References from "effect/References"
 import * as Tracer from "effect/Tracer"
 
-/** What makes the spans of a wave. */
+/** Makes the spans of a wave. */
 export class Spans {
   private readonly tracer: Tracer.Tracer
   private readonly isTimed: boolean
   private readonly isSampled: boolean
   private readonly links: ReadonlyArray<Tracer.SpanLink>
   private readonly attributes: ReadonlyArray<readonly [string, unknown]>
-  /** The caller's own. */
+  /** The caller's span. */
   readonly outer: Tracer.AnySpan | undefined
 
   constructor(context: Context.Context<never>) {
@@ -32,19 +29,19 @@ export class Spans {
     this.outer = propagated(Context.getOrUndefined(context, Tracer.ParentSpan))
   }
 
-  /** Whether a caller has a span or a tracer of its own. */
+  /** Whether a caller has a span or a tracer. */
   static isWanted(context: Context.Context<never>): boolean {
     return Context.getOrUndefined(context, Tracer.ParentSpan) !== undefined ||
       Context.getOrUndefined(context, Tracer.Tracer) !== undefined
   }
 
-  /** Whether a caller has metrics of its own, or spans. */
+  /** Whether a caller has a metric registry, or spans. */
   static isMeasured(context: Context.Context<never>): boolean {
     return Context.getOrUndefined(context, Metric.MetricRegistry) !== undefined ||
       (Spans.isWanted(context) && !Spans.isRefused(context))
   }
 
-  /** Whether it wants none at all. */
+  /** Whether tracing is disabled. */
   static isRefused(context: Context.Context<never>): boolean {
     return !Context.get(context, References.TracerEnabled)
   }
@@ -77,7 +74,7 @@ export class Spans {
 
 // Utilities
 
-/** The nearest span that is not left out of traces. */
+/** The nearest span that is included in traces. */
 const propagated = (span: Tracer.AnySpan | undefined): Tracer.AnySpan | undefined =>
   span === undefined || !Context.get(span.annotations, Tracer.DisablePropagation)
     ? span

@@ -1,8 +1,8 @@
 /**
- * What an operator sees of calls: a span for each wave, for each of its calls and for each attempt, and metrics,
- * wherever the caller has a span or a tracer of its own.
+ * Telemetry of calls: metrics, and a span for each wave, call and attempt. Active if the caller has a span or a tracer,
+ * or if it is switched on.
  *
- * Where nobody asked there is nothing of it: a wave and its calls have `undefined` instead.
+ * Without telemetry, a wave and its calls have `undefined` instead, so that it costs nothing.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -15,7 +15,7 @@ import { Meters } from "./Meters.ts"
 import * as SpanFold from "./SpanFold.ts"
 import { Spans } from "./Spans.ts"
 
-/** A call that telemetry is of. */
+/** A call with telemetry. */
 export interface Traced {
   readonly call: { readonly id: string; readonly name: string }
   observed: { readonly trace?: CallTrace }
@@ -25,7 +25,7 @@ export interface Traced {
 export class Telemetry {
   private readonly isForced: boolean
   private readonly hasContent: boolean
-  /** Where the last wave was measured: most of them have the same registry. */
+  /** Where the last wave was measured; most waves share one registry. */
   private measured: { readonly registry: unknown; readonly labels: unknown; readonly meters: Meters } | undefined
 
   constructor(mode: "auto" | "on", hasContent: boolean) {
@@ -33,12 +33,12 @@ export class Telemetry {
     this.hasContent = hasContent
   }
 
-  /** Metrics of what is done for no wave, once one was measured. */
+  /** Metrics for work outside of waves, once a wave was measured. */
   get meters(): Meters | undefined {
     return this.measured?.meters
   }
 
-  /** Begins the telemetry of a wave; `undefined` where nobody asked for any. */
+  /** Begins the telemetry of a wave; `undefined` if it is not enabled. */
   begin(context: Context.Context<never>, principal: string, origin: Origin): WaveTrace | undefined {
     const isTraced = (this.isForced || Spans.isWanted(context)) && !Spans.isRefused(context)
     if (!this.isForced && !Spans.isMeasured(context)) return undefined
@@ -90,7 +90,7 @@ export class WaveTrace {
     if (agentName !== undefined) span.attribute("gen_ai.agent.name", agentName)
   }
 
-  /** Begins the telemetry of its calls. Metrics have the names of known tools alone. */
+  /** Begins the telemetry of its calls. Metrics are labelled with names of known tools only. */
   begin(calls: ReadonlyArray<Traced>, tools: ReadonlyMap<string, unknown>): void {
     const { meters, spans } = this
     const now = this.now()
@@ -107,7 +107,7 @@ export class WaveTrace {
     folds[fact._tag](this.meters, this.spans, () => this.now(), fact as never)
   }
 
-  /** Nanoseconds. */
+  /** The current time in nanoseconds. */
   readonly now = (): bigint => this.clock.currentTimeNanosUnsafe()
 }
 

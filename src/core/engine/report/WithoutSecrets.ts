@@ -1,10 +1,10 @@
-/** What became of a call as it may be recorded: without the secrets of its arguments and of its output. Pure. */
+/** Redacts outcomes for the record: the secrets of the arguments and of the output are removed. Pure. */
 import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
 import type * as ToolContent from "../../vocabulary/ToolContent.ts"
 import type { Failed, Output, Succeeded, ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../../vocabulary/ToolRefusal.ts"
 
-/** Gives an outcome without secrets; the outcome itself where it has none. `secrets` are those of the arguments. */
+/** Redacts an outcome; gives the same object if nothing changes. `secrets` are those of the arguments. */
 export const outcome = <O extends ToolOutcome>(it: O, redactor: Redactor, secrets: ReadonlyArray<string>): O => {
   const some: ToolOutcome = it
   const scrub = (text: string) => redactor.scrub(text, secrets)
@@ -25,16 +25,16 @@ export const outcome = <O extends ToolOutcome>(it: O, redactor: Redactor, secret
   }
 }
 
-/** Gives a refusal without secrets. */
+/** Redacts a refusal. */
 export const refusal = (it: ToolRefusal, scrub: (text: string) => string): ToolRefusal => {
-  // what else there is, such as a rule, is the host's own
+  // other fields, such as a rule, come from the host
   const told = Object.entries(it).filter(([key]) => texts.has(key))
   return { ...it, ...Object.fromEntries(told.map(([key, value]) => [key, mapTexts(value, scrub)])) }
 }
 
 // Utilities
 
-/** Fields of refusals that may repeat what the model, a handler or a person wrote. */
+/** Fields of refusals that may repeat text of the model, a handler or an approver. */
 const texts: ReadonlySet<string> = new Set(["issues", "because", "reason", "sentence", "from", "to", "permission"])
 
 const succeeded = (it: Succeeded, redactor: Redactor, secrets: ReadonlyArray<string>): Succeeded => {
@@ -55,12 +55,12 @@ const succeeded = (it: Succeeded, redactor: Redactor, secrets: ReadonlyArray<str
   return { ...it, output: left }
 }
 
-/** Files are left as they are. */
+/** Redacts texts; files are unchanged. */
 const withoutIn = (part: ToolContent.Part, scrub: (text: string) => string): ToolContent.Part =>
   part.type === "text" ? { ...part, text: scrub(part.text) } : part
 
 const failed = (it: Failed, redactor: Redactor, secrets: ReadonlyArray<string>): Failed => {
-  // what a defect says is for the log alone
+  // details of a defect are for the log only
   const found = it.origin === "defect" ? { value: "", secrets: [] } : redactor.output(it.error)
   const scrub = (text: string) => redactor.scrub(text, [...secrets, ...found.secrets])
   return { ...it, error: mapTexts(found.value, scrub), modelText: scrub(it.modelText) }
