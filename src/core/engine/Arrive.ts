@@ -173,7 +173,7 @@ const judge = (
 const tooLong = (targets: Targets.Targets): End | undefined => {
   const chars = Targets.chars(targets)
   if (chars <= Targets.maxChars) return undefined
-  const message = `What they are about has ${chars} characters, and may have ${Targets.maxChars}`
+  const message = `Their targets have ${chars} characters; at most ${Targets.maxChars} are allowed`
   return invalid([{ path: "", message }])
 }
 

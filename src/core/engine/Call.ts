@@ -1,7 +1,7 @@
 /**
- * One call of a wave on its way: what is known of it, and in which phase it is.
+ * The state of one call of a wave, from submission to outcome.
  *
- * It is the call's ticket for permits, too.
+ * It is also the call's ticket for permits.
  */
 import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
@@ -25,24 +25,24 @@ import type { CallRecord } from "./report/CallRecord.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
 import type { Observed, Reporter } from "./report/Reporter.ts"
 
-/** Where a call is on its way. */
+/** The phase of a call. */
 export type Phase =
   /** Its run has not begun, or is being dispatched. */
   | { readonly _tag: "Arrived" }
-  /** A person has to allow it. */
+  /** It waits for an approver. */
   | { readonly _tag: "Asking" }
-  /** It gets what an equal call gets that runs. */
+  /** It shares the outcome of an equal call that is running. */
   | { readonly _tag: "Joined"; readonly leader: Call }
-  /** It is on its way to its permits, or looked at once more with them. */
+  /** It waits for permits, or is rechecked while it holds them. */
   | { readonly _tag: "Queued" }
   /** Its handler was started. */
   | Attempt
-  /** It has an end here, and the journal is asked whether another process has taken it over. */
+  /** It ended here, and the journal is asked whether another process has taken it over. */
   | { readonly _tag: "Doubted"; readonly leader: Call | undefined; readonly attempt: Attempt | undefined }
   /** It has its outcome. */
   | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }
 
-/** The phases that say nothing else. */
+/** The phases without fields. */
 export const phases: { readonly arrived: Phase; readonly asking: Phase; readonly queued: Phase } = {
   arrived: { _tag: "Arrived" },
   asking: { _tag: "Asking" },
@@ -56,154 +56,154 @@ export interface Agent {
   readonly agentPath: ReadonlyArray<string>
 }
 
-/** What became of a call's targets while it waited. */
+/** How a call's targets changed while it waited. */
 export interface Moved {
-  /** What the call was judged by. */
+  /** The targets that the call was judged by. */
   readonly from: GateCall["targets"]
-  /** The keys that it holds are not those of what it would touch now. */
+  /** The resource keys that it holds differ from those it would touch now. */
   readonly hasOtherKeys: boolean
 }
 
-/** Says what a write does to files. */
+/** Computes the file changes that a write would make. */
 export type Previewing = Effect.Effect<ReadonlyArray<FileChange>, unknown>
 
-/** A preview that a person has seen, and the files it was made of. */
+/** A preview that approvers saw, and the fingerprint of the files it was made from. */
 export interface Shown {
   readonly again: Previewing
   readonly fingerprint: string
 }
 
-/** How a call that runs nothing any more stands among those of its wave. */
+/** The place in its wave of a call that does not run again. */
 export interface Recalled {
-  /** As what it stood in its wave when it was handed over before. */
+  /** The class that it had in its wave when it was submitted before. */
   readonly class: ToolClass | "ShortCircuit"
-  /** Epoch milliseconds at which it ended; of one whose end nobody knows, at which it started. */
+  /** Epoch milliseconds at which it ended, or at which it started if its end is unknown. */
   readonly endedAt: number
-  /** Where its output led, as far as that is on record. */
+  /** Routes of its output, as far as they are on record. */
   readonly routes?: Success["routes"] | undefined
-  /** Its end is not on record: its tool says that it happened, and what it gave. */
+  /** Its end is not on record, but its tool confirms that it ran and returns its result. */
   readonly happened?: { readonly result: unknown; readonly attempt: number } | undefined
 }
 
-/** An answer that is on record: it holds for the same question about the same. */
+/** An answer on record. It holds for the same request about the same call. */
 export interface Answered {
-  /** What was shown, as it is recorded. */
+  /** What approvers were shown, as recorded. */
   readonly shown: string
-  /** They were asked whether it runs once more. */
+  /** The request was about running the call again. */
   readonly again: boolean
   readonly resolution: Resolution
 }
 
-/** What a record says of a call that is handed over again after a crash. */
+/** The recorded state of a call that is submitted again after a crash. */
 export interface Resumed {
-  /** What it ends with unless it starts again: it had started, and may have changed things. */
+  /** Its end unless it starts again: it had started, and may have changed things. */
   readonly unless?: CallEnd.End | undefined
-  /** Under which its earlier attempts are known elsewhere. */
+  /** The key that services know its earlier attempts by. */
   readonly idempotencyKey?: string | undefined
-  /** Why a person is asked before it runs again. */
+  /** Why approval is requested before it runs again. */
   readonly why?: string | undefined
-  /** The question that was open. */
+  /** The approval request that was pending. */
   readonly question?: Pick<ApprovalRequest, "id" | "requestedAt" | "expiresAt"> | undefined
-  /** What people have said to it before, as far as that holds. */
+  /** Earlier answers that still hold. */
   readonly answers?: ReadonlyArray<Answered> | undefined
-  /** It had started, so neither order nor limits refuse it; `spent` where the store knows. */
+  /** It had started, so neither order nor limits refuse it; `spent` if the store has counted it. */
   readonly started?: "spent" | "unknown" | undefined
-  /** It runs nothing any more, and ends at its place as it is decided, or as its tool says. */
+  /** It does not run again. It ends at its place in the wave, as decided or as its tool confirms. */
   readonly recalled?: Recalled | undefined
 }
 
-/** What gates and approvers have said of a call. */
+/** The decisions of gates and approvers about a call. */
 export interface Consent {
   /** Gates of the host that were asked about it, and are notified how it ends. */
   readonly askedGates?: Set<Gate>
-  /** What the host's gates said before anything was reserved. */
+  /** The refusal of the host's gates, before anything was reserved. */
   readonly guarded?: ToolRefusal | undefined
-  /** It is refused before its turn comes: an approver denied it, or there is none. */
+  /** It is refused before its turn: an approver denied it, or there is no approver. */
   readonly refused?: ToolRefusal
   /** Approved: no further request is made. */
   readonly approved?: true
-  /** The standing permission that let it through. */
+  /** The standing permission that covers it. */
   readonly grant?: Grant | undefined
-  /** The answer to its own request made that permission. */
+  /** The answer to its own request created that permission. */
   readonly isOwnGrant?: boolean
-  /** What was approved for this call alone. */
+  /** The one-time approval of this call. */
   readonly allowedOnce?: Given
   /** The preview that approvers saw. */
   readonly shown?: Shown | undefined
-  /** Its targets are no longer those that it was judged by. */
+  /** Its targets changed since it was judged. */
   readonly moved?: Moved
-  /** It has not started and may be resumed: an answer is still to come, or its host stops. */
+  /** It has not started and may be resumed: an answer is pending, or its host is stopping. */
   readonly isSuspended?: true
 }
 
-/** How a call stands to equal calls, and who waits for it. */
+/** Relations of a call to equal calls, and the calls that wait for it. */
 export interface Peers {
-  /** An equal call has nothing for this one: it runs itself. */
+  /** It runs itself, because it cannot share an equal call's outcome. */
   readonly runsItself?: true | undefined
-  /** Approvers are asked whether it may have an equal call's outcome. */
+  /** A request is pending whether it may share an equal call's outcome. */
   readonly isSharing?: true | undefined
-  /** Approvers are asked whether an equal call may have its outcome: that is kept, since it may end meanwhile. */
+  /** A request is pending whether an equal call may share its outcome, so the outcome is kept if it ends meanwhile. */
   readonly isWanted?: true
   /** Calls that joined this one. */
   readonly followers?: Array<Call> | undefined
-  /** Called once it has its outcome and its permits are given back, or once it waits for another call. */
+  /** Called when it has its outcome and has returned its permits, or when it joins another call. */
   readonly afterwards?: Set<() => void> | undefined
 }
 
-/** What is kept of a call so that its writes can be undone. */
+/** What is kept so that a call's writes can be undone. */
 export interface Undo {
-  /** What its writes replace is kept. */
+  /** The content that its writes replace is kept. */
   readonly isCheckpointed?: true
-  /** It wrote without announcing it. */
+  /** It wrote without announcing the write. */
   readonly isUnannounced?: true
-  /** The checkpoint that says it may change things, without saying which. */
+  /** The checkpoint noting that it may change things, without naming them. */
   readonly note?: Checkpoint
 }
 
 const nothing = {}
 
-/** Who moves a call on. */
+/** What drives the calls of a wave, as a call sees it. */
 export interface Driver {
   /** The running call whose handler makes its calls. */
   readonly parent: Call | undefined
   readonly agent: Agent
-  /** Where successes are remembered. */
+  /** Where successful calls are remembered. */
   readonly history: WaveHistory
-  /** A model is told of the outcomes. */
+  /** A model receives the outcomes. */
   readonly told: boolean
-  /** Writers of the wave run side by side. */
+  /** Calls of the wave that write run in parallel. */
   readonly isParallel: boolean
-  /** Epoch milliseconds at which the calls were handed over. */
+  /** Epoch milliseconds at which the calls were submitted. */
   readonly begunAt: number
-  /** Where facts are reported; absent where nobody observes. */
+  /** Where facts are reported; absent without observers. */
   readonly facts: Reporter | undefined
   readonly now: () => number
-  /** Ends a call, also one that runs. */
+  /** Ends a call, even while it runs. */
   readonly end: (call: Call, end: CallEnd.End) => void
-  /** Gives a call its outcome; `fiber` is there if its handler still runs. */
+  /** Gives a call its outcome; `fiber` is set if its handler is still running. */
   readonly settle: (call: Call, end: CallEnd.End, fiber?: Fiber.Fiber<unknown, unknown>) => void
-  /** Dispatches a call anew that had joined another one. */
+  /** Dispatches a call again after the call that it joined. */
   readonly redispatch: (call: Call) => void
 }
 
-/** One call of a wave on its way. */
+/** The state of one call of a wave. */
 export class Call implements Ticket {
   readonly driver: Driver
   readonly index: number
   readonly call: Received
 
   phase: Phase = phases.arrived
-  /** How it ends, where that is known before its turn comes: refused on Arrival, cancelled, behind the end of its wave. */
+  /** Its end, if known before its turn: refused at arrival, cancelled, or after the end of its wave. */
   decided: CallEnd.End | undefined
   tool: RegisteredTool | undefined
   rules: ToolRules | undefined
   gateCall: GateCall | undefined
   /** The model asked to be called again. */
   heartbeat = false
-  /** Counted in the turn's number of calls. */
+  /** It counts towards the turn's limit of calls. */
   counted = false
   reservation: Reservation | undefined
-  /** What runs it on while it waits; of one that runs, the question about its write. */
+  /** The fiber that drives it while it waits; while it runs, the fiber that requests approval of its write. */
   waiting: Fiber.Fiber<unknown> | undefined
 
   // its permits
@@ -213,17 +213,17 @@ export class Call implements Ticket {
   state: Ticket["state"] = "new"
   children: Set<Ticket> | undefined
 
-  // what only few calls have: the same empty value until then
+  // rarely used fields: all calls share one empty value until they need their own
 
-  /** What gates and approvers have said of it. */
+  /** The decisions of gates and approvers. */
   consent: Consent = nothing
-  /** How it stands to equal calls, and who waits for it. */
+  /** Relations to equal calls, and the calls that wait for it. */
   peers: Peers = nothing
   /** What is kept so that its writes can be undone. */
   undo: Undo = nothing
   /** Who observes it. */
   observed: Observed = nothing
-  /** What a record of an earlier life of it says. */
+  /** Its recorded state from before a crash. */
   declare resumed?: Resumed
 
   constructor(
@@ -254,12 +254,12 @@ export class Call implements Ticket {
     return this.driver.history
   }
 
-  /** A model is told of its outcome. */
+  /** A model receives its outcome. */
   get told(): boolean {
     return this.driver.told
   }
 
-  /** The class whose permits it takes, if not its tool's: its wave is run in parallel. */
+  /** The class whose permits it takes, if it differs from its tool's because the wave runs in parallel. */
   get class(): ToolClass | undefined {
     return this.tool?.class === "SerialMut" && this.driver.isParallel ? "ConcurrentMut" : undefined
   }
@@ -293,23 +293,23 @@ export class Call implements Ticket {
     }
   }
 
-  /** Its handler was started, in this life or in an earlier one. */
+  /** Its handler was started, now or before a crash. */
   get hasStarted(): boolean {
     return this.attempt !== undefined || this.resumed?.started !== undefined
   }
 
-  /** For permits: the call whose outcome it waits for. */
+  /** The call whose outcome it waits for. Permits use it to find deadlocks. */
   get joined(): Call | undefined {
     const { phase } = this
     return phase._tag === "Joined" || phase._tag === "Doubted" ? phase.leader : undefined
   }
 
-  /** Its own end: its attempt's, unless the call has its outcome. */
+  /** The end of its attempt, ignored if the call has its outcome already. */
   ended(end: CallEnd.End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void {
     this.driver.settle(this, end, fiber)
   }
 
-  /** Its handler starts: an attempt begins, or what an earlier one gave is taken for its result. */
+  /** Reports that its handler starts, or that the result of an earlier attempt is used instead. */
   began(attempt: number, limitMillis: number): void {
     const { driver, gateCall, resumed } = this
     const { facts } = driver
@@ -319,7 +319,7 @@ export class Call implements Ticket {
     else facts.report({ _tag: "Recalled", at, attempt, args: gateCall?.args }, this)
   }
 
-  /** What is reported of its start. */
+  /** Returns the fact that reports its start. */
   start<T extends "Starting" | "Started">(_tag: T, at: number, attempt: number, limitMillis: number) {
     const { consent: { approved, grant }, gateCall, reservation, resumed, tool } = this
     return {
@@ -357,7 +357,7 @@ export class Call implements Ticket {
     this.driver.end(this, { _tag: "Cancelled", started: this.phase._tag === "Running", reason: because })
   }
 
-  /** Calls back those who wait until it writes nothing any more. */
+  /** Notifies those who wait until it no longer writes. */
   over(): void {
     const { afterwards } = this.peers
     if (afterwards === undefined) return
@@ -365,9 +365,9 @@ export class Call implements Ticket {
     for (const run of afterwards) run()
   }
 
-  /** Lets go of what a call with an outcome does not need: waves may be long. */
+  /** Releases what a call with an outcome does not need: waves may be long. */
   forget(): void {
-    // the first one stays whole, as long as its wave is the last
+    // the first call stays complete as long as its wave is the last
     if (this.index === 0) return
     if (this.phase._tag === "Settled") this.phase.attempt = undefined
     this.gateCall = undefined

@@ -1,6 +1,7 @@
 /**
- * What a call reserves, and what it gets where an equal one has that already: gates 8 to 11, as `Rules` and `Dedupe`
- * have them. One of them that throws has not let the call pass.
+ * Gates 8 to 11: what a call reserves, and what it receives if an equal call holds its key.
+ *
+ * If `Rules` or `Dedupe` throws, the call does not pass.
  */
 import type { ClaimOptions, Duplicate } from "../gates/Dedupe.ts"
 import * as HostGates from "../gates/HostGates.ts"
@@ -13,7 +14,7 @@ import { denied, type End, refused } from "./CallEnd.ts"
 import * as Targets from "./Targets.ts"
 import type { ToolClaims, WaveState } from "./WaveState.ts"
 
-/** Gives the claims of a call, or how it ends. */
+/** Returns the claims of a call, or its end if it is refused. */
 export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
   const { limits, options } = toolClaims(wave, call)
   if ("_tag" in limits) return refused(limits)
@@ -24,7 +25,7 @@ export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
 }
 
 /**
- * Gives the claims of a resumed call that had started: what it used up is claimed even if other calls are in its way.
+ * Returns the claims of a resumed call that had started. What it used is claimed even if other calls conflict with it.
  */
 export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
   // its parameters are unknown
@@ -35,7 +36,7 @@ export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
     : claims.map((it) => it._tag === "Key" ? { ...it, settled: "none", running: "none" } : it)
 }
 
-/** Gate 9: whether the rules of order forbid a call at its place in its process. */
+/** Gate 9: returns the end of a call that the rules of order forbid at this place of its process. */
 export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
   const { rules } = wave.engine
   const history = wave.process.history.before(rules.current(), call.history, call.index)
@@ -47,7 +48,7 @@ export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
   }
 }
 
-/** Gives what a call gets whose key another one has; `joinable` if that one runs here. */
+/** Decides what a call receives whose key another call holds. `joinable`: that call is running in this executor. */
 export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable: boolean): Duplicate => {
   try {
     return wave.engine.dedupe.duplicate(call.gateCall!, taken, {
@@ -64,7 +65,7 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
   }
 }
 
-/** Tells whether another call may join this one while it runs. */
+/** Whether other calls may join this one while it runs. */
 export const leads = (wave: WaveState, call: Call): boolean => {
   try {
     return wave.engine.dedupe.leads(call.gateCall!, call.rules!)
@@ -74,7 +75,7 @@ export const leads = (wave: WaveState, call: Call): boolean => {
   }
 }
 
-/** Gives what becomes of what a call has reserved. */
+/** Returns how to settle what a call has reserved. */
 export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, stillRunning: boolean): Settlement => {
   const started = outcome.startedAt !== undefined
   try {
@@ -94,7 +95,7 @@ export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, st
 
 const plainly = { stillRunning: false, wanted: false }
 
-/** What claims of calls of a tool have in common in one wave. */
+/** Returns what the claims of one tool's calls share within a wave. Cached per tool. */
 const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
   const { parent, rules, unique } = wave.engine
   const { name } = call.call

@@ -1,17 +1,17 @@
-/** How a call ends: its outcome, without what all outcomes have in common. */
+/** The end of a call: its outcome without the fields that all outcomes share. */
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ParameterIssue, ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 
-/** What all outcomes have in common. */
+/** The fields that all outcomes share. */
 export type Common = "callId" | "tool" | "index" | "attempt" | "queuedAt" | "startedAt" | "duration" | "commits"
 
 /** How a call ends. */
 export type End = ToolOutcome extends infer O ? O extends ToolOutcome ? Omit<O, Common> : never : never
 
-/** Why calls end that a handler made after its own call had its outcome. */
+/** The reason for ending calls that a handler makes after its own call has its outcome. */
 export const tooLate = "the call that made it has its outcome"
 
-/** The end of a call that a gate refused, if one did. */
+/** Returns the end of a call that a gate refused, if one did. */
 export const denied = (reason: ToolRefusal | undefined): End | undefined =>
   reason === undefined ? undefined : refused(reason)
 

@@ -1,6 +1,7 @@
 /**
- * The host's own gates on the way of a call: asked at each of their moments, and told how the call ended. Where there
- * are no such gates nothing waits.
+ * The host's own gates: asked about a call at each of their moments, and notified of its end.
+ *
+ * Without such gates nothing waits.
  */
 import * as Effect from "effect/Effect"
 import type { Gate, Moment, Verdict } from "../gates/Gate.ts"
@@ -20,13 +21,13 @@ export const ask = (
     ? Effect.undefined
     : HostGates.ask(gates, moment, call.gateCall!, guardMillis, askedGatesOf(call))
 
-/** Asks the gates of a moment about a call, and decides it if one says no. */
+/** Asks the gates of a moment about a call, and decides the call if one refuses it. */
 export const pass = (wave: WaveState, call: Call, moment: Moment): Effect.Effect<void> =>
   wave.gates[moment].length === 0 ? Effect.void : Effect.map(ask(wave, call, moment), (verdict) => {
     call.decided ??= denied(verdict)
   })
 
-/** Tells the gates that were asked about a call how it ended. */
+/** Notifies the gates that were asked about a call of its outcome. */
 export const settle = (
   { engine: { guardMillis } }: WaveState,
   { consent: { askedGates }, gateCall }: Call,

@@ -1,4 +1,4 @@
-/** The settings of an executor as it works with them: read once, checked together, in plain values. */
+/** The checked settings of an executor: read once, validated together, converted to plain values. */
 import * as Effect from "effect/Effect"
 import type { Mode } from "../contract/ToolProcess.ts"
 import * as OutputPolicy from "../output/OutputPolicy.ts"
@@ -12,9 +12,9 @@ export interface CheckedSettings {
   readonly mode: Mode
   readonly onExecutionError: "continue" | "stop"
   readonly approval: "perCall" | "upfront"
-  /** Agents go on only if the model asks for it. */
+  /** Agents continue only if the model requests it. */
   readonly heartbeats: boolean
-  /** How many waves a required tool may hold up the end of the loop. */
+  /** How many waves a missing required tool may delay the end of the loop. */
   readonly exitAttempts: number
   readonly executionMillis: number
   readonly commitMillis: number
@@ -24,11 +24,11 @@ export interface CheckedSettings {
   readonly patienceMillis: number
   readonly retryMillis: number
   readonly toolEvents: boolean
-  /** How many events a reader may leave unread before events of tools are dropped for it. */
+  /** How many events a reader may leave unread before it misses events of tools. */
   readonly eventBuffer: number
-  /** Where there are spans and metrics of calls. */
+  /** When spans and metrics of calls are recorded. */
   readonly telemetry: "auto" | "on" | "off"
-  /** Spans have arguments and results, too. */
+  /** Spans include arguments and results. */
   readonly telemetryContent: boolean
   readonly output: OutputPolicy.Bounds
 }

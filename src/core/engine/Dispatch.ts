@@ -1,8 +1,8 @@
 /**
- * Dispatch: what is looked at when the run of a call begins, and what it reserves. Gates 1, 2 and 6 to 11, and which
- * calls a person has to be asked about.
+ * Dispatch: gates 1, 2 and 6 to 11. Checks a call when its run begins, reserves what it needs, and finds the calls that
+ * need approval.
  *
- * All calls of a run are dispatched before any of them starts; what they reserve is reserved in one step.
+ * All calls of a run are dispatched before any of them starts. Their reservations are made in one step.
  */
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -21,26 +21,25 @@ import type { Reserved } from "./RetryingStore.ts"
 import { blockedEnd, type ProcessState, turnEnd } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** What becomes of a call at Dispatch. */
+/** The result of dispatching a call. */
 export type Dispatched =
   | { readonly _tag: "Ends"; readonly end: End }
-  /** It goes on to its permits. */
+  /** It continues with its permits. */
   | { readonly _tag: "Admitted" }
-  /** It goes on once a person has allowed it. */
+  /** It continues once an approver allows it. */
   | { readonly _tag: "Asks"; readonly question: Permissions.Asks }
-  /** It has run in an earlier life, and ends as what is known of that says. */
+  /** It ran before a crash, and ends as that run is recorded. */
   | { readonly _tag: "Recalled" }
-  /** It gets what an equal call has or will have, once a person has allowed it where one has to. */
+  /** It shares an equal call's outcome, after approval if it needs one. */
   | { readonly _tag: "Shares"; readonly share: Share; readonly question: Permissions.Asks | undefined }
 
-/** What an equal call has for another: its execution, or the outcome that is kept. */
+/** What a call shares with an equal one: its running execution, or its kept outcome. */
 export type Share =
   | { readonly _tag: "Joins"; readonly leader: Call }
   | { readonly _tag: "Replays"; readonly outcome: ToolOutcome }
 
 /**
- * Gate 7 for the calls of a run, all at once: the guards of one call are asked in order, those of different calls side
- * by side.
+ * Runs gate 7 for the calls of a run. The guards of one call are asked in order, those of different calls concurrently.
  */
 export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> =>
   wave.gates.guard.length === 0 ? Effect.void : Effect.flatMapEager(Authorize.refuseUnanswerable(wave, calls), () => {
@@ -58,18 +57,19 @@ export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effec
 /** A call at its dispatch. */
 export interface Dispatching {
   readonly call: Call
-  /** What it wants of the store. */
+  /** What it asks of the store. */
   readonly wanted: Wanted
   /** What the store answered, if it was asked. */
   answer: Reserved | undefined
-  /** What becomes of the call. */
+  /** The result of its dispatch. */
   next: Dispatched
 }
 
 /**
- * Dispatches calls that begin together, in their order. One that was dispatched before, with other arguments, replaces
- * what it has reserved. One that nobody can approve is refused first and reserves nothing: the others are judged
- * without it.
+ * Dispatches calls that begin together, in order.
+ *
+ * Dispatching a call again with other arguments replaces its reservation. Calls that need approval without an approver
+ * are refused first and reserve nothing, so the others are judged without them.
  */
 export const dispatch = Effect.fnUntracedEager(function*(
   wave: WaveState,
@@ -90,7 +90,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
   const isSlow = !Exit.isExit(asked)
   const answers = yield* asked
   const now = isSlow ? wave.now() : begun
-  // all of it before any of them waits again: what nobody has noted, nobody gives back
+  // note all answers before any call waits again: a reservation that is not noted would never be returned
   let answered = 0
   for (const it of run) {
     if (it.wanted._tag !== "Request") continue
@@ -103,7 +103,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
     if (wanted._tag === "Recalled" || (wanted._tag === "Request" && isRecalled(call))) {
       it.next = yield* recalled(wave, call, answer)
     } else if (answer !== undefined && "operation" in answer) {
-      // the same is true of all that were asked about with it
+      // the calls of one request share the error: log it once
       if (!isLogged) wave.unanswered(call, answer)
       isLogged = true
       it.next = ends(call.decided ?? unavailable(answer))
@@ -116,7 +116,7 @@ export const dispatch = Effect.fnUntracedEager(function*(
   return run
 })
 
-/** Gives what a call would reserve now, or how it ends. */
+/** Returns what a call would reserve now, or its end. */
 export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
   endBefore(wave, call, now) ?? denied(call.consent.guarded) ?? CallClaims.of(wave, call)
 
@@ -127,7 +127,7 @@ export const count = (process: ProcessState, call: Call): void => {
   process.budget.take()
 }
 
-/** Takes a call out of the turn's count again: it runs nothing itself. */
+/** Removes a call from the turn's count: it runs nothing itself. */
 export const uncount = (process: ProcessState, call: Call): void => {
   if (!call.counted) return
   call.counted = false
@@ -143,19 +143,19 @@ const recalls: Dispatched = { _tag: "Recalled" }
 const passes: Effect.Effect<Dispatched> = Effect.succeed(admitted)
 const ends = (end: End): Dispatched => ({ _tag: "Ends", end })
 
-/** What a call wants of the store. */
+/** What a call asks of the store. */
 export type Wanted =
   | { readonly _tag: "Ends"; readonly end: End }
-  /** An ordering rule forbids it: that is told, unless an equal call is to be. */
+  /** An ordering rule forbids it. That is reported unless it is refused as a duplicate. */
   | { readonly _tag: "OutOfOrder"; readonly end: End; readonly key: Claim | undefined }
   | { readonly _tag: "Nothing" }
-  /** Its end is known, and what it has used up is counted. */
+  /** Its end is known, and what it used is counted. */
   | { readonly _tag: "Recalled" }
   | { readonly _tag: "Request"; readonly request: Request }
 
 const nothing: Wanted = { _tag: "Nothing" }
 
-/** What becomes of a call whose answer is there. */
+/** Decides about a call after the store answered. */
 const judged = (wave: WaveState, it: Dispatching, isSlow: boolean, now: number): Effect.Effect<Dispatched> => {
   const { answer, call, wanted } = it
   const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, call.counted, now)
@@ -177,7 +177,9 @@ const want = (wave: WaveState, call: Call, now: number): Wanted => {
   return ask(wave, call, found)
 }
 
-/** Of a call that had started in an earlier life: what that has used up is used up, and refuses it nothing. */
+/**
+ * Returns what a call asks of the store that had started before a crash. What it used stays used and never refuses it.
+ */
 const wantAgain = (wave: WaveState, call: Call, now: number): Wanted => {
   const isOver = isRecalled(call)
   const end = isOver
@@ -185,7 +187,7 @@ const wantAgain = (wave: WaveState, call: Call, now: number): Wanted => {
     : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.consent.refused ?? call.consent.guarded)
   if (end !== undefined) return { _tag: "Ends", end }
   const all = isOver && call.resumed!.started === "spent" ? [] : CallClaims.again(wave, call)
-  // what its earlier life has spent stays so; its key tells equal calls of how it ends this time
+  // what it used before stays counted; its key shares this end with equal calls
   const claims = call.resumed!.started === "spent" ? all.filter((it) => it._tag === "Key") : all
   const wanted = ask(wave, call, claims)
   return isOver && wanted._tag === "Nothing" ? { _tag: "Recalled" } : wanted
@@ -200,12 +202,12 @@ const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>): Wanted 
     if (claims.length === 0) return nothing
     return { _tag: "Request", request: { owner, session, claims } }
   }
-  // nobody is to join it any more; it is this call's until the store has replaced it
+  // no call may join it any more; the reservation is this call's until the store has replaced it
   wave.engine.leaders.delete(replaces.id)
   return { _tag: "Request", request: { owner, session, claims, replaces } }
 }
 
-/** What a call has used up is noted, and its place in the turn; it waits for its turn to end. */
+/** Counts what a recalled call used, and its place in the turn. The call ends later, in order. */
 const recalled = (
   wave: WaveState,
   call: Call,
@@ -223,7 +225,7 @@ const recalled = (
   })
 }
 
-/** Something of what a call has used up is taken, which is no reason not to spend the rest. */
+/** Reserves the rest of what a resumed call used, when the store refused some of its claims. */
 const spendRest = Effect.fnUntracedEager(function*(wave: WaveState, call: Call, refused: Refused) {
   const { call: { id: owner } } = call
   const { store } = wave.engine
@@ -255,8 +257,10 @@ const isRefusedBy = (claim: Claim, it: Refused): boolean => {
 }
 
 /**
- * A call that is alone, and that nobody and nothing is waited for, as far as is known, starts as soon as it has what it
- * asks for. So it is only where a journal says what has not started after all.
+ * Marks a request as a start if the call would start as soon as its reservation is made: it is the only one, and
+ * neither permits nor gates nor approvers are in its way.
+ *
+ * Requires a journal, which records a call that did not start after all.
  */
 const starting = ({ engine, gates }: WaveState, call: Call, request: Request): Request => {
   const { approval, journal, pools, principal, store } = engine
@@ -267,14 +271,14 @@ const starting = ({ engine, gates }: WaveState, call: Call, request: Request): R
   return isAtOnce ? { ...request, starts: { mutates: call.tool!.readOnly ? undefined : principal } } : request
 }
 
-/** Notes what a call holds now. */
+/** Notes the reservation that a call holds now; returns one that comes too late. */
 const note = (
   wave: WaveState,
   call: Call,
   { replaces }: Request,
   answer: Reservation | Refused | StateStoreError
 ): void => {
-  // a store that cannot be reached has replaced nothing
+  // an unreachable store has replaced nothing
   const held = "operation" in answer ? replaces : "_tag" in answer ? undefined : answer
   if (held !== undefined) wave.tally.hasReserved = true
   if (held === undefined || !call.isSettled) call.reservation = held
@@ -285,7 +289,7 @@ const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
   call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name) ??
     denied(call.consent.refused)
 
-/** Everything of the call is reserved: gate 12, as far as it has been answered. */
+/** Counts a call whose claims are all reserved, then runs gate 12 as far as standing permissions answer it. */
 const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
   count(wave.process, call)
   if (call.reservation !== undefined && CallClaims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
@@ -298,11 +302,14 @@ const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
     )
 }
 
-/** What a person is asked about it. Where nobody is there, whatever came so far has a permission, or needs none. */
+/**
+ * Returns the approval request that a call needs. Without an approver every call that got here is covered or needs
+ * none.
+ */
 const toAsk = (wave: WaveState, call: Call): Permissions.Asks | undefined =>
   Authorize.isAnswerable(wave, call) ? Authorize.asks(call) : undefined
 
-/** A claim of the call could not be had. */
+/** Handles a refused claim: the call shares an outcome, runs itself, or is refused. */
 const taken = Effect.fnUntracedEager(function*(
   wave: WaveState,
   call: Call,
@@ -316,7 +323,7 @@ const taken = Effect.fnUntracedEager(function*(
   if (it._tag !== "KeyTaken") {
     return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it), call.gateCall!, wave)))
   }
-  // the store may not know yet that the other one is over
+  // the store may not know yet that the other call ended
   if (it.running && store.pendingKey(it.reservation) === "release") return ends(unavailable({ operation: "settle" }))
   const leader = it.running ? leaders.get(it.reservation) : undefined
   const gets = CallClaims.duplicate(wave, call, it, leader !== undefined && !leader.isSettled)
@@ -331,7 +338,7 @@ const taken = Effect.fnUntracedEager(function*(
   return { _tag: "Shares", share, question: isOpen ? question : undefined }
 })
 
-/** An ordering rule forbids the call; where an equal one has nothing for it that is told instead. */
+/** Returns the end of a call that an ordering rule forbids: that rule, or a duplicate of an equal call. */
 const outOfOrder = Effect.fnUntracedEager(function*(
   wave: WaveState,
   call: Call,

@@ -1,8 +1,8 @@
 /**
- * What moves the calls of a wave: the one place that acts on what the steps decide.
+ * Drives the calls of a wave. Only this module acts on what the steps decide.
  *
- * A call that needs to wait for nothing goes from its dispatch to its handler at once; one that has to wait has one
- * fiber from there on. Either way it is the same steps, in the order of `life`.
+ * A call that waits for nothing runs from dispatch to handler synchronously. A call that has to wait continues in one
+ * fiber. Both take the same steps, in the order of `life`.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -28,7 +28,7 @@ import { recall, start } from "./Start.ts"
 import type { Stoppable } from "./StopPlace.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** What moves the calls of a wave. */
+/** Drives the calls of a wave. */
 export class Driver implements Drives, Stoppable {
   readonly wave: WaveState
   readonly parent: Call | undefined
@@ -40,7 +40,7 @@ export class Driver implements Drives, Stoppable {
   constructor(wave: WaveState, agent: Agent, received: ReadonlyArray<Received>) {
     this.wave = wave
     const { caller } = wave
-    // what a handler does after its call has its outcome comes too late
+    // a handler's calls are too late once its own call has its outcome
     const late = caller?.isOver === true ? cancelled(tooLate) : undefined
     this.parent = late === undefined ? caller?.call : undefined
     this.agent = agent
@@ -66,7 +66,7 @@ export class Driver implements Drives, Stoppable {
     return this.wave.now()
   }
 
-  /** Lets a call that was dispatched go on, unless it has its outcome meanwhile. */
+  /** Continues a dispatched call, unless it has its outcome by now. */
   go(call: Call, dispatched: Dispatched): void {
     if (call.isSettled) return
     const rest = this.life(call, dispatched)
@@ -75,7 +75,7 @@ export class Driver implements Drives, Stoppable {
     else if (Exit.isFailure(rest)) this.broken(call, rest.cause)
   }
 
-  /** The way of a call from its dispatch on: allowed, permits, start. */
+  /** Runs the steps of a call after dispatch: approval, permits, start. */
   private life(call: Call, dispatched: Dispatched): Effect.Effect<void> {
     if (dispatched._tag === "Admitted" && this.wave.gates.admit.length === 0) return this.proceed(call)
     if (dispatched._tag === "Recalled") return recall(this.wave, call)
@@ -91,7 +91,7 @@ export class Driver implements Drives, Stoppable {
     return isDone(entered) ? this.begin(call) : Effect.flatMap(entered, () => this.begin(call))
   }
 
-  /** It holds all its permits. */
+  /** Starts a call that holds all its permits. */
   private begin(call: Call): Effect.Effect<void> {
     if (call.isSettled) return Effect.void
     const started = start(this.wave, call)
@@ -108,13 +108,13 @@ export class Driver implements Drives, Stoppable {
   redispatch(call: Call): void {
     call.phase = phases.queued
     call.peers = { ...call.peers, isSharing: undefined, runsItself: undefined }
-    // it counted as running as long as the call ran that it had joined
+    // it counted as running while the call that it had joined was running
     if (this.wave.offset + call.index > this.wave.stop.index) return this.settle(call, this.wave.stop.skipped)
     this.wait(
       call,
       Effect.flatMap(
         Effect.suspend(() => again(this, call)),
-        // as in a run: none starts before all that waited with it have found whom to wait for now
+        // as in a run: none starts before all calls that waited for the same one have been dispatched
         (next) => Effect.flatMap(next._tag === "Admitted" ? Effect.yieldNow : Effect.void, () => this.life(call, next))
       )
     )
@@ -129,19 +129,19 @@ export class Driver implements Drives, Stoppable {
     settle(this.wave, call, end, fiber)
   }
 
-  /** Ends those that have no outcome yet; one whose turn has not come is only marked. */
+  /** Ends the calls without an outcome; a call whose turn has not come is only marked. */
   cancel(calls: ReadonlyArray<Call>, reason: string): void {
     const end = cancelled(reason)
     this.endAll(calls, () => end)
   }
 
-  /** Refuses those that have not started; one whose turn has not come is only marked. */
+  /** Refuses the calls that have not started; a call whose turn has not come is only marked. */
   refuse(calls: ReadonlyArray<Call>, reason: (call: Call) => ToolRefusal): void {
     this.endAll(calls.filter((call) => call.attempt === undefined), (call) => refused(reason(call)))
   }
 
   private endAll(calls: ReadonlyArray<Call>, endOf: (call: Call) => End): void {
-    // all are marked before the first is ended: what it frees must start none of the others
+    // mark all before ending the first: what it releases must not start any of the others
     for (const call of calls) if (call.attempt === undefined) call.decided ??= endOf(call)
     for (const call of calls) {
       if (call.phase._tag === "Running") call.phase.stop({ ...endOf(call), started: true } as End)
@@ -162,7 +162,7 @@ export class Driver implements Drives, Stoppable {
     this.wave.waits.endDecided()
   }
 
-  /** The turn is over: what waits for gates, permits, people or another call ends. */
+  /** Ends the turn: refuses calls that wait for gates, permits, approvers or another call. */
   endTurn(limitMillis: number): void {
     for (const call of this.wave.calls) {
       if (call.phase._tag === "Arrived") call.decided ??= refused({ _tag: "DeadlineExceeded", limitMillis })
@@ -173,14 +173,14 @@ export class Driver implements Drives, Stoppable {
       if (phase._tag === "Asking" || phase._tag === "Joined" || phase._tag === "Queued") {
         this.settle(call, refused({ _tag: "DeadlineExceeded", limitMillis }))
       } else if (phase._tag === "Running" && waiting !== undefined) {
-        // it runs, and its own time stands still while a person looks at its write
+        // it is running, but its own limit is paused while approvers look at its write
         const { retryOnTimeout: retryable } = call.tool!
         phase.stop({ _tag: "TimedOut", limitMillis, which: "turn", retryable })
       }
     }
   }
 
-  /** The call goes on in a fiber of its own. */
+  /** Continues the call in its own fiber. */
   private wait(call: Call, rest: Effect.Effect<void>): void {
     const fiber = Effect.runForkWith(call.trace?.context ?? this.wave.context)(rest)
     if (!call.isSettled && call.phase._tag !== "Running" && call.phase._tag !== "Joined") call.waiting = fiber
@@ -190,9 +190,11 @@ export class Driver implements Drives, Stoppable {
     })
   }
 
-  /** A step has died: that is a bug of ours, and the call has its outcome even so. */
+  /** Ends a call whose step died. That is a bug in the executor, but the call must still get an outcome. */
   private broken(call: Call, cause: Cause.Cause<unknown>): void {
-    if (!Cause.hasInterruptsOnly(cause)) this.wave.log(call, `"${call.call.name}" was given up: a step died`, cause)
+    if (!Cause.hasInterruptsOnly(cause)) {
+      this.wave.log(call, `"${call.call.name}" was stopped: a step of the executor died`, cause)
+    }
     if (call.isSettled) return
     const told = `"${call.call.name}" was not run because of an internal error.`
     this.end(call, HandlerExit.failed(call, "defect", causeText(cause), told))
@@ -201,11 +203,14 @@ export class Driver implements Drives, Stoppable {
 
 // Utilities
 
-/** It has no outcome, on record neither, and has not started; whoever joined a call that runs counts as running. */
+/**
+ * Whether a call is skipped: no outcome, not even on record, and not started. A call that joined a running one counts
+ * as running.
+ */
 const isSkipped = ({ hasStarted, isSettled, joined, resumed }: Call): boolean =>
   !isSettled && !hasStarted && resumed?.recalled === undefined && joined?.hasStarted !== true
 
-/** Ends once it is known whether the call goes on to its permits. */
+/** Returns whether the call continues to its permits, once that is decided. */
 const allowed = Effect.fnUntracedEager(function*(
   driver: Driver,
   call: Call,
@@ -226,7 +231,7 @@ const allowed = Effect.fnUntracedEager(function*(
   return true
 })
 
-/** A person says whether the call may run, perhaps with other arguments. */
+/** Requests approval of a call; an approver may edit its arguments. */
 const asks = Effect.fnUntracedEager(function*(
   driver: Driver,
   call: Call,
@@ -243,7 +248,9 @@ const asks = Effect.fnUntracedEager(function*(
   }
 })
 
-/** A call gets what an equal one has, as soon as nobody needs to be asked; `undefined` if it waits for it. */
+/**
+ * Shares an equal call's outcome, after approval if needed. Returns `undefined` if the call waits for the equal one.
+ */
 const shares = Effect.fnUntracedEager(function*(
   driver: Driver,
   call: Call,
@@ -269,27 +276,27 @@ const shares = Effect.fnUntracedEager(function*(
   const { followers = [] } = leader.peers
   followers.push(call)
   leader.peers = { ...leader.peers, followers }
-  // it writes nothing itself: who waited for that waits no longer
+  // it no longer writes: release the calls that waited for its write
   call.over()
   pools.checkJoin(call)
   return undefined
 })
 
-/** A person has edited the arguments: the call goes through the gates anew, without a second question. */
+/** Applies edited arguments: the call passes the gates again, without a second request. */
 const edited = Effect.fnUntracedEager(function*(
   driver: Driver,
   call: Call,
   params: unknown
 ): Effect.fn.Return<Dispatched> {
   const { wave } = driver
-  // what was shown was another change, and what is to come is another result
+  // the preview and the shared outcome were for the old arguments
   call.consent = { ...call.consent, shown: undefined }
   call.peers = { ...call.peers, isSharing: undefined, runsItself: undefined }
   if (call.reservation !== undefined) wave.engine.leaders.delete(call.reservation.id)
   yield* Arrive.arriveAgain(wave, call, params)
   yield* guard(wave, [call])
   const next = yield* again(driver, call)
-  // they waited for other arguments
+  // these calls joined the old arguments
   const { followers = [] } = call.peers
   call.peers = { ...call.peers, followers: undefined }
   for (const follower of followers) if (!follower.isSettled) follower.driver.redispatch(follower)
@@ -302,7 +309,7 @@ const again = Effect.fnUntracedEager(function*(driver: Driver, call: Call): Effe
   return yield* admit(driver, call, it!.next)
 })
 
-/** The host's gates say whether a call may go on that has reserved all it needs. */
+/** Asks the host's gates about a call that has reserved everything it needs. */
 const admit = ({ wave }: Driver, call: Call, next: Dispatched): Effect.Effect<Dispatched> =>
   wave.gates.admit.length === 0 || (next._tag !== "Admitted" && next._tag !== "Asks")
     ? Effect.succeed(next)

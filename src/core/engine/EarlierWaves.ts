@@ -1,6 +1,6 @@
 /**
- * What a process did before the wave that is resumed, as its record has it: a process that the host has named goes on
- * where the one of that name was.
+ * Restores what a process did before the resumed wave, from its record. A process that the host named continues from
+ * the earlier one of that name.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -18,9 +18,7 @@ import { block, recounts } from "./State.ts"
 import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Tells whether an entry is about a call of the agent of a wave, and of its process if that is known again by its name.
- */
+/** Whether an entry is about a call of the wave's agent, and of its process if the host named that. */
 export const isOwn = (
   { origin: { agentPath }, process }: WaveState,
   entry: Journal.JournalEntry
@@ -30,8 +28,9 @@ export const isOwn = (
   (!process.isNamed || entry.process === process.id)
 
 /**
- * Lets a process go on from its earlier waves: what succeeded in them, which tools are blocked, and what they have used
- * up. `keys` are the calls that are handed over again, which come later.
+ * Restores the earlier waves of a process: their successes, blocked tools, and what they used.
+ *
+ * `keys` are the calls that are submitted again. They are counted later.
  */
 export const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
@@ -49,7 +48,7 @@ export const goOn = Effect.fnUntraced(function*(
     if (settled !== undefined) {
       block(process, settled.outcome)
       if (settled.outcome._tag === "Succeeded") successes.push(successOf(set, settled))
-      // it was about to start, and did not
+      // it was about to start and did not
       if (settled.outcome.startedAt === undefined) continue
     }
     if (started === undefined) continue
@@ -65,7 +64,7 @@ export const goOn = Effect.fnUntraced(function*(
 
 // Utilities
 
-/** What is on record of a process, from its end backwards to its beginning. */
+/** Reads the record of a process, from its end back to its beginning. */
 const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journal["Service"]) {
   const { engine: { principal }, origin: { batch }, process } = wave
   const entries = journal.read({ principal, batch, order: "newest" }).pipe(
@@ -75,18 +74,18 @@ const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journ
   )
   const exit = yield* Detached.within(entries, TimedPorts.timeoutMillis)
   if (exit?._tag === "Success") return exit.value.reverse()
-  const message = `Process ${JSON.stringify(process.id)} goes on without its earlier waves: they could not be read`
+  const message = `Process ${JSON.stringify(process.id)} continues without its earlier waves: they could not be read`
   yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })
   return []
 })
 
-/** A call that counts here although it started elsewhere. */
+/** A call that counts here although it started in another executor. */
 interface Spent {
   readonly started: Journal.Of<"Started">
   readonly endedAt: number
 }
 
-/** Those of the last process: others of its name have come to their end before. */
+/** Returns the entries of the last process: earlier ones of the same name have ended. */
 const lastOf = (entries: ReadonlyArray<Journal.CallEntry>): ReadonlyArray<Journal.CallEntry> => {
   let from = 0
   let last: Journal.CallEntry | undefined
@@ -112,7 +111,7 @@ const outputOf = (outcome: ToolOutcome): unknown =>
 
 const over: Settlement = { started: true, key: "release", windowMillis: 0, value: undefined }
 
-/** What calls have used up in their batch counts once more, each by itself: nothing of it is refused. */
+/** Counts what calls used in their batch again. Each claim is a separate request, so one refusal affects no other. */
 const spend = Effect.fnUntraced(
   function*({ clock, engine: { rules, store }, patience, scope }: WaveState, spent: ReadonlyArray<Spent>) {
     const requests: Array<Request> = []

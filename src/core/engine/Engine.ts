@@ -1,7 +1,4 @@
-/**
- * What the calls of one executor work with: its gates, its ports, its settings, and where it comes from. Looked up
- * once.
- */
+/** What the calls of one executor work with: its gates, ports and settings, and where it comes from. Resolved once. */
 import type * as Context from "effect/Context"
 import type { Service as Executor } from "../contract/Executor.ts"
 import type { Dedupe } from "../gates/Dedupe.ts"
@@ -27,21 +24,21 @@ export interface Gates {
   readonly rules: Rules["Service"]
   readonly dedupe: Dedupe["Service"]
   readonly pools: Pools["Service"]
-  /** The host's own, and those of the executor that are made like them. */
+  /** The host's own gates, and the executor's gates of the same kind. */
   readonly gates: GatesFor
   /** Gives each process its budget. */
   readonly turns: TurnBudget["Service"]
 }
 
-/** What is not the executor's own. */
+/** The services outside the executor. */
 export interface Ports {
   readonly store: RetryingStore
-  /** What is on record before it happens; absent: nothing. */
+  /** The journal, if there is one. */
   readonly journal: JournalWriter | undefined
-  /** Who is asked; absent: nobody is there. */
+  /** Who answers approval requests, if there are approvers. */
   readonly approvals: People | undefined
   readonly artifacts: Artifacts | undefined
-  /** Where files go before they are written to. */
+  /** Where the content of files is kept before it is overwritten. */
   readonly checkpoints: Kept | undefined
 }
 
@@ -51,59 +48,61 @@ export interface Engine
 {
   readonly output: OutputPolicy
   readonly orphans: Orphans
-  /** Spans and metrics; absent: off. */
+  /** Spans and metrics, if they are on. */
   readonly telemetry: Telemetry | undefined
-  /** Grants that were taken back, and when they expire: calls that they let through may be waiting. */
+  /** Revoked grants and when they expire. Calls that they cover may still be waiting. */
   readonly revoked: Map<string, number | undefined>
   /** The calls that hold a dedupe key, by reservation: others may join them. */
   readonly leaders: Map<string, Call>
   /** Where a sub-agent comes from. */
   readonly parent: Parent | undefined
-  /** No other executor over the same store has this text. */
+  /** Differs between executors over the same store. */
   readonly unique: string
-  /** The services that handlers find, by the caller's: most waves come from the same callers. */
+  /** Services for handlers, cached by the caller's services: most waves come from the same callers. */
   readonly services: WeakMap<Context.Context<never>, WeakMap<RegisteredTool, Context.Context<never>>>
-  /** The services of the executor's layer, for what runs beside a caller. */
+  /** The services of the executor's layer, for work that does not belong to a caller. */
   readonly context: Context.Context<never>
   /** The open batches. */
   readonly batches: () => BatchTree
-  /** The handle of a running call: an executor that acts for the call, and ends with it. */
+  /** Returns the handle of a running call: an executor that acts for the call and ends with it. */
   readonly handleFor: (caller: Caller) => Executor
 }
 
 /** Where a sub-agent comes from. */
 export interface Parent {
   readonly engine: Engine
-  /** What its processes take over from that call. */
+  /** What its processes inherit from that call. */
   readonly above: Above | undefined
   /** The call whose handler made it. */
   readonly caller: Caller | undefined
   /** The batch of that call. */
   readonly batch: OpenBatch | undefined
-  /** The time of that call. */
+  /** The clock of that call. */
   readonly clock: ParentClock | undefined
 }
 
-/** What a process takes over from the call whose handler begins it, itself or by a sub-agent. */
+/** What a process inherits from the call whose handler begins it, directly or through a sub-agent. */
 export interface Above {
-  /** Who is told of its calls, too. */
+  /** Also receives the events of its calls. */
   readonly hub: EventHub
   readonly meta: ProcessState["meta"]
-  /** Who is asked; when, each process says for itself. */
+  /** Who answers approval requests. When they are asked is each process's own setting. */
   readonly people: ProcessState["people"]
 }
 
-/** A running call, as those see it who make calls for it. */
+/** A running call, as seen by code that makes calls for it. */
 export abstract class Caller {
   abstract readonly engine: Engine
   abstract readonly call: Call
   abstract readonly state: ProcessState
-  /** What its processes take over. */
+  /** What its processes inherit. */
   abstract readonly above: Above
-  /** Its time. */
+  /** The call's clock. */
   abstract readonly clock: ParentClock
-  /** What is done for the call comes too late. */
+  /** Work for the call is too late. */
   abstract readonly isOver: boolean
-  /** Calls back when the call has its outcome, at once if it has; gives how to be left out again. */
+  /**
+   * Runs the callback when the call has its outcome, or immediately if it has. Returns a function that unregisters it.
+   */
   abstract atEnd(run: () => void): () => void
 }

@@ -1,9 +1,9 @@
 /**
- * A language model whose tool calls the executor runs: code that uses `LanguageModel` or `Chat` stays as it is.
+ * A language model whose tool calls the executor runs. Code that uses `LanguageModel` or `Chat` does not change.
  *
- * The calls of a response are one wave, results come in the order of the calls, and a tool name that does not exist is
+ * The calls of a response are one wave, and results come in the order of the calls. A tool name that does not exist is
  * answered like any other mistake of the model. Requests without a toolkit, or with tool call resolution disabled, go
- * to the model as they are.
+ * to the model unchanged.
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as Response from "effect/ai/Response"
@@ -18,16 +18,16 @@ import type { ToolProcess } from "../contract/ToolProcess.ts"
 import { ToolExecutor } from "./ToolExecutor.ts"
 
 /**
- * The process that requests run their calls in. Default: each request has one of its own, in a batch of its own. Rules
- * of order over several turns need one for all of them.
+ * The process that runs the calls of requests. Default: a new process in a new batch for each request. Ordering rules
+ * across turns need one process for all requests.
  */
 export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-executor/ExecutedModel/Process", {
   defaultValue: () => undefined
 })
 
 /**
- * Gives a toolkit as a request names it: its tools, without handlers. The executor has those and runs the calls, so
- * code that asks the model does not need them.
+ * Returns the tools of a toolkit without their handlers, for requests. The executor has the handlers and runs the calls,
+ * so code that sends requests does not need them.
  *
  * **Example** (Asking without handlers)
  *
@@ -53,7 +53,7 @@ export const toolkit = <Tools extends Record<string, Tool.Any>>(
     )
 })
 
-/** Layer that puts the executor behind the language model in the context. */
+/** Layer that runs the tool calls of the language model in the context with the executor. */
 export const layer: Layer.Layer<
   LanguageModel.LanguageModel,
   never,
@@ -72,7 +72,7 @@ export const layer: Layer.Layer<
       Effect.gen(function*() {
         const running = yield* process
         const tools = yield* toolsOf(options.toolkit!)
-        // what was approved in the prompt is executed by the model's own code, before it asks
+        // the model's own code executes calls that the prompt approves, before it sends the request
         const approved: Array<Response.AnyPart> = []
         const toolkit = Effect.map(yield* Effect.orDie(running.guard({ tools })), (it) => noting(it, approved))
         return {
@@ -94,7 +94,7 @@ export const layer: Layer.Layer<
       isOwn(options) ? model.streamText(options as never) : Stream.unwrap(Effect.map(begin(options), (begun) => {
         const content: Array<Response.AnyPart> = []
         const parts = model.streamText(begun.options as never) as unknown as Stream.Stream<Response.AnyPart>
-        // of those a stream has no results, and a chat without them would have the calls executed again
+        // a stream omits their results, and a chat without the results would execute the calls again
         const withApproved = (after: ReadonlyArray<Response.AnyPart>) => [...begun.approved.splice(0), ...after]
         const last = Stream.unwrap(Effect.map(
           Effect.suspend(() => begun.answer(content)),
@@ -126,13 +126,13 @@ interface Options {
   readonly disableToolCallResolution?: boolean | undefined
 }
 
-/** A toolkit tells its tools without its handlers, which nobody needs here. */
+/** Returns the tools of a toolkit; its handlers are not needed here. */
 const toolsOf = (toolkit: NonNullable<Options["toolkit"]>): Effect.Effect<Tools> =>
   "tools" in toolkit
     ? Effect.succeed(toolkit.tools as Tools)
     : Effect.map(toolkit, (it) => it.tools)
 
-/** Notes the results of calls as parts of a response. */
+/** Collects the results of calls as parts of a response. */
 const noting = <Tools extends Record<string, Tool.Any>>(
   { handle, tools }: Toolkit.WithHandler<Tools>,
   results: Array<Response.AnyPart>
@@ -161,6 +161,6 @@ const partOf = (id: string, name: string, result: Tool.HandlerResult<Tool.Any>):
     ...result.modelOutput === undefined ? {} : { modelOutput: result.modelOutput }
   })
 
-/** The caller runs no tools, or runs them itself. */
+/** Whether the caller has no tools, or runs them itself. */
 const isOwn = ({ disableToolCallResolution, toolkit }: Options): boolean =>
   toolkit === undefined || disableToolCallResolution === true

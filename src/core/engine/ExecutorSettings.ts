@@ -1,9 +1,9 @@
 /**
- * The settings of an executor: its times, modes and bounds, in one reference.
+ * The settings of an executor: timeouts, modes and limits.
  *
- * What is around a layer holds where its own options say nothing, and the defaults where neither does, field by field.
- * Executors read and check the settings when they are built: one `ConfigurationError` lists every value that is wrong.
- * What a gate needs, such as the sizes of pools, is an option of the gate's own layer.
+ * Precedence, per field: the layer's own options, then the surrounding context, then the defaults. Executors read and
+ * check the settings when they are built; one `ConfigurationError` lists every invalid value. Settings of a gate, such
+ * as the sizes of pools, are options of the gate's own layer.
  *
  * **Example** (Settings for every executor of a program)
  *
@@ -24,62 +24,70 @@ import * as Layer from "effect/Layer"
 import type { Mode } from "../contract/ToolProcess.ts"
 import * as OutputPolicy from "../output/OutputPolicy.ts"
 
-/** The settings that one may give. Every field has a default (`defaults`). */
+/** Settings of an executor. Every field has a default (`defaults`). */
 export interface Options {
-  /** Whose executor it is. Default: the `ToolExecutor.Principal` around it, which is `"default"` unless somebody says more. */
+  /**
+   * The principal that owns the executor. Default: `ToolExecutor.Principal` from the context, which defaults to
+   * `"default"`.
+   */
   readonly principal?: string | undefined
   /** How a wave is cut into runs: by concurrency class, as one run, or call by call. Default `"classes"`. */
   readonly mode?: Mode | undefined
   /** Whether a refused or timed out call ends its wave. Default `"continue"`. */
   readonly onExecutionError?: "continue" | "stop" | undefined
-  /** When people are asked, if `Approvals` are there: about each call in its turn, or about a whole wave first. Default `"perCall"`. */
+  /**
+   * When approval is requested, if there are `Approvals`: for each call in its turn, or for a whole wave first. Default
+   * `"perCall"`.
+   */
   readonly approval?: "perCall" | "upfront" | undefined
   /**
-   * Whether agents go on only if the model asks for it. Then the tools that need a heartbeat show the argument
-   * `request_heartbeat` in their JSON Schema. The argument is taken out of every call, on or off. Default false.
+   * Whether agents continue only if the model requests it. Default false.
+   *
+   * If true, the tools that need a heartbeat show the argument `request_heartbeat` in their JSON Schema. The argument
+   * is removed from every call either way.
    */
   readonly heartbeats?: boolean | undefined
   /**
-   * How many waves a required tool may hold up the end of the loop. After so many the exit is let through;
-   * `exitPending` still names what is missing. Default 5.
+   * How many waves a missing required tool may delay the end of the loop. After that, the loop may end; `exitPending`
+   * still names the missing tools. Default 5.
    */
   readonly exitAttempts?: number | undefined
-  /** How long a call may run if its tool says nothing else. Default 120 seconds. */
+  /** How long a call may run if its tool sets no limit. Default 120 seconds. */
   readonly executionTimeout?: Duration.Input | undefined
-  /** How long an outcome waits for a commit that is under way. Default 5 seconds. */
+  /** How long an outcome waits for an open commit. Default 5 seconds. */
   readonly commitTimeout?: Duration.Input | undefined
-  /** How long an interrupted caller waits for handlers that clean up. Default 5 seconds. */
+  /** How long an interrupted caller waits for handlers to clean up. Default 5 seconds. */
   readonly cleanupGrace?: Duration.Input | undefined
-  /** Time that all guards of a call have together. Default 10 seconds. */
+  /** Timeout of all guards of a call together. Default 10 seconds. */
   readonly guardTimeout?: Duration.Input | undefined
-  /** How long the state store has for an answer; a call that gets none is refused. Default 5 seconds. */
+  /** Timeout of the state store. A call that gets no answer in time is refused. Default 5 seconds. */
   readonly storePatience?: Duration.Input | undefined
   /**
-   * How long after a failure the state store is told again what became of a call; twice as long each time, up to a
-   * minute. Default 1 second.
+   * Delay before a failed report of a call's end to the state store is retried. It doubles each time, up to a minute.
+   * Default 1 second.
    */
   readonly storeRetry?: Duration.Input | undefined
-  /** Whether events that tools emit are passed on. Default true. */
+  /** Whether events that tools emit are delivered. Default true. */
   readonly toolEvents?: boolean | undefined
-  /** How many events a reader may leave unread before events of tools are dropped for it. Default 1,024. */
+  /** How many events a reader may leave unread before it misses events of tools. Default 1,024. */
   readonly eventBuffer?: number | undefined
   /**
-   * Whether there are spans and metrics of calls: where the caller has a span or a tracer of its own, always, or never.
-   * Default `"auto"`.
+   * Whether calls have spans and metrics: `"auto"` records them if the caller has a span or its own tracer. Default
+   * `"auto"`.
    */
   readonly telemetry?: "auto" | "on" | "off" | undefined
-  /** Whether spans have the arguments and results of calls, too, without secrets. Default false. */
+  /** Whether spans include the arguments and results of calls, with secrets redacted. Default false. */
   readonly telemetryContent?: boolean | undefined
   /** How much of an output the model sees. Default: 10,000 characters. */
   readonly output?: OutputPolicy.Options | undefined
 }
 
-/** The settings around an executor that is built. */
+/** The settings in the context of an executor that is built. */
 export const ExecutorSettings = Context.Reference<Options>("effect-tool-executor/ExecutorSettings", {
   defaultValue: () => ({})
 })
 
-/** What holds where nobody says anything. The principal is that of the context. */
+/** Default options. The principal's default comes from the context. */
 export const defaults = {
   mode: "classes",
   onExecutionError: "continue",
@@ -99,22 +107,22 @@ export const defaults = {
   output: OutputPolicy.defaults
 } as const satisfies Omit<Complete, "principal">
 
-/** Layer of settings. What they leave open is as it is around them. */
+/** Layer of settings. Fields that are not set keep their value from the context. */
 export const layer = (options: Options): Layer.Layer<never> => Layer.effect(ExecutorSettings, over(options))
 
-/** Gives settings over others: field by field, what the first leave open is as the second have it. */
+/** Merges settings, field by field: `options` win over `around`. */
 export const merge = (options: Options, around: Options): Options => ({
   ...around,
   ...given(names, options),
   output: { ...around.output, ...given(outputNames, options.output ?? {}) }
 })
 
-/** Settings with none left open. */
+/** Settings with every field set. */
 export type Complete = { readonly [K in Exclude<keyof Options, "output">]-?: NonNullable<Options[K]> } & {
   readonly output: { readonly [K in keyof OutputPolicy.Options]-?: NonNullable<OutputPolicy.Options[K]> }
 }
 
-/** Fills in the defaults, and the principal where none is said. */
+/** Fills in the defaults, and the principal if none is set. */
 export const complete = (options: Options, principal: string): Complete =>
   merge(options, { principal, ...defaults }) as Complete
 
@@ -125,7 +133,7 @@ const over = (options: Options) => Effect.map(ExecutorSettings, (around) => merg
 const names = ["principal", ...Object.keys(defaults)]
 const outputNames = Object.keys(OutputPolicy.defaults)
 
-/** Of options that say more, the settings; code may leave a field undefined where a file leaves it out. */
+/** Returns only the settings among these options. Undefined counts as not set, so that code may pass it. */
 const given = <A extends object>(names: ReadonlyArray<string>, options: A): Partial<A> =>
   Object.fromEntries(
     Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name))

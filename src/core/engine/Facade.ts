@@ -1,4 +1,4 @@
-/** The executor that a host sees, over its engine; and how it makes others of it. */
+/** The executor that a host sees, over its engine, and how it creates sub-agents. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
@@ -25,21 +25,21 @@ import * as Revisions from "./Revisions.ts"
 import * as ShownTools from "./ShownTools.ts"
 import * as TimedPorts from "./TimedPorts.ts"
 
-/** Creates the executor of an engine. As the handle of a call (`handle`) it acts for that call, and ends with it. */
+/** Creates the executor of an engine. With `handle` it acts for that call and ends with it. */
 export const fromEngine = (
   engine: Engine,
   batches: Batches.Batches,
   handle?: Caller
 ): Service => {
   const caller = Agents.callingWith(handle)
-  /** What is done with the handle of a call that is over is not done. */
+  /** Does nothing if the executor is the handle of a call that is over. */
   const unlessOver = <A, E, R>(effect: Effect.Effect<A, E, R>, instead: A): Effect.Effect<A, E, R> =>
     handle === undefined ? effect : Effect.suspend(() => handle.isOver ? Effect.succeed(instead) : effect)
   const enter = (id?: string, options?: BatchOptions) =>
     Effect.map(
       Effect.flatMap(caller, (caller) => batches.enter(id, Agents.batchFor(engine, caller), handle, options)),
       (open): Batch => {
-        // without an option that has to be looked at there is nothing to be wrong
+        // options that need no check cannot fail
         const process = ((options: ProcessOptions = {}) =>
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
@@ -71,9 +71,9 @@ export const fromEngine = (
       handleFor: (caller) => fromEngine(forked, own, caller)
     })
     const own = new Batches.Batches(forked, turn, unique)
-    // whoever makes a sub-agent waits for it
+    // the call that creates a sub-agent waits for it
     const self = fromEngine(forked, own, above instanceof Caller ? above : undefined)
-    const close = own.close("the sub-agent is over")
+    const close = own.close("the sub-agent ended")
     const siblings = parent.engine.batches().below
     const leave = parent.caller?.atEnd(() => void Effect.runForkWith(engine.context)(close))
     yield* Effect.addFinalizer(() => {
@@ -82,7 +82,7 @@ export const fromEngine = (
       return close
     })
     siblings.add(own)
-    // where the handler's call has its outcome, or the executor is over, it is over from the start
+    // if the handler's call has its outcome or the executor is closed, the sub-agent starts closed
     if ((above instanceof Caller && above.isOver) || parent.engine.batches().isOver) yield* close
     return self
   })
@@ -97,14 +97,14 @@ export const fromEngine = (
     requiresHeartbeat: (tool) => ShownTools.requiresHeartbeat(engine, tool),
     tools: ShownTools.all(engine),
     toolChanges: ShownTools.changes(engine),
-    // a tool that has become another has lost its permissions already
+    // permissions of a tool that was replaced no longer hold
     grants: Effect.map(grants, (all) => all.filter((it) => Revisions.holds(engine.handlers, it))),
     revoke: Effect.fnUntraced(function*({ id, tool }) {
       const now = yield* Clock.currentTimeMillis
       const { journal, principal, revoked } = engine
       const all = rootOf(engine).batches()
       for (const [id, expiresAt = Infinity] of revoked) if (expiresAt <= now && !all.holds(id)) revoked.delete(id)
-      // expired ones included: calls that they let through may still wait for permits
+      // expired ones included: calls that they cover may still wait for permits
       const known = (yield* grantsAt(0)).filter((it) => it.id === id || it.tool === tool)
       for (const grant of known) {
         revoked.set(grant.id, grant.expiresAt)
@@ -146,14 +146,14 @@ const checked = ({ handlers }: Engine, { approval, provided, tools }: ProcessOpt
       read.problems.push({
         path: `tools[${index}]`,
         problem: `the executor has no tool ${JSON.stringify(name)}`,
-        expected: "names of tools that it has"
+        expected: "the name of one of its tools"
       })
     }
     if (provided !== undefined && !areNames(provided)) {
       read.problems.push({
         path: "provided",
         problem: `it is ${String(provided)}`,
-        expected: "a list of names of tools"
+        expected: "a list of tool names"
       })
     }
   })

@@ -1,4 +1,4 @@
-/** Puts a toolkit behind a process, and answers the calls of a response. */
+/** Runs a toolkit's calls in a process, and answers the calls of a response. */
 import * as Prompt from "effect/ai/Prompt"
 import * as Response from "effect/ai/Response"
 import type * as Tool from "effect/ai/Tool"
@@ -20,7 +20,7 @@ import * as ModelSteps from "./ModelSteps.ts"
 import * as Received from "./Received.ts"
 import { hasTool, type ProcessState } from "./State.ts"
 
-/** Guards a toolkit for a process; fails where the executor does not have one of its tools. */
+/** Guards a toolkit for a process; fails if the process lacks one of its tools. */
 export const make = <Tools extends Record<string, Tool.Any>>(
   engine: Engine,
   state: ProcessState,
@@ -34,20 +34,20 @@ export const make = <Tools extends Record<string, Tool.Any>>(
     ) => ({
       path: `tools.${name}`,
       problem: "the process does not have this tool",
-      expected: "a toolkit of ToolHandlers.layer, and of the `tools` of the process where it has any"
+      expected: "only tools of ToolHandlers.layer, and of the process's `tools` if it limits them"
     }))
     if (problems.length > 0) return new ConfigurationError({ subject: "GuardedToolkit", problems })
     const results = new Map(Object.values(kit.tools).map((tool) => [tool.name, resultOf(engine, state, tool)]))
     const tools = unasked(kit.tools)
     let lastId = 0
     const newId = () => `call_${++lastId}`
-    // evaluated once per request: that is where its runs begin anew
+    // evaluated once per request: each request begins new runs
     const request = Effect.map(Effect.orDie(ModelSteps.begin(engine, state, run)), (arrive) =>
       handling(tools, results, arrive, newId))
     return Effect.as(ModelSteps.checked(state), Object.assign(request, { tools }) as GuardedToolkit<Tools>)
   })
 
-/** Gives the tool-result parts of calls, in their order. A call cut off in the middle of a response is not run. */
+/** Returns the tool-result parts of calls, in order. Calls of a response that was cut off are not run. */
 export const answer = (
   engine: Engine,
   state: ProcessState,
@@ -81,7 +81,7 @@ export const answer = (
 
 type Result = Tool.HandlerResult<Tool.Any>
 
-/** Whether a part is a call that is to be answered; one that cannot be read may be. */
+/** Whether a part is a call to answer; an unreadable part counts as one. */
 const isOurs = (part: Response.AnyPart | null): boolean => {
   try {
     return part?.type === "tool-call" && !part.providerExecuted
@@ -102,7 +102,10 @@ interface Approvable {
   readonly setNeedsApproval: (needsApproval: false) => Tool.Any
 }
 
-/** The executor asks: `effect/ai` is not to ask before it, and to let a question that fails pass. */
+/**
+ * Turns off approvals in `effect/ai`: the executor requests them itself, and `effect/ai` runs a call whose request
+ * fails.
+ */
 const unasked = <Tools extends Record<string, Tool.Any>>(tools: Tools): Tools =>
   Object.fromEntries(
     Object.entries(tools).map((
@@ -125,7 +128,7 @@ const refused = (outcome: ToolOutcome.ToolOutcome): Result =>
   notRun(outcome._tag === "Denied" ? "execution-denied" : "execution-interrupted", ToolOutcome.text(outcome))
 
 const cutOff = (reason: string): Result =>
-  notRun("execution-interrupted", `The response was cut off (${reason}), so none of its calls was run. Ask again.`)
+  notRun("execution-interrupted", `The response was cut off (${reason}), so none of its calls were run. Ask again.`)
 
 const handling = <Tools extends Record<string, Tool.Any>>(
   tools: Tools,
@@ -156,7 +159,7 @@ const handling = <Tools extends Record<string, Tool.Any>>(
   return { tools, handle: handle as unknown as Toolkit.WithHandler<Tools>["handle"] }
 }
 
-/** Gives what `effect/ai` takes for a tool's result. */
+/** Converts an outcome to the tool result that `effect/ai` expects. */
 const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
   const decode = Schema.decodeUnknownOption(tool.successSchema as Schema.Codec<unknown, unknown>)
   const decodeFailure = Schema.decodeUnknownOption(tool.failureSchema as Schema.Codec<unknown, unknown>)
@@ -169,7 +172,7 @@ const resultOf = (engine: Engine, state: ProcessState, tool: Tool.Any) => {
     }
     if (outcome._tag !== "Succeeded") return Effect.succeed(refused(outcome))
     const { output } = outcome
-    // another call's outcome may be kept as an artifact: then its text is all there is
+    // an outcome shared by another call may be an artifact, of which only the text is left
     const value = output._tag === "Artifact" ? output.modelText : output.value
     const result = Option.getOrElse(decode(value), () => value)
     const succeeded = { result: result as never, encodedResult: value, isFailure: false, preliminary: false }

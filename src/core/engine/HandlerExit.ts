@@ -1,4 +1,4 @@
-/** How a handler's exit ends its call. */
+/** Converts the exit of a handler to the end of its call. */
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -31,7 +31,7 @@ export const succeeded = (call: Ended, output: Output): End => ({
   hasContinueRule: call.rules?.continues ?? false
 })
 
-/** The end of a call whose tool says no, or gives something that cannot be read. */
+/** The end of a call whose tool failed, or returned something that cannot be read. */
 export const failed = (
   call: Ended,
   origin: "handler" | "result" | "defect",
@@ -48,7 +48,7 @@ export const failed = (
   hasContinueRule: call.rules?.continues ?? false
 })
 
-/** The end of a call that ran and whose output is not what its tool declares. */
+/** The end of a call that ran, but whose output does not match its tool's schema. */
 export const wrongResult = (call: Ended, why: string): End =>
   failed(
     call,
@@ -58,14 +58,14 @@ export const wrongResult = (call: Ended, why: string): End =>
   )
 
 /**
- * The end of a call whose handler failed, or died. The cause is logged; models and clients are told what the tool
- * declares, and nothing of a defect.
+ * The end of a call whose handler failed or died. The cause is logged. Models and clients see only failures that the
+ * tool declares, and no details of defects.
  */
 export const ofCause = (
   call: Ended,
   cause: Cause.Cause<unknown>,
   options: {
-    /** The handler had returned: what failed is its output. */
+    /** The handler returned: the failure concerns its output. */
     readonly isResult: boolean
     /** Characters that the model may be shown. */
     readonly chars: number
@@ -76,7 +76,8 @@ export const ofCause = (
   const error = Cause.findErrorOption(cause)
   log(call, Option.isSome(error) && !options.isResult ? "Debug" : "Warn", "failed", cause, options.context)
   if (Option.isNone(error)) {
-    const told = `"${tool.name}" failed because of an internal error. Trying the same again is not likely to help.`
+    const told =
+      `"${tool.name}" failed because of an internal error. Calling it again in the same way is unlikely to help.`
     return failed(call, "defect", causeText(cause), told)
   }
   if (options.isResult) return wrongResult(call, String(error.value))
@@ -88,14 +89,14 @@ export const ofCause = (
   return failed(call, "handler", value, modelText, isRetryable(tool, error.value))
 }
 
-/** Logs that a handler died whose call has its outcome already, or another one. */
+/** Logs a handler that died after its call was stopped or had its outcome. */
 export const late = (call: Ended, exit: Exit.Exit<unknown, unknown>, context: Context.Context<never>): void => {
   if (Exit.isFailure(exit) && Cause.hasDies(exit.cause)) {
     log(call, "Warn", "died after it was stopped", exit.cause, context)
   }
 }
 
-/** Whether a tool says that a failure is worth another try. */
+/** Whether the tool considers a failure worth a retry. */
 export const isRetryable = (tool: RegisteredTool, failure: unknown): boolean => {
   try {
     return tool.isRetryable(failure)
@@ -130,7 +131,7 @@ const textFor = (value: unknown, render: ((value: unknown) => unknown) | undefin
 
 const noText = "it gave a value that has no text"
 
-/** The value of an effect that ends at once; `undefined` if it fails or waits. */
+/** Returns the value of an effect that finishes synchronously; `undefined` if it fails or waits. */
 const now = (effect: Effect.Effect<unknown, unknown>, context: Context.Context<never>): unknown => {
   const exit = Effect.runForkWith(context)(effect).pollUnsafe()
   return exit !== undefined && Exit.isSuccess(exit) ? exit.value : undefined

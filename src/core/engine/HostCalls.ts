@@ -1,13 +1,13 @@
 /**
- * Calls that the host makes because rules demand them: start tools, tools required before exit. They go through the
- * same gates as a model's.
+ * Calls that the host makes because rules require them: start tools, and tools required before exit. They pass the same
+ * gates as a model's calls.
  */
 import * as Effect from "effect/Effect"
 import type { HostArguments } from "../contract/ToolProcess.ts"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import * as Received from "./Received.ts"
 
-/** Tells whether there are arguments for a tool; what cannot be read counts as none. */
+/** Whether there are arguments for a tool; unreadable ones count as missing. */
 export const has = (args: HostArguments, tool: string): boolean => {
   try {
     return Object.hasOwn(args, tool)
@@ -17,8 +17,8 @@ export const has = (args: HostArguments, tool: string): boolean => {
 }
 
 /**
- * Calls tools in one wave, and those that failed in a way worth a retry again, up to `attempts` times. Gives the last
- * outcome of each.
+ * Calls tools in one wave, then retries retryable failures, up to `attempts` times in total. Returns the last outcome
+ * of each tool.
  */
 export const run = Effect.fnUntraced(function*(
   tools: ReadonlyArray<string>,

@@ -1,4 +1,4 @@
-/** The key by which a service that a tool uses knows a call again. */
+/** The key that lets a tool's services recognize repeated attempts of one call. */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"
 import type { Origin } from "../facts/Fact.ts"
@@ -6,7 +6,7 @@ import type { GateCall } from "../gates/Gate.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Received } from "./Received.ts"
 
-/** What tells a call from others of its wave. */
+/** What distinguishes a call from the others of its wave. */
 export interface Keyed {
   readonly index: number
   readonly call: Received
@@ -15,8 +15,8 @@ export interface Keyed {
 }
 
 /**
- * Gives the key of a call: no other call has it, and every attempt of this one does, after a crash, too. The same call
- * with other arguments has another.
+ * Returns the key of a call. It is unique to the call and the same for every attempt, even after a crash. Other
+ * arguments give another key.
  */
 export const of = (principal: string, origin: Origin, { call: { id, name }, gateCall, index, tool }: Keyed): string => {
   const { agentPath, batch, process, wave } = origin

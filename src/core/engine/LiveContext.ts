@@ -1,7 +1,7 @@
 /**
  * The `ToolContext` of a running call.
  *
- * Its members are made when they are asked for: most handlers ask for none.
+ * Its members are getters, created on access: most handlers use none of them.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -57,7 +57,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
     return { hub: this.wave.reporter.hub, meta: this.meta, people: this.wave.process.people }
   }
 
-  /** Everything that the handler finds. */
+  /** All services that the handler finds. */
   get services(): Context.Context<never> {
     const services = Context.add(this.wave.servicesOf(this.call.tool!), ToolContext.ToolContext, this)
     const span = this.call.trace?.span
@@ -105,12 +105,12 @@ export class LiveContext extends Caller implements Service, Surroundings {
     return call.resumed?.idempotencyKey ?? IdempotencyKey.of(call.gateCall!.principal, wave.origin, call)
   }
 
-  /** For the handler's own context, as `Toolkit.handle` gives it. */
+  /** The call's id, as `Toolkit.handle` passes it to handlers. */
   get toolCallId(): string {
     return this.call.call.id
   }
 
-  /** A result before the last one: encoded like the last. */
+  /** Emits a preliminary result, encoded like the final one. */
   get preliminary(): (value: unknown) => Effect.Effect<void> {
     return (value) =>
       Effect.flatMap(Effect.orElseSucceed(this.call.tool!.encode(value), () => null), (it) => this.partial(it))
@@ -187,7 +187,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
       })
   }
 
-  /** Whether the call would be let through now: a person has said so, and has not taken it back, or nobody has to be asked. */
+  /** Whether the call would pass now: approved and not revoked, or without need of approval. */
   private isLetThrough(gateCall: GateCall): boolean {
     const { agent, consent: { approved, grant, moved }, rules } = this.call
     if (grant !== undefined) return !this.engine.revoked.has(grant.id)
@@ -195,7 +195,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
       Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined
   }
 
-  /** The standing permissions, read once for all that the call touches. */
+  /** The standing permissions, read once for all targets of the call. */
   private get grants(): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
     if (this.standing !== undefined) return Effect.succeed(this.standing)
     const { engine, patience } = this.wave
@@ -246,7 +246,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
     return live
   }
 
-  /** Something came after the outcome, and was kept out. */
+  /** Counts and reports something that came after the outcome and was blocked. */
   private lateWrite(): void {
     this.engine.orphans.lateWrite()
     this.wave.facts?.report({ _tag: "LateWriteBlocked", at: this.wave.now() }, this.call)
@@ -262,7 +262,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
 
 // Utilities
 
-/** The same without what is undefined: events carry no such keys. */
+/** Drops undefined fields: events must not carry such keys. */
 const defined = <A extends object>(fields: A): { readonly [K in keyof A]?: Exclude<A[K], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {
     readonly [K in keyof A]?: Exclude<A[K], undefined>

@@ -1,9 +1,9 @@
 /**
- * What happens to the calls of an executor, as one closed union: the only thing that the engine reports.
+ * What happens to the calls of an executor, as one closed union. The engine reports nothing else.
  *
- * A fact says what happened and when. Whose it is stands beside it: the origin of its wave, and the id, tool and index
- * of its call. Events, journal entries, spans and metrics are folds over facts. A fact holds values as they are: each
- * fold redacts what it passes on.
+ * A fact says what happened and when. The reporter adds where: the origin of its wave, and the id, tool and index of
+ * its call. Events, journal entries, spans and metrics are folds over facts. Facts hold unredacted values: each fold
+ * redacts what it passes on.
  */
 import * as Schema from "effect/Schema"
 import { ToolRule } from "../rules/ToolRule.ts"

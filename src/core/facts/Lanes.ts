@@ -160,7 +160,7 @@ const spansOf = (events: ReadonlyArray<CallEvent>, from: number, to: number | un
   for (const at of asked.values()) asking.push({ kind: "asking", attempt: 0, from: at, to })
   const starts = events.filter((it) => it._tag === "ToolCallStart")
   const begun = starts[0]?.at ?? to
-  // a running call may ask, too, before a write
+  // a running call may also request approval, before a write
   const before = asking.filter((it) => begun === undefined || it.from < begun)
   const [firstAsked, lastHeard] = [before[0]?.from, before.at(-1)?.to]
   return [

@@ -1,6 +1,6 @@
 /**
- * Outcomes as clients see them, in events and in records: of what failed inside of a tool nothing but the failure that
- * it declares.
+ * Outcomes as clients see them, in events and in records. Of a failure inside a tool, they hold only the failure that
+ * the tool declares.
  */
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
@@ -9,7 +9,7 @@ import * as Projection from "../../wire/Projection.ts"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import * as ToolRefusal from "../vocabulary/ToolRefusal.ts"
 
-/** What a defect or a wrong output says is for the host's log. */
+/** Defects and invalid outputs are only described in the host's log. */
 const error = Projection.as(
   Schema.Json,
   (value, { origin }) => origin === "handler" ? PlainJson.withoutCauses(PlainJson.shown(value)) as Schema.Json : null
@@ -17,7 +17,7 @@ const error = Projection.as(
 
 const value = Schema.optionalKey(Schema.Json)
 
-/** The value stands for the text and content that a model gets. */
+/** The value replaces the text and content that a model gets. */
 const Output = Schema.Union([
   Schema.TaggedStruct("Inline", { value }),
   Schema.TaggedStruct("Truncated", { value, originalChars: Schema.Finite }),
@@ -39,7 +39,7 @@ export const Whole = Schema.Union([
   Unknown
 ])
 
-/** Schema of an outcome whose output and error another event has. */
+/** Schema of an outcome without its output and error, which another event has. */
 export const Brief = Schema.Union([
   Schema.Struct(Struct.omit(Succeeded.fields, ["output"])),
   Schema.Struct(Struct.omit(Failed.fields, ["error", "modelText"])),

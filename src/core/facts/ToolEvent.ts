@@ -1,12 +1,12 @@
 /**
  * Everything that happens to the calls of a wave, as one closed union.
  *
- * In order per call, interleaved across calls, as it happens; exactly one `ToolCallComplete` per call and one end,
- * last: `ToolsEnd`, or `WaveSuspended`. Events of sub-agents come among those of the call that they work for, but for
- * their end.
+ * Events come in order per call and interleaved across calls. Each call has exactly one `ToolCallComplete`. The last
+ * event is `ToolsEnd` or `WaveSuspended`. Events of a sub-agent come among those of the call that it works for, except
+ * its end.
  *
- * These are the host's own: outcomes hold what went wrong inside of a tool. What leaves the process is `Wire`, which
- * `toWire` gives.
+ * These events are the host's own: outcomes include details of failures inside tools. Clients get `Wire`, which
+ * `toWire` creates.
  */
 import * as Schema from "effect/Schema"
 import * as Projection from "../../wire/Projection.ts"
@@ -14,15 +14,15 @@ import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import * as OutcomeWire from "./OutcomeWire.ts"
 
 const wave = {
-  /** Names of the sub-agents from the root down to the one whose call it is; empty: the root. */
+  /** Names of the sub-agents from the root down to the one that calls; empty: the root. */
   agentPath: Schema.Array(Schema.String),
   batch: Schema.String,
   process: Schema.String,
   /** Place of the wave in its process, from 1. */
   wave: Schema.Finite,
   /**
-   * Place of the event among those of its wave, from 1. A reader that misses one had no room for it. Waves of
-   * sub-agents have places of their own.
+   * Place of the event in its wave, from 1. A gap means that the reader had no room for an event. Waves of sub-agents
+   * count separately.
    */
   sequence: Schema.Finite,
   /** Epoch milliseconds. */
@@ -33,7 +33,7 @@ const call = {
   ...wave,
   callId: Schema.String,
   tool: Schema.String,
-  /** Place of the call in its wave, from 0; tells calls of one id apart. */
+  /** Place of the call in its wave, from 0. Distinguishes calls with the same id. */
   index: Schema.Finite
 }
 
@@ -44,7 +44,7 @@ export class ToolCallQueued
   extends Schema.Opaque<ToolCallQueued>()(Schema.TaggedStruct("ToolCallQueued", { ...call, params: Schema.Unknown }))
 {}
 
-/** A person is asked; `diff` is what the call would write, if it can tell. */
+/** Approval is requested. `diff` is what the call would write, if known. */
 export class ToolApprovalRequested
   extends Schema.Opaque<ToolApprovalRequested>()(Schema.TaggedStruct("ToolApprovalRequested", {
     ...call,
@@ -54,17 +54,17 @@ export class ToolApprovalRequested
   }))
 {}
 
-/** The question is settled. */
+/** The approval request ended. */
 export class ToolApprovalResolved extends Schema.Opaque<ToolApprovalResolved>()(
   Schema.TaggedStruct("ToolApprovalResolved", { ...call, requestId: Schema.String, answer: Schema.String })
 ) {}
 
-/** The handler starts; `limitMillis` is what it has. */
+/** The handler starts, with `limitMillis` to run. */
 export class ToolCallStart extends Schema.Opaque<ToolCallStart>()(
   Schema.TaggedStruct("ToolCallStart", { ...call, attempt: Schema.Finite, limitMillis: Schema.Finite })
 ) {}
 
-/** The tool reports how far it is. */
+/** The tool reports its progress. */
 export class ToolProgress extends Schema.Opaque<ToolProgress>()(Schema.TaggedStruct("ToolProgress", {
   ...call,
   progress: Schema.optionalKey(Schema.Finite),
@@ -92,7 +92,7 @@ export class ToolOptions
   extends Schema.Opaque<ToolOptions>()(Schema.TaggedStruct("ToolOptions", { ...call, options: Schema.Unknown }))
 {}
 
-/** A part of the output, before the end. */
+/** A part of the output, before the call ends. */
 export class ToolPartialResult extends Schema.Opaque<ToolPartialResult>()(
   Schema.TaggedStruct("ToolPartialResult", { ...call, value: Schema.Unknown })
 ) {}
@@ -115,9 +115,10 @@ export class ToolsEnd extends Schema.Opaque<ToolsEnd>()(Schema.TaggedStruct("Too
 })) {}
 
 /**
- * The wave is over for now, the last event in the place of `ToolsEnd`: its host stopped before `calls` had started, or
- * a person has yet to be heard about them. They may be resumed (`ToolProcess.resume`); until then there is nothing to
- * tell a model.
+ * The wave is suspended: the last event, in place of `ToolsEnd`.
+ *
+ * Its host stopped before `calls` had started, or they still wait for approval. They may be resumed
+ * (`ToolProcess.resume`); until then a model gets no results.
  */
 export class WaveSuspended extends Schema.Opaque<WaveSuspended>()(Schema.TaggedStruct("WaveSuspended", {
   ...wave,
@@ -186,18 +187,15 @@ const names: { readonly [T in Exclude<Tag, "ToolCustom">]: string } = {
   WaveSuspended: "wave_suspended"
 }
 
-/** Custom event types that would read like one of the names above on the wire. `ToolContext.emit` refuses them. */
+/** Custom event types that would have the wire name of a built-in event. `ToolContext.emit` refuses them. */
 export const reservedTypes: ReadonlySet<string> = new Set(
   Object.values(names).filter((name) => name.startsWith("tool_")).map((name) => name.slice("tool_".length))
 )
 
-/**
- * Tells whether a tool may emit events of that custom type: one or more of `a-z 0-9 _`, and none of the
- * `reservedTypes`.
- */
+/** Whether a tool may emit this custom type: 1 to 64 of `a-z 0-9 _`, and not one of the `reservedTypes`. */
 export const isCustomType = (type: string): boolean => /^[a-z0-9_]{1,64}$/.test(type) && !reservedTypes.has(type)
 
-/** Gives the event's name on the wire, for the `event:` line of a server-sent event. */
+/** Returns the event's name on the wire, for the `event:` line of a server-sent event. */
 export const sseName = (event: ToolEvent | Wire): string =>
   event._tag === "ToolCustom" ? `tool_${event.type}` : names[event._tag]
 
@@ -208,10 +206,10 @@ const numberOrNull = Schema.NullOr(Schema.Finite)
  *
  * **Details**
  *
- * It decides alone what may leave the process, and `toWire` follows it. An output stands once, in its
- * `ToolCallComplete`; the texts that the model gets are the `toolMessages` of `ToolsEnd`, whose `executionResults` have
- * neither. Of what failed inside of a tool there is only `error`, the failure that the tool declares, without causes
- * and stacks; it is null for defects, which the host finds in its log.
+ * The schema alone decides what may leave the process; `toWire` follows it. An output appears once, in its
+ * `ToolCallComplete`. The texts that the model gets are the `toolMessages` of `ToolsEnd`; its `executionResults` have
+ * neither outputs nor texts. A failure inside a tool appears only as `error`: the failure that the tool declares,
+ * without causes and stacks. It is null for defects, which are in the host's log.
  */
 export const Wire = Schema.Union([
   Schema.Struct({ ...ToolCallQueued.fields, params: Schema.Json }),
@@ -241,7 +239,7 @@ export const Wire = Schema.Union([
 export type Wire = typeof Wire.Type
 
 /**
- * Gives the event as clients see it. It never throws, whatever a tool reported: see `wire/PlainJson` for what becomes
- * of values that JSON does not have.
+ * Converts an event to what clients see. It never throws, whatever a tool reported. `wire/PlainJson` defines what
+ * becomes of values that JSON lacks.
  */
 export const toWire: (event: ToolEvent) => Wire = Projection.make(Wire)
