@@ -1,7 +1,8 @@
 /**
- * The AI SDK (`ai`): its tools in our executor (`fromTools`), our executor behind the tools of its loops (`toTools`),
- * and the models of all its provider packages as the `LanguageModel` of `effect/ai` (`layerLanguageModel`). This module
- * needs the package `ai`; nothing else does.
+ * Connects the AI SDK (`ai`): its tools in our executor (`fromTools`), our executor behind its loops (`toTools`), and
+ * the models of its provider packages as `LanguageModel` of `effect/ai` (`layerLanguageModel`).
+ *
+ * Only this module needs the package `ai`.
  *
  * **Example** (Keeping the loop of the AI SDK)
  *
@@ -41,32 +42,25 @@ import * as PlainTool from "./PlainTool.ts"
 export { layerLanguageModel, type LayerOptions, type ProviderModel } from "./AiSdkModel.ts"
 export { ModelOptions, ToolOptions } from "./AiSdkModelCall.ts"
 
-/** What a host says about a tool of the AI SDK, which says nothing of it itself. */
+/** Host settings of an AI SDK tool. */
 export interface Settings extends PlainTool.Declared {
-  /** What `execute` gets as its `context`; the tool's `contextSchema` validates it. */
+  /** The `context` of `execute`, validated by the tool's `contextSchema`. */
   readonly context?: Record<string, unknown> | undefined
 }
 
 /**
- * Makes the toolkit and the handlers of tools of the AI SDK.
+ * Makes the toolkit and handlers of AI SDK tools.
  *
- * **Details**
+ * - The SDK's schema validates arguments; `execute` gets its result, with defaults and transformations.
+ * - If `execute` throws, the tool fails, and the model reads the message without a stack.
+ * - Values yielded before the last are partial output (`ToolContext.partial`).
+ * - `strict`, `providerOptions` and `inputExamples` become annotations, used by `layerLanguageModel` and `toTools`.
+ * - `needsApproval` requests approval, also if it throws.
+ * - `toModelOutput` decides what the model sees. If it throws, the outcome is `Failed` with origin `result`, because
+ * the tool has run.
+ * - Tools without `execute` run at the provider or client and are left out.
  *
- * - Arguments are validated by the SDK's schema, and `execute` gets what that
- *   gives: defaults and transformations hold.
- * - `execute` that throws is a failure of the tool: the model is told the
- *   message, without a stack.
- * - What `execute` yields before the end is shown (`ToolContext.partial`); the
- *   last is the result.
- * - `strict`, `providerOptions` and `inputExamples` are annotations of the
- *   tool, and reach the model through `layerLanguageModel` and `toTools`.
- * - `needsApproval` has the executor ask; where it throws, too.
- * - What `toModelOutput` gives is what the model is shown; where it throws, the
- *   outcome is `Failed` with origin `result`, for the tool has run.
- * - Tools without `execute` are somebody else's to run, the provider's or the
- *   client's, and are left out.
- *
- * Fails with one `ConfigurationError` that lists everything that is wrong.
+ * Fails with one `ConfigurationError` that lists every problem.
  *
  * **Example** (Taking tools)
  *
@@ -120,34 +114,28 @@ export const fromTools = Effect.fnUntraced(function*<const Tools extends ToolSet
   } as never
 })
 
-/** A tool of the AI SDK with `execute`. */
+/** An AI SDK tool with `execute`. */
 export type FunctionTool<Input, Output> =
   & SdkTool<Input, Output, Record<string, unknown>>
   & { execute: ToolExecuteFunction<Input, Output, Record<string, unknown>> }
 
-/** Tools of a toolkit as tools of the AI SDK, typed in and out. */
+/** The tools of a toolkit as typed AI SDK tools. */
 export type ToolsOf<Tools extends Record<string, Tool.Any>> = {
   [N in keyof Tools]: FunctionTool<Tool.ParametersEncoded<Tools[N]>, Tool.SuccessEncoded<Tools[N]>>
 }
 
 /**
- * Makes tools for `generateText`, `streamText` and agents of the AI SDK, whose calls go through a process with every
- * gate: the tools that the executor shows, or those of a toolkit, typed.
+ * Makes AI SDK tools whose calls go through a process with every gate: all tools the executor shows, or the typed tools
+ * of a toolkit.
  *
- * **Details**
+ * - Reads of a step overlap, and a write runs alone, in order. Steps of other requests do not wait for each other.
+ * - A call that does not succeed throws `ToolExecutionError`, which the SDK turns into a `tool-error` part. The model
+ * reads the executor's text, and other calls continue.
+ * - The result is the full encoded output; the model reads the executor's limited text (`toModelOutput`).
+ * - The SDK's `abortSignal` ends the call. The executor handles approval; `needsApproval` is not set.
+ * - Partial output is in `process.events`.
  *
- * - The calls of a step go in runs: reads side by side, a write alone, in their
- *   order. Steps of other requests do not wait for them.
- * - A call that does not succeed throws `ToolExecutionError`, which the SDK turns
- *   into a `tool-error` part: the model reads the executor's text, the host the
- *   tagged reason, and the other calls go on.
- * - The result is the encoded output, whole; the model reads the text of the
- *   executor, bounded (`toModelOutput`).
- * - The SDK's `abortSignal` ends the call. Approvals are the executor's:
- *   `needsApproval` is not set.
- * - What tools show before the end is in `process.events`.
- *
- * With a toolkit it fails where the executor does not have one of its tools; one that the policy hides is left out.
+ * Fails if the executor lacks a tool of the toolkit; a tool hidden by the policy is left out.
  */
 export const toTools: {
   (process: ToolProcess): Effect.Effect<Record<string, ReturnType<typeof dynamicTool>>>
@@ -159,9 +147,9 @@ export const toTools: {
   process: ToolProcess,
   toolkit?: { readonly tools: Record<string, Tool.Any> }
 ) {
-  // the SDK hands calls over one by one
+  // the SDK submits calls one by one
   yield* process.step
-  // it knows which tools the executor does not have
+  // fails for tools the executor does not have
   if (toolkit !== undefined) yield* Effect.asVoid(process.guard(toolkit))
   const runner = new Runner(process, yield* Effect.context<never>())
   const shown = (yield* process.tools).filter((it) => toolkit === undefined || Object.hasOwn(toolkit.tools, it.name))
@@ -173,7 +161,7 @@ export const toTools: {
 
 // Utilities
 
-/** A tool that was read, and what its handler needs. */
+/** A tool as read, with what its handler needs. */
 interface Taken {
   readonly effectTool: PlainTool.PlainTool<string>
   readonly tool: SdkTool
@@ -231,7 +219,7 @@ const take = (name: string, tool: SdkTool, settings: Settings): Effect.Effect<Ta
   })
 }
 
-/** What the SDK's tool has the provider be told; what the host says in its settings goes before it. */
+/** Provider settings of the SDK's tool; host settings override them. */
 const annotationsOf = ({ inputExamples, providerOptions, strict }: SdkTool): Context.Context<never> => {
   const options = {
     ...providerOptions === undefined ? {} : { providerOptions },
@@ -276,7 +264,9 @@ const handlerOf =
 const isAsyncIterable = (given: unknown): given is AsyncIterable<unknown> =>
   Predicate.hasProperty(given, Symbol.asyncIterator) && typeof given[Symbol.asyncIterator] === "function"
 
-/** The last of what is yielded. Not an Effect: a stopped call waits for it as for any promise. */
+/**
+ * The last value yielded. A promise rather than an Effect, so that a stopped call waits for it like for any promise.
+ */
 const last = async (values: AsyncIterable<unknown>, signal: AbortSignal, show: (value: unknown) => void) => {
   let latest: unknown
   for await (const value of values) {

@@ -1,8 +1,8 @@
 /**
- * Models of the AI SDK as the `LanguageModel` of `effect/ai`.
+ * AI SDK models as `LanguageModel` of `effect/ai`.
  *
- * It needs a provider package, and nothing of `ai`: a plain object of the specification will do. How a model is asked
- * is in `AiSdkModelRequests`.
+ * Needs a provider package but not `ai`: any object of the specification works. `AiSdkModelRequests` makes the
+ * requests.
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
 import * as AiModel from "effect/ai/Model"
@@ -14,53 +14,49 @@ import type { ResultFiles } from "./AiSdkModelPrompt.ts"
 import { type Callable, Requests } from "./AiSdkModelRequests.ts"
 import type { Version } from "./AiSdkModelVersions.ts"
 
-/** A model of a provider package: `LanguageModelV2`, `V3` or `V4` of the AI SDK, by what of them is used. */
+/** A provider package's model: the used parts of `LanguageModelV2`, `V3` or `V4` of the AI SDK. */
 export interface ProviderModel {
   readonly specificationVersion: Version
   readonly provider: string
   readonly modelId: string
-  // a function of fewer demands could not be told from one of other demands
+  // `never` accepts the options of all versions
   readonly doGenerate: (options: never) => PromiseLike<object>
   readonly doStream: (options: never) => PromiseLike<{ readonly stream: ReadableStream<unknown> }>
 }
 
-/** Options of `layerLanguageModel`: those of its requests, and how it makes JSON. */
+/** Options of `layerLanguageModel`. */
 export interface LayerOptions extends ModelOptions {
   /**
-   * Turns the schema of `generateObject` into one that the provider takes. The strict mode of OpenAI needs
-   * `OpenAiStructuredOutput.toCodecOpenAI` of `effect/ai`, Anthropic's `AnthropicStructuredOutput.toCodecAnthropic`. By
-   * default the schema goes as it is.
+   * Adapts the schema of `generateObject` to the provider: `OpenAiStructuredOutput.toCodecOpenAI` for OpenAI's strict
+   * mode, `AnthropicStructuredOutput.toCodecAnthropic` for Anthropic. Default: the schema unchanged.
    */
   readonly codecTransformer?: LanguageModel.CodecTransformer | undefined
   /**
-   * Where the files go that tools give: into the result (`"result"`), into a message of the user behind the results
-   * (`"message"`), or nowhere, with a word that they were there (`"omit"`). By default into the result, and nowhere
-   * where the provider's name ends in `.chat`: chat completions have no files in results, and their packages write the
-   * base64 as text. For a model there that sees pictures say `"message"`.
+   * Where files from tools go: into the result (`"result"`), into a user message after the results (`"message"`), or
+   * nowhere, with a note (`"omit"`).
+   *
+   * Default `"result"`, but `"omit"` if the provider's name ends in `.chat`, because chat completions have no files in
+   * results. Use `"message"` for such models that accept images.
    */
   readonly resultFiles?: ResultFiles | undefined
 }
 
-/** What the layer assumes; `resultFiles` is `"omit"` for the chat completions of a provider. */
+/** Default options; for chat completions `resultFiles` is `"omit"`. */
 export const defaults = { resultFiles: "result" } satisfies LayerOptions
 
 /**
- * Makes a layer of the `LanguageModel` of `effect/ai` out of a model of any provider package of the AI SDK, with
- * `ProviderName` and `ModelName` of `effect/ai/Model` beside it.
+ * Provides a model of an AI SDK provider package as `LanguageModel`, with `ProviderName` and `ModelName` of
+ * `effect/ai/Model`.
  *
- * **Details**
+ * - Nothing is retried; the failure has `isRetryable` and `retryAfter`.
+ * - An interrupted request is aborted immediately, even while it waits for headers.
+ * - Provider data of a part, such as signatures and item ids, is in its `metadata` and is sent back unchanged in a
+ * prompt's `options`.
+ * - Arguments that are not JSON stay text. With `toolCallValidation: "deferred"` no call fails the request.
+ * - A stream that breaks off fails. So does one that ends without a `finish` part, or with one that has neither a
+ * provider's reason nor a token count.
  *
- * - Nothing is retried: the failure says whether it may go well the next time
- *   (`isRetryable`) and when (`retryAfter`).
- * - An interrupted request is aborted at once, also while it waits for headers.
- * - What a provider says of a part (signatures, ids of items) is in its
- *   `metadata`, and goes back byte for byte with the `options` of a prompt.
- * - Arguments that are no JSON are handed on as the text they are. With
- *   `toolCallValidation: "deferred"` no call fails the request.
- * - A stream that breaks off fails. So does one that just ends: without a `finish` part, or
- *   with one that has neither a reason of the provider nor a count of its tokens.
- *
- * Throws a `ConfigurationError` for something that is no model.
+ * Throws `ConfigurationError` if the value is not a model.
  *
  * **Example** (Any model)
  *
@@ -105,7 +101,7 @@ export const layerLanguageModel = (
 
 const resultFilesOf = (provider: string): ResultFiles => provider.endsWith(".chat") ? "omit" : defaults.resultFiles
 
-/** Of a class or not: models have getters. */
+/** Reads any property, including getters of a class. */
 const fieldOf = (value: unknown, key: string): unknown =>
   typeof value === "object" && value !== null ? Reflect.get(value, key) : undefined
 

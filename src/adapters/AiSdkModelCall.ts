@@ -1,4 +1,4 @@
-/** The options of one call of an AI SDK model: what the host wants, and what a request of `effect/ai` asks for. */
+/** Builds the options of one AI SDK model call from the host's options and a request of `effect/ai`. */
 import type {
   LanguageModelV4CallOptions,
   LanguageModelV4FunctionTool,
@@ -13,9 +13,9 @@ import type * as Schema from "effect/Schema"
 import type { Origin } from "./AiSdkModelCarrier.ts"
 import * as ModelPrompt from "./AiSdkModelPrompt.ts"
 
-/** What may be said of a request to a model. What is not said is the provider's own default. */
+/** Options of a model request. Omitted ones use the provider's default. */
 export interface ModelOptions {
-  /** Tokens that an answer may have. */
+  /** Maximum tokens of an answer. */
   readonly maxOutputTokens?: number | undefined
   readonly temperature?: number | undefined
   readonly topP?: number | undefined
@@ -23,11 +23,11 @@ export interface ModelOptions {
   readonly presencePenalty?: number | undefined
   readonly frequencyPenalty?: number | undefined
   readonly stopSequences?: ReadonlyArray<string> | undefined
-  /** Makes answers repeatable, where the provider can. */
+  /** Makes answers repeatable, if the provider supports it. */
   readonly seed?: number | undefined
   /**
-   * How much the model thinks, in the one word that specification v4 has for all providers; older packages have options
-   * of their own (`providerOptions`).
+   * Reasoning effort, in the provider-independent words of specification v4. Older packages have their own options
+   * (`providerOptions`).
    */
   readonly reasoning?:
     | "provider-default"
@@ -39,15 +39,15 @@ export interface ModelOptions {
     | "xhigh"
     | "max"
     | undefined
-  /** HTTP headers beside those of the provider package. */
+  /** HTTP headers in addition to the provider package's. */
   readonly headers?: Readonly<Record<string, string | undefined>> | undefined
-  /** Options that a provider has alone, by the name of the provider: `{ openai: { store: false } }`. */
+  /** Provider-specific options, by provider: `{ openai: { store: false } }`. */
   readonly providerOptions?: Readonly<Record<string, Readonly<Record<string, Schema.Json>>>> | undefined
 }
 
 /**
- * Options of the requests of an effect: they go before those of the layer, each for itself, `headers` and
- * `providerOptions` name by name.
+ * Options of all requests of an effect. They override the layer's options field by field; `headers` and
+ * `providerOptions` are merged by name.
  *
  * **Example** (One careful answer)
  *
@@ -69,8 +69,8 @@ export const ModelOptions = Context.Reference<ModelOptions>(
 )
 
 /**
- * What a provider is told of a tool beside its name, description and schema. Models of `layerLanguageModel` send it,
- * `fromTools` notes what the tools of the AI SDK say, and `toTools` gives it back to them.
+ * What a provider is sent of a tool besides name, description and schema. `layerLanguageModel` sends it, `fromTools`
+ * reads it from AI SDK tools, and `toTools` returns it to them.
  *
  * **Example** (A place up to which Anthropic caches)
  *
@@ -93,15 +93,15 @@ export const ToolOptions = Context.Reference<ToolOptions>(
   }
 )
 
-/** What a provider is told of a tool. */
+/** Provider settings of a tool. */
 export interface ToolOptions {
-  /** By the name of the provider. */
+  /** By provider name. */
   readonly providerOptions?: ModelOptions["providerOptions"]
-  /** Arguments that show the model how the tool is called. */
+  /** Example arguments for the model. */
   readonly inputExamples?: ReadonlyArray<{ readonly input: unknown }> | undefined
 }
 
-/** What the AI SDK has beside the schema of a tool, of its annotations. */
+/** Returns the provider settings in a tool's annotations. */
 export const toolOptions = (
   annotations: Context.Context<never>
 ): Pick<LanguageModelV4FunctionTool, "strict" | "providerOptions" | "inputExamples"> => {
@@ -114,7 +114,7 @@ export const toolOptions = (
   }
 }
 
-/** Options of which the second go before the first. */
+/** Merges options; the second ones win. */
 export const merge = (first: ModelOptions, second: ModelOptions): ModelOptions => {
   const names = new Set([...Object.keys(first.providerOptions ?? {}), ...Object.keys(second.providerOptions ?? {})])
   return {
@@ -127,7 +127,7 @@ export const merge = (first: ModelOptions, second: ModelOptions): ModelOptions =
   }
 }
 
-/** Writes the options of a call, without its signal; throws where a schema cannot be written. */
+/** Builds the options of a call, without its signal; throws if a schema cannot be written. */
 export const write = (
   model: Origin & { readonly resultFiles: ModelPrompt.ResultFiles },
   said: ModelOptions,
@@ -143,7 +143,7 @@ export const write = (
     ...isEmpty(headers) ? {} : { headers: { ...headers } },
     ...isEmpty(providerOptions) ? {} : { providerOptions: providerOptions as never },
     ...responseFormat(request, codecTransformer),
-    // providers refuse a choice among no tools
+    // providers reject a tool choice without tools
     ...request.tools.length === 0 ? {} : {
       tools: request.tools.map(toolOf),
       toolChoice: toolChoice(request.toolChoice)
@@ -164,7 +164,7 @@ const responseFormat = (
 
 const isEmpty = (record: object | undefined): boolean => record === undefined || Object.keys(record).length === 0
 
-/** The names of provider tools are the host's: packages of the AI SDK know the provider's. */
+/** Provider tools are named by the host here and by the provider in AI SDK packages. */
 const toolOf = (tool: Tool.Any): LanguageModelV4FunctionTool | LanguageModelV4ProviderTool => {
   if (Tool.isProviderDefined(tool)) {
     const args: unknown = tool.args
@@ -180,13 +180,13 @@ const toolOf = (tool: Tool.Any): LanguageModelV4FunctionTool | LanguageModelV4Pr
   }
 }
 
-/** OpenAI refuses an object schema that does not say its properties, be there none. */
+/** OpenAI rejects an object schema without `properties`. */
 const inputSchema = (tool: Tool.Any): LanguageModelV4FunctionTool["inputSchema"] => {
   const schema = Tool.getJsonSchema(tool)
   return (schema.type === "object" && schema.properties === undefined ? { ...schema, properties: {} } : schema) as never
 }
 
-/** The tools of `oneOf` are the only ones that are sent: `LanguageModel` has left the others out. */
+/** `oneOf` sends only its tools: `LanguageModel` has left the others out. */
 const toolChoice = (choice: LanguageModel.ProviderOptions["toolChoice"]): LanguageModelV4ToolChoice => {
   if (typeof choice === "string") return { type: choice }
   return "tool" in choice ? { type: "tool", toolName: choice.tool } : { type: choice.mode ?? "auto" }

@@ -1,19 +1,21 @@
 /**
- * What a model said that `effect/ai` has no part for: it travels in the options of an empty text, and goes back to the
- * same model where it stood. Such are calls and results of tools that a provider ran and no toolkit has, files of
- * reasoning, and parts of a provider's own (`custom`), a compaction for one.
+ * Carries parts of an answer for which `effect/ai` has no type, in the options of an empty text, back to the same
+ * model.
+ *
+ * These are provider-executed calls and results of tools in no toolkit, files of reasoning, and provider-specific parts
+ * (`custom`), such as a compaction.
  */
 import type * as Response from "effect/ai/Response"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 
-/** Who said it. Another model could not read it. */
+/** The model that sent it; other models cannot read it. */
 export interface Origin {
   readonly provider: string
   readonly modelId: string
 }
 
-/** A part, and who said it. */
+/** A part and its model. */
 export interface Carried extends Origin {
   readonly part: Shape.JsonObject
 }
@@ -35,11 +37,11 @@ export const unpack = (options: unknown): Carried | undefined => {
     : undefined
 }
 
-/** Tells whether this model said it. */
+/** Whether this model sent it. */
 export const isFrom = (carried: Carried, { modelId, provider }: Origin): boolean =>
   carried.provider === provider && carried.modelId === modelId
 
 // Utilities
 
-/** Not the name under which agents note who made a part. */
+/** Differs from the key agents use for a message's origin. */
 const key = "effect-tool-executor/ai-sdk"

@@ -1,7 +1,8 @@
 /**
- * What a model of the AI SDK throws or streams as an error, as the `AiError` of `effect/ai`.
+ * Converts errors of AI SDK models to the `AiError` of `effect/ai`.
  *
- * Errors are read by what they have, not by their class: each provider package may bring classes of its own version.
+ * Errors are recognized by their fields rather than their class, since each provider package may bring its own version
+ * of the classes.
  */
 import * as AiError from "effect/ai/AiError"
 import type * as Response from "effect/ai/Response"
@@ -10,14 +11,14 @@ import { turnEnd } from "../internal/turnEnd.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 
-/** Finds the reason of an error; `now` is what a date of `retry-after` counts from. */
+/** Finds the reason of an error; `now` is the base of a `retry-after` date. */
 export const reasonOf = (error: unknown, now: number): AiError.AiErrorReason => {
   const body = errorBody(error)
   const found = { ...read(body ?? error), isBody: body !== undefined }
   return brokenConnection(found) ?? byName(found) ?? byStatus(found, now)
 }
 
-/** The reason of an answer that has no end. */
+/** The reason of an answer without an end. */
 export const brokenOff: AiError.AiErrorReason = new AiError.NetworkError({
   reason: "TransportError",
   method: "POST",
@@ -25,7 +26,7 @@ export const brokenOff: AiError.AiErrorReason = new AiError.NetworkError({
   description: "The answer broke off: the provider did not say that it is over."
 })
 
-/** Why an answer is none, as its end says; `word` is what the provider called it. */
+/** Why an answer failed, from its end; `word` is the provider's term. */
 export const endReason = (
   reason: Response.FinishReason,
   word: string | undefined
@@ -44,10 +45,10 @@ export const endReason = (
 
 // Utilities
 
-/** What there is to know of an error. */
+/** The known facts of an error. */
 interface Found {
   readonly error: unknown
-  /** Its own name and those of its causes. */
+  /** Its name and those of its causes. */
   readonly names: ReadonlyArray<string>
   readonly codes: ReadonlyArray<string>
   readonly message: string
@@ -57,13 +58,13 @@ interface Found {
   readonly body: string | undefined
   readonly data: unknown
   readonly isRetryable: boolean | undefined
-  /** The provider sent it in the place of a part of its answer. */
+  /** The provider sent it instead of a part of its answer. */
   readonly isBody: boolean
 }
 
 /**
- * What a provider sent in the place of a part of its answer, where that is an error: handed on as it is, or in the
- * error of a package that could not read it.
+ * An error that a provider sent instead of a part of its answer, either as is or in the error of a package that could
+ * not parse it.
  */
 const errorBody = (error: unknown): object | undefined => {
   const chain = causes(error)
@@ -79,7 +80,7 @@ const errorBody = (error: unknown): object | undefined => {
   return isError ? body : undefined
 }
 
-/** An error, what it was made of, and what the provider itself said: the outermost word counts. */
+/** Merges an error, its causes and the provider's response; the outermost value wins. */
 const read = (error: unknown): Omit<Found, "isBody"> => {
   const chain = causes(error)
   const first = (key: string): unknown => chain.map((it) => field(it, key)).find((it) => it !== undefined)
@@ -113,7 +114,7 @@ const read = (error: unknown): Omit<Found, "isBody"> => {
   }
 }
 
-/** The error itself first, then what the provider sent, then its causes. */
+/** The error first, then the provider's response, then its causes. */
 const causes = (error: unknown): ReadonlyArray<object> => {
   const found: Array<object> = []
   const add = (it: unknown): void => {
@@ -138,10 +139,10 @@ const textOf = (error: unknown): string => {
   return error === undefined || error === null ? "No reason was given." : JSON.stringify(PlainJson.shown(error))
 }
 
-/** A key may stand in the query of an address. */
+/** Query strings may hold a key. */
 const withoutQuery = (url: string): string => url.replace(/[?#].*$/, "")
 
-/** Cookies of a provider are nobody's to log. */
+/** Leaves out cookies, which must not be logged. */
 const strings = (headers: Shape.JsonObject): Readonly<Record<string, string>> =>
   Object.fromEntries(
     Object.entries(headers).flatMap(([name, value]) =>
@@ -168,14 +169,14 @@ const transport = new Set([
   "FailedToOpenSocket"
 ])
 
-/** An answer that was begun with 200 and broke off is one, too. */
+/** An answer that started with status 200 and then broke off counts, too. */
 const brokenConnection = (found: Found): AiError.AiErrorReason | undefined => {
   const hasBegun = found.status === undefined || found.status < 300
   const isBroken = found.codes.some((it) => transport.has(it) || it.startsWith("UND_ERR_")) ||
     found.names.some((it) => it === "AbortError" || it === "TimeoutError") ||
-    // what fetch says where it has no code
+    // messages of fetch without a code
     /^(?:fetch failed|failed to fetch|terminated|network error)$/i.test(found.message) ||
-    // what provider packages say where a body just ends
+    // messages of provider packages when a body ends early
     /stream ended without|did not receive done/i.test(found.message) ||
     (found.names.includes("AI_APICallError") && found.status === undefined)
   return hasBegun && isBroken
@@ -188,7 +189,7 @@ const brokenConnection = (found: Found): AiError.AiErrorReason | undefined => {
     : undefined
 }
 
-/** Errors of the provider package itself: no request was made, or its answer could not be read. */
+/** Errors of the provider package: no request was made, or its answer could not be parsed. */
 const byName = (found: Found): AiError.AiErrorReason | undefined => {
   const description = found.message
   for (const name of found.names) {
@@ -207,7 +208,7 @@ const byName = (found: Found): AiError.AiErrorReason | undefined => {
       case "AI_JSONParseError":
       case "AI_NoContentGeneratedError":
       case "AI_TypeValidationError":
-        // a body that is no JSON says nothing where the status already does
+        // with an error status, an unparsable body adds nothing
         return found.status === undefined || found.status < 300
           ? new AiError.InvalidResponseError({ description, ...details(found) })
           : undefined
@@ -216,13 +217,13 @@ const byName = (found: Found): AiError.AiErrorReason | undefined => {
   return undefined
 }
 
-/** By what the provider calls it, then by the status. */
+/** By the provider's error name, then by status. */
 const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
   const { codes, message, status } = found
   const retryAfter = retryAfterOf(found.headers, now)
   const common = details(found, retryAfter)
   const has = (...words: ReadonlyArray<string>): boolean => codes.some((it) => words.includes(it.toLowerCase()))
-  // https://platform.openai.com/docs/guides/error-codes: a 429, too, but waiting does not help
+  // https://platform.openai.com/docs/guides/error-codes: a 429, but waiting does not help
   if (status === 402 || has("insufficient_quota", "billing_error")) return new AiError.QuotaExhaustedError(common)
   if (status === 429 || has(...limits)) {
     return new AiError.RateLimitError({ ...common, ...retryAfter === undefined ? {} : { retryAfter } })
@@ -244,7 +245,7 @@ const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
   if (has("content_filter", "content_policy_violation")) {
     return new AiError.ContentPolicyError({ description: message, ...common })
   }
-  // 408 and 409: the AI SDK, too, holds that these may go well the next time
+  // the AI SDK also retries 408 and 409
   if (status === undefined ? isTheirs(found, has) : status >= 500 || status === 408 || status === 409) {
     return new AiError.InternalProviderError({ description: message, ...common })
   }
@@ -260,17 +261,17 @@ type Has = (...words: ReadonlyArray<string>) => boolean
 const isTheirs = ({ isBody, isRetryable }: Found, has: Has): boolean =>
   isRetryable === true ||
   has("overloaded_error", "api_error", "server_error", "internal_server_error", "timeout_error", "unavailable") ||
-  // the request was taken, since the answer had begun
+  // the answer had started, so the request was accepted
   (isBody && !has(...refusals))
 
-/** Words of a limit; `rate_limited` is Mistral's. */
+/** Error names of rate limits; `rate_limited` is Mistral's. */
 const limits = ["rate_limit_error", "rate_limit_exceeded", "rate_limited", "resource_exhausted", "too_many_requests"]
 
 const refusals = ["invalid_request_error", "not_found_error", "invalid_argument"]
 
 const tooLong = "is longer than the model's context window"
 
-/** OpenAI has a code for it; Anthropic, Google and local servers have a sentence. */
+/** OpenAI sends a code; Anthropic, Google and local servers send a sentence. */
 const isTooLong = ({ message, status }: Found, has: Has): boolean =>
   has("context_length_exceeded") ||
   ((status === undefined || status === 400 || status === 413) &&
@@ -294,7 +295,7 @@ const retryAfterOf = (headers: Readonly<Record<string, string>>, now: number): D
 const amount = (text: string | undefined): number =>
   text !== undefined && /^\s*\d+(?:\.\d+)?\s*$/.test(text) ? Number(text) : NaN
 
-/** What the provider sent, for those who look closer. */
+/** The provider's response, for diagnosis. */
 const details = ({ body, data, headers, status }: Found, retryAfter?: Duration.Duration) => ({
   ...status === undefined ? {} : {
     http: { response: { status, headers }, ...body === undefined ? {} : { body } }
@@ -305,5 +306,5 @@ const details = ({ body, data, headers, status }: Found, retryAfter?: Duration.D
   }
 })
 
-/** The schema of `effect/ai` wants JSON that may be written to. */
+/** The schema of `effect/ai` requires mutable JSON. */
 const mutable = (data: Shape.JsonObject): AiError.ProviderMetadata[string] => PlainJson.shown(data) as never

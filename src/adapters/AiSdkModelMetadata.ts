@@ -1,32 +1,29 @@
-/**
- * What a model of the AI SDK says beside its answer: what it binds to a part, its id and name, why it ended, what it
- * cost.
- */
+/** Metadata of an AI SDK answer: provider data of parts, id and model, the reason it ended, and its usage. */
 import type * as Response from "effect/ai/Response"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 
-/** How an answer ended, of any specification. */
+/** The end of an answer, in any specification. */
 export interface Finish {
   readonly finishReason: unknown
   readonly usage: unknown
   readonly providerMetadata?: unknown
 }
 
-/** When an answer was made, by what, and its id. */
+/** The id, model and time of an answer. */
 export interface ResponseMetadata {
   readonly id?: string | undefined
   readonly timestamp?: Date | undefined
   readonly modelId?: string | undefined
 }
 
-/** What the provider says of a part, for the next turn; JSON has no `undefined`. */
+/** Provider data of a part, for the next turn, without `undefined`. */
 export const ofPart = (part: object): { readonly metadata?: Response.ProviderMetadata } => {
   const said = "providerMetadata" in part ? part.providerMetadata : undefined
   return Shape.isObject(said) ? { metadata: PlainJson.from(said) as Response.ProviderMetadata } : {}
 }
 
-/** How an answer ended, and what it cost. */
+/** The reason and usage of an answer's end. */
 export const finish = (provider: string, part: Finish): Response.FinishPartEncoded => ({
   type: "finish",
   reason: reasonOf(provider, part),
@@ -35,9 +32,8 @@ export const finish = (provider: string, part: Finish): Response.FinishPartEncod
 })
 
 /**
- * Tells whether a provider has said that the answer is over. Some packages write an end of their own behind a stream
- * that just stops: `other` without a word of the provider, or `tool-calls` because there were some. Then no tokens were
- * counted either.
+ * Whether the provider itself ended the answer. Some packages add an end to a stream that just stops: `other` without
+ * the provider's reason, or `tool-calls` after calls. Such an end has no token count.
  */
 export const isProven = (provider: string, { finishReason, usage }: Finish): boolean => {
   const isWord = typeof finishReason === "string"
@@ -57,16 +53,16 @@ export const isProven = (provider: string, { finishReason, usage }: Finish): boo
   }
 }
 
-/** Gives the provider's own word for why an answer ended. */
+/** Returns the provider's own reason for the end. */
 export const wordOf = (provider: string, finishReason: unknown): string | undefined => {
   const raw = Shape.own(finishReason, "raw")
   if (typeof raw !== "string" || raw === "") return undefined
-  // words of the package `ollama-ai-provider-v2`, whether or not Ollama said anything
+  // `ollama-ai-provider-v2` invents these words
   const isMadeUp = raw === "other" || (provider === "ollama.responses" && raw === "tool_calls")
   return isMadeUp ? undefined : raw
 }
 
-/** The id of an answer, and what made it when. */
+/** The id, model and time of an answer. */
 export const response = ({ id, modelId, timestamp }: ResponseMetadata): Response.ResponseMetadataPartEncoded => ({
   type: "response-metadata",
   ...typeof id === "string" ? { id } : {},
@@ -76,7 +72,7 @@ export const response = ({ id, modelId, timestamp }: ResponseMetadata): Response
 
 // Utilities
 
-/** v2 has one word; v3 and v4 have the provider's beside it. */
+/** v2 has one word; v3 and v4 add the provider's. */
 const reasonOf = (provider: string, finish: Finish): Response.FinishReason => {
   if (!isProven(provider, finish)) return "unknown"
   const { finishReason } = finish
@@ -86,9 +82,9 @@ const reasonOf = (provider: string, finish: Finish): Response.FinishReason => {
     (typeof finishReason === "string" ? finishReason : Shape.own(finishReason, "unified")) as Response.FinishReason
 }
 
-/** Words that packages pass on as something that they are not. */
+/** Provider words that packages misclassify. */
 const words = new Map<string, Response.FinishReason>([
-  // https://docs.claude.com/en/api/handling-stop-reasons: the turn goes on when it is sent back
+  // https://docs.claude.com/en/api/handling-stop-reasons: the turn continues when it is sent back
   ["pause_turn", "pause"],
   ["model_context_window_exceeded", "length"],
   ["error", "error"],
@@ -107,7 +103,7 @@ const isCounted = (given: unknown): boolean => {
   return (inputTokens.total ?? 0) + (outputTokens.total ?? 0) > 0
 }
 
-/** v2 is flat, and says of cached tokens only how many were read. */
+/** v2 is flat and counts only cache reads. */
 const usage = (given: unknown): Response.FinishPartEncoded["usage"] => {
   const [input, output] = [Shape.own(given, "inputTokens"), Shape.own(given, "outputTokens")]
   return {

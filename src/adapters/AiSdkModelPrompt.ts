@@ -1,6 +1,6 @@
 /**
- * Prompts of `effect/ai` as prompts of the AI SDK's specification v4; what older specifications have otherwise is in
- * `AiSdkModelVersions`.
+ * Converts prompts of `effect/ai` to specification v4 of the AI SDK; `AiSdkModelVersions` adapts them to older
+ * versions.
  */
 import type {
   LanguageModelV4FilePart,
@@ -19,15 +19,12 @@ import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
 import * as Carrier from "./AiSdkModelCarrier.ts"
 
-/**
- * Where the files go that a tool gave: into its result, into a message of the user behind the results, or nowhere, with
- * a word that they were there.
- */
+/** Where files from tools go: into the result, into a user message after the results, or nowhere, with a note. */
 export type ResultFiles = "result" | "message" | "omit"
 
-/** What a prompt is written for. */
+/** The model a prompt is written for. */
 export interface Reader extends Carrier.Origin {
-  /** Tools whose arguments are the provider's own to define, and may be no object. */
+  /** Provider tools, whose arguments may be something other than an object. */
   readonly providerTools: ReadonlySet<string>
   readonly resultFiles: ResultFiles
 }
@@ -35,13 +32,10 @@ export interface Reader extends Carrier.Origin {
 /**
  * Writes a prompt.
  *
- * **Details**
- *
- * - What a provider said of a part (`options`) goes back as it came.
- * - Messages and texts without content are left out: providers refuse them.
- * - Results stand in one `tool` message behind the message with the calls, which
- *   is the order that every protocol wants; those of tools that the provider ran
- *   stay with their calls.
+ * - Provider data of a part (`options`) is sent back unchanged.
+ * - Empty messages and texts are left out, because providers reject them.
+ * - Results go into one `tool` message directly after the calls, as every protocol requires. Provider-executed results
+ * stay with their calls.
  */
 export const write = (prompt: Prompt.Prompt, reader: Reader): LanguageModelV4Prompt => {
   const messages: LanguageModelV4Prompt = []
@@ -99,7 +93,7 @@ const assistantPart = (part: Prompt.AssistantMessagePart, reader: Reader): Assis
     case "text": {
       const carried = Carrier.unpack(part.options)
       if (carried !== undefined) return Carrier.isFrom(carried, reader) ? carriedPart(carried.part) : []
-      // an empty one may be there for what the provider said of it
+      // an empty text may carry provider data
       return part.text.trim() === "" && Object.keys(part.options).length === 0 ? [] : [textPart(part)]
     }
     case "reasoning":
@@ -110,7 +104,7 @@ const assistantPart = (part: Prompt.AssistantMessagePart, reader: Reader): Assis
       return [toolCall(part, reader)]
     case "tool-result":
       return [toolResult(part)]
-    // a question of the host's own: no provider asked it
+    // an approval request of the host, not of a provider
     case "tool-approval-request":
       return []
   }
@@ -133,7 +127,7 @@ const filePart = (part: Prompt.FilePart): LanguageModelV4FilePart => {
   }
 }
 
-/** A text is base64, a data URL, or an address. */
+/** Text is base64, a data URL or an address. */
 const fileData = ({ data, mediaType }: Prompt.FilePart): Pick<LanguageModelV4FilePart, "mediaType" | "data"> => {
   if (data instanceof Uint8Array) return { mediaType, data: { type: "data", data } }
   const text = typeof data === "string" ? data : data.href
@@ -145,7 +139,7 @@ const fileData = ({ data, mediaType }: Prompt.FilePart): Pick<LanguageModelV4Fil
   return { mediaType, data: url === undefined ? { type: "data", data: text } : { type: "url", url } }
 }
 
-/** Every provider wants an object for arguments, and refuses the conversation that has something else. */
+/** Makes arguments an object: providers reject a conversation with anything else. */
 const toolCall = (part: Prompt.ToolCallPart, reader: Reader): LanguageModelV4ToolCallPart => ({
   type: "tool-call",
   toolCallId: part.id,
@@ -179,7 +173,7 @@ const output = (
 ): LanguageModelV4ToolResultOutput => {
   if (modelOutput !== undefined) {
     const texts = modelOutput.flatMap((it) => it.type === "text" ? [it.text] : [])
-    // there is no content that is an error: files go before the mark
+    // errors cannot have content, so files win over the error mark
     return texts.length === modelOutput.length
       ? { type: isFailure ? "error-text" : "text", value: texts.join("\n") }
       : { type: "content", value: modelOutput.map((it) => it.type === "text" ? textPart(it) : filePart(it)) }
@@ -187,14 +181,14 @@ const output = (
   if (isFailure && Shape.isObject(result) && result.type === "execution-denied") {
     return { type: "execution-denied", ...typeof result.reason === "string" ? { reason: result.reason } : {} }
   }
-  // what the provider itself gave has its shape, errors included
+  // a provider's own result keeps its shape, even as an error
   if (typeof result === "string" && !(isFailure && providerExecuted)) {
     return { type: isFailure ? "error-text" : "text", value: result }
   }
   return { type: isFailure ? "error-json" : "json", value: json(result) }
 }
 
-/** A message of results for a protocol that has no files in them. */
+/** A message of results for a protocol without files in results. */
 const withoutFiles = (
   message: LanguageModelV4Message,
   resultFiles: ResultFiles
@@ -215,7 +209,7 @@ const withoutFiles = (
   return [{ ...message, content }, ...files.length === 0 ? [] : [{ role: "user" as const, content: files }]]
 }
 
-/** What `effect/ai` has no part for, as it came. */
+/** A carried part, unchanged. */
 const carriedPart = (part: Shape.JsonObject): AssistantContent => {
   const said = providerOptions(part.providerMetadata)
   const [toolCallId, toolName] = [String(part.toolCallId), String(part.toolName)]
@@ -253,7 +247,7 @@ const carriedPart = (part: Shape.JsonObject): AssistantContent => {
 
 const json = (value: unknown) => PlainJson.from(value) as Schema.Json as never
 
-/** Byte for byte: signatures are lost otherwise. Only objects are options of a provider. */
+/** Unchanged, because signatures would break. Only objects are provider options. */
 const providerOptions = (options: unknown): { readonly providerOptions?: SharedV4ProviderOptions } => {
   if (!Shape.isObject(options)) return {}
   const kept = Object.entries(options).filter(([, value]) => Shape.isObject(value))

@@ -1,6 +1,6 @@
 /**
- * The requests to one model of the AI SDK: what it is sent is written in `AiSdkModelCall`, what it says is read in
- * `AiSdkModelResponse`, and what it throws in `AiSdkModelError`.
+ * Requests to one AI SDK model. `AiSdkModelCall` writes the options, `AiSdkModelResponse` reads answers, and
+ * `AiSdkModelError` reads errors.
  */
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
@@ -21,7 +21,7 @@ import type { ResultFiles } from "./AiSdkModelPrompt.ts"
 import * as ModelResponse from "./AiSdkModelResponse.ts"
 import * as Versions from "./AiSdkModelVersions.ts"
 
-/** A model as it is called: what it takes is written for its version, what it gives is read for any. */
+/** A callable model: its options are written for its version, and answers of any version are read. */
 export interface Callable {
   readonly specificationVersion: Versions.Version
   readonly provider: string
@@ -30,25 +30,23 @@ export interface Callable {
   readonly doStream: (options: object) => PromiseLike<{ readonly stream: ReadableStream<ModelResponse.StreamPart> }>
 }
 
-/** A whole answer. */
 export interface Generated extends Metadata.Finish {
   readonly content: ReadonlyArray<ModelResponse.Content>
   readonly response?: Metadata.ResponseMetadata
   readonly warnings?: ReadonlyArray<unknown>
 }
 
-/** What the host says for all requests. */
+/** Host options of all requests. */
 export interface Settings {
   readonly said: ModelCall.ModelOptions
   readonly codecTransformer: LanguageModel.CodecTransformer
   readonly resultFiles: ResultFiles
 }
 
-/** Asks one model. */
 export class Requests {
   private readonly model: Callable
   private readonly settings: Settings
-  /** Warnings that were told lately, which they are once. */
+  /** Recent warnings, each logged once. */
   private readonly told = new Set<string>()
 
   constructor(model: Callable, settings: Settings) {
@@ -56,7 +54,6 @@ export class Requests {
     this.settings = settings
   }
 
-  /** A whole answer. */
   generate(request: LanguageModel.ProviderOptions): Effect.Effect<Array<Response.PartEncoded>, AiError.AiError> {
     const method = "generateText"
     return Effect.gen({ self: this }, function*() {
@@ -76,7 +73,6 @@ export class Requests {
     })
   }
 
-  /** Part by part, as the model says it. */
   stream(request: LanguageModel.ProviderOptions): Stream.Stream<Response.StreamPartEncoded, AiError.AiError> {
     const method = "streamText"
     return Stream.unwrap(Effect.gen({ self: this }, function*() {
@@ -87,7 +83,7 @@ export class Requests {
       const take = (part: ModelResponse.StreamPart): Said => {
         if (part.type === "error") return fail(method, part.error)
         if (part.type === "stream-start") return Effect.andThen(this.warn(part.warnings), pull)
-        // the end comes with what it cost, and then the failure
+        // report the end with its usage before the failure
         if (part.type === "finish") ended = this.failureOf(method, part) ?? next
         const parts = reader.stream(part)
         annotate(request, parts)
@@ -105,7 +101,7 @@ export class Requests {
     }))
   }
 
-  /** Opens a stream, which is left when the scope closes. */
+  /** Opens a stream that is cancelled when the scope closes. */
   private open(
     method: string,
     call: object
@@ -114,7 +110,7 @@ export class Requests {
       const abortSignal = yield* Effect.abortSignal
       const opened = yield* attempt(method, () =>
         this.model.doStream({ ...call, abortSignal }).then((opened) => {
-          // it came too late, for a model that is deaf to signals
+          // it arrived after the abort, from a model that ignores signals
           if (abortSignal.aborted) leave(opened.stream)
           return opened
         }))
@@ -125,7 +121,7 @@ export class Requests {
     })
   }
 
-  /** The options of a call in the model's own version, without its signal. */
+  /** The call options in the model's version, without a signal. */
   private callOf(method: string, request: LanguageModel.ProviderOptions): Effect.Effect<object, AiError.AiError> {
     const { modelId, provider, specificationVersion } = this.model
     const { codecTransformer, resultFiles } = this.settings
@@ -157,7 +153,7 @@ export class Requests {
     })
   }
 
-  /** An answer that its end makes none. */
+  /** The failure an answer's end reports, if any. */
   private failureOf(method: string, finish: Metadata.Finish): Effect.Effect<never, AiError.AiError> | undefined {
     const { provider } = this.model
     const word = Metadata.wordOf(provider, finish.finishReason)
@@ -169,7 +165,7 @@ export class Requests {
     const { modelId, provider } = this.model
     return Effect.forEach(Array.isArray(warnings) ? warnings.map(warningText) : [], (text) => {
       if (this.told.has(text)) return Effect.void
-      // some have an id in them: they must not pile up
+      // warnings with ids in them must not pile up
       if (this.told.size === mostTold) this.told.clear()
       this.told.add(text)
       return Effect.logWarning(`${provider} ${modelId}: ${text}`)
@@ -189,7 +185,7 @@ const failFor = (method: string, reason: AiError.AiErrorReason) =>
 const fail = (method: string, error: unknown) =>
   Effect.flatMap(Clock.currentTimeMillis, (now) => failFor(method, ModelError.reasonOf(error, now)))
 
-/** Runs a promise; what it is rejected with becomes the failure. */
+/** Runs a promise; a rejection becomes the failure. */
 const attempt = <A>(
   method: string,
   evaluate: (signal: AbortSignal) => PromiseLike<A>
@@ -199,7 +195,7 @@ const attempt = <A>(
     ({ error }) => fail(method, error)
   )
 
-/** Reads what a model gave; one that is none of the specification makes it throw. */
+/** Reads an answer; throws if it does not follow the specification. */
 const read = <A>(method: string, evaluate: () => A): Effect.Effect<A, AiError.AiError> =>
   Effect.try({
     try: evaluate,
@@ -211,7 +207,7 @@ const read = <A>(method: string, evaluate: () => A): Effect.Effect<A, AiError.Ai
       })
   })
 
-/** Not waited for: a stream that hangs would hold the interruption up. */
+/** Not awaited, because a hanging stream would delay interruption. */
 const leave = (stream: { readonly cancel: () => Promise<void> }): void => {
   stream.cancel().catch(() => undefined)
 }

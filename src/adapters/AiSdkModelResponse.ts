@@ -1,8 +1,8 @@
 /**
- * What models of the AI SDK say, as parts of `effect/ai`: content and stream parts of the specifications v2 to v4.
+ * Converts answers of AI SDK models (specifications v2 to v4) to parts of `effect/ai`.
  *
- * Nothing here fails. What the schemas of `effect/ai` would reject is put right, carried as it is (`AiSdkModelCarrier`)
- * or, where it says nothing that anybody needs, left out: a request that has been paid for is not lost for it.
+ * Nothing here fails, so that a paid request is not lost. What the schemas of `effect/ai` would reject is corrected,
+ * carried unchanged (`AiSdkModelCarrier`) or, if it is of no use, left out.
  */
 import type {
   LanguageModelV2Content,
@@ -22,10 +22,10 @@ import * as Shape from "../wire/Shape.ts"
 import * as Carrier from "./AiSdkModelCarrier.ts"
 import * as Metadata from "./AiSdkModelMetadata.ts"
 
-/** A part of a stream, of any specification. */
+/** A stream part of any specification. */
 export type StreamPart = LanguageModelV2StreamPart | LanguageModelV3StreamPart | LanguageModelV4StreamPart
 
-/** A part of an answer, of any specification. */
+/** A content part of any specification. */
 export type Content = LanguageModelV2Content | LanguageModelV3Content | LanguageModelV4Content
 
 /** Reads the parts of one answer. */
@@ -39,7 +39,7 @@ export class ResponseReader {
     this.tools = new Map(tools.map((tool) => [tool.name, tool]))
   }
 
-  /** Part by part, nothing held back. */
+  /** Converts a stream part, without buffering. */
   stream(part: StreamPart): ReadonlyArray<Response.StreamPartEncoded> {
     switch (part.type) {
       case "text-start":
@@ -79,7 +79,7 @@ export class ResponseReader {
     }
   }
 
-  /** A whole answer. */
+  /** Converts a part of a complete answer. */
   content(part: Content): ReadonlyArray<Response.PartEncoded> {
     switch (part.type) {
       case "text":
@@ -90,7 +90,7 @@ export class ResponseReader {
     }
   }
 
-  /** What answers and streams have in common. */
+  /** Conversions shared by answers and streams. */
   private shared<A>(
     part: Exclude<Content, { readonly type: "text" | "reasoning" }>,
     carry: (metadata: Response.ProviderMetadata) => ReadonlyArray<A>
@@ -123,13 +123,13 @@ export class ResponseReader {
         return carried({ ...part, data: undefined, ...dataOf(part.data) })
       case "custom":
         return carried({ ...part })
-      // of a version to come
+      // of a later version
       default:
         return []
     }
   }
 
-  /** `effect/ai` fails the request for a call that the provider ran with arguments that the tool does not have. */
+  /** Whether `effect/ai` accepts a provider-executed call: arguments unknown to its tool would fail the request. */
   private takes(call: Response.ToolCallPartEncoded): boolean {
     const tool = this.tools.get(call.name)
     return tool !== undefined && Schema.is(Schema.toEncoded(tool.parametersSchema))(call.params)
@@ -163,7 +163,7 @@ const toolCall = (part: Part<"tool-call">): Response.ToolCallPartEncoded => ({
   ...Metadata.ofPart(part)
 })
 
-/** Text that is no JSON is the gates' to refuse, so that the model is told. */
+/** Invalid JSON stays text for the gates to refuse, so that the model learns of it. */
 const params = (input: unknown): unknown => {
   if (typeof input !== "string") return input ?? {}
   if (input.trim() === "") return {}
@@ -174,7 +174,7 @@ const params = (input: unknown): unknown => {
   }
 }
 
-/** Only providers give results in their answers. */
+/** Only providers put results into answers. */
 const toolResult = (part: Part<"tool-result">): Response.ToolResultPartEncoded => ({
   type: "tool-result",
   id: part.toolCallId,
@@ -212,7 +212,7 @@ const source = (
 const file = (part: Part<"file">): ReadonlyArray<Response.FilePartEncoded | Response.UrlSourcePartEncoded> => {
   const mediaType = part.mediaType ?? "application/octet-stream"
   const { data, url } = dataOf(part.data)
-  // `effect/ai` has no file that is elsewhere: it is at least told where
+  // `effect/ai` has no file by address, so the model reads the address
   if (url !== undefined) {
     return [{ type: "source", sourceType: "url", id: url, url, title: mediaType, ...Metadata.ofPart(part) }]
   }
@@ -221,7 +221,7 @@ const file = (part: Part<"file">): ReadonlyArray<Response.FilePartEncoded | Resp
     : []
 }
 
-/** Before v4, data is the base64 or the bytes themselves. */
+/** Before v4, data is base64 or bytes. */
 const dataOf = (data: unknown): { readonly data?: string; readonly url?: string } => {
   if (typeof data === "string") return { data }
   if (data instanceof Uint8Array) return { data: Base64.encode(data) }

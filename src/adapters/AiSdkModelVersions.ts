@@ -1,6 +1,6 @@
 /**
- * What the specifications v2 and v3 of the AI SDK have otherwise than v4 in what a model is sent: the data of files,
- * files in results, and a name or two.
+ * Adapts call options to specifications v2 and v3 of the AI SDK, which differ in file data, files in results and some
+ * names.
  */
 import type {
   LanguageModelV4CallOptions,
@@ -10,13 +10,13 @@ import type {
 } from "@ai-sdk/provider"
 import * as Base64 from "effect/encoding/Base64"
 
-/** The specifications that models are called by. */
+/** Supported specification versions. */
 export type Version = "v2" | "v3" | "v4"
 
-/** Writes the options of a call as the specification of the model has them. */
+/** Writes call options in the model's version. */
 export const write = (version: Version, options: LanguageModelV4CallOptions): object => {
   if (version === "v4") return options
-  // v4 alone has one word for it; the older packages have options of their own
+  // only v4 has `reasoning`; older packages have their own options
   const { reasoning: _, ...older } = options
   return {
     ...older,
@@ -67,7 +67,7 @@ const olderOutput = (version: Older, output: LanguageModelV4ToolResultOutput): o
       const isImage = mediaType.startsWith("image/")
       if (data.type === "url") {
         const url = data.url.href
-        // v2 takes no address in a result: the model can still read where the file is
+        // v2 has no address in a result, so the model reads it as text
         if (version === "v2") return { type: "text", text: url }
         return { ...rest, type: isImage ? "image-url" : "file-url", url }
       }

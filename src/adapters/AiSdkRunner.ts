@@ -1,4 +1,4 @@
-/** The calls of the AI SDK's loops, through a process. */
+/** Runs the calls of AI SDK loops through a process. */
 import { jsonSchema, type JSONSchema7, type ToolExecutionOptions } from "ai"
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -12,13 +12,12 @@ import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as AiSdk from "../wire/AiSdk.ts"
 import { toolOptions } from "./AiSdkModelCall.ts"
 
-/** Runs the calls of the SDK's loops for one process. */
 export class Runner {
   private readonly process: ToolProcess
   private readonly services: Context.Context<never>
-  /** All calls of a step come with the same messages. */
+  /** All calls of a step share one messages array. */
   private readonly steps = new WeakMap<object, Step>()
-  /** What the model is to read, until the SDK asks for it, which it does once. */
+  /** Outputs for the model until the SDK asks for each, once. */
   private readonly shown = new Map<string, { readonly output: unknown; readonly content: ToolContent.ToolContent }>()
 
   constructor(process: ToolProcess, services: Context.Context<never>) {
@@ -26,7 +25,7 @@ export class Runner {
     this.services = services
   }
 
-  /** A tool of the executor as one of the SDK. */
+  /** A tool of the executor as an SDK tool. */
   tool({ annotations, description, jsonSchema: schema, name }: RegisteredTool) {
     return {
       ...toolOptions(annotations),
@@ -68,7 +67,7 @@ export class Runner {
     return step
   }
 
-  /** Of two requests whose calls have one id, each has its own. */
+  /** Keeps calls of different requests with the same id apart. */
   private take(toolCallId: string, output: unknown): ToolContent.ToolContent | undefined {
     const known = this.shown.get(toolCallId)
     if (known === undefined || known.output !== output) return undefined

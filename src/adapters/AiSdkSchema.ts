@@ -1,4 +1,4 @@
-/** Schemas and outputs of the AI SDK, as `effect/ai` takes them. */
+/** Converts AI SDK schemas and outputs to those of `effect/ai`. */
 import { asSchema, type FlexibleSchema } from "ai"
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
@@ -14,8 +14,8 @@ import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 
 /**
- * The schema of a tool's arguments. Where the SDK's schema validates, that decodes them, so that its defaults and
- * transformations hold; else they are checked against the JSON Schema.
+ * The schema of a tool's arguments. If the SDK's schema validates, it decodes them, with defaults and transformations.
+ * Otherwise they are checked against the JSON Schema.
  */
 export const parameters = Effect.fnUntraced(function*(
   input: FlexibleSchema | undefined
@@ -28,14 +28,14 @@ export const parameters = Effect.fnUntraced(function*(
   return schema.validate === undefined ? jsonSchema : codec(jsonSchema, schema.validate)
 })
 
-/** Validates a value; the failure says what is wrong with it. */
+/** Validates a value; the failure describes the problems. */
 export const validated = (schema: FlexibleSchema, value: unknown): Effect.Effect<unknown, string> =>
   Effect.flatMap(PlainTool.attempt(() => asSchema(schema).validate?.(value)), (result) => {
     if (!isFailure(result)) return Effect.succeed(isSuccess(result) ? result.value : value)
     return Effect.fail(PlainTool.messageOf(result.error))
   })
 
-/** What `toModelOutput` shows a model. */
+/** Converts the result of `toModelOutput`. */
 export const shown = (output: unknown): ToolContent.ToolContent | undefined => {
   if (!Predicate.isObject(output)) return undefined
   const { reason, type, value } = output
@@ -60,7 +60,7 @@ type Validate = NonNullable<ReturnType<typeof asSchema>["validate"]>
 
 const codec = (jsonSchema: JsonSchema.JsonSchema, validate: Validate): Schema.Codec<unknown, unknown> =>
   Schema.declare((_: unknown): _ is unknown => true, { toCodecJson: () => undefined }).check(
-    // it lets everything pass: it is there for the JSON Schema that the model sees
+    // accepts everything; present for the model's JSON Schema
     Schema.makeFilter(() => true, { toJsonSchema: () => jsonSchema })
   ).pipe(Schema.decodeTo(Schema.Unknown, {
     decode: SchemaGetter.transformEffect((args: unknown) =>
@@ -69,7 +69,7 @@ const codec = (jsonSchema: JsonSchema.JsonSchema, validate: Validate): Schema.Co
         return Effect.fail(issueOf(isFailure(result) ? result.error : undefined))
       })
     ),
-    // what was transformed cannot be told apart by its JSON: then the arguments are taken
+    // transformed values have no unique JSON, so the arguments are used
     encode: SchemaGetter.transformEffect((decoded: unknown) =>
       isJson(decoded) ? Effect.succeed(decoded) : Effect.fail(new SchemaIssue.Forbidden(undefined))
     )
@@ -83,7 +83,7 @@ const isSuccess = (result: unknown): result is { readonly value: unknown } =>
 const isFailure = (result: unknown): result is { readonly error: unknown } =>
   Predicate.isObject(result) && result.success === false
 
-/** Zod and the standard schemas list what is wrong, each with its path. */
+/** Zod and Standard Schema list problems with paths. */
 const issueOf = (error: unknown): SchemaIssue.Issue => {
   const issues = [error, Predicate.hasProperty(error, "cause") ? error.cause : undefined].flatMap(listOf)
   const [first, ...more] = issues.map(({ message, path }): SchemaIssue.Issue =>
@@ -115,7 +115,7 @@ const pathOf = (path: unknown): ReadonlyArray<PropertyKey> =>
     })
     : []
 
-/** A part, in the words of `effect/ai`; one that is kept elsewhere is named. */
+/** Converts a part; a file stored elsewhere is named. */
 const part = (it: unknown): Prompt.ToolModelOutputPart => {
   if (!Predicate.isObject(it)) return Prompt.textPart({ text: "" })
   if (it.type === "text") return Prompt.textPart({ text: textOf(PlainJson.from(it.text)) })

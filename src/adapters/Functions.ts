@@ -1,12 +1,12 @@
 /**
- * Plain functions with a JSON Schema as tools of the executor.
+ * Makes tools of plain functions with a JSON Schema.
  *
- * A function gives a value, a promise or an effect. What it throws is told to the model as the tool's own failure: its
- * message, without a stack, at most 2,000 characters. A function cannot tell a bug from a failure; whoever has to dies
- * in an effect, and the model learns only that there was an internal error.
+ * A function returns a value, a promise or an effect. What it throws is the tool's failure: the model reads its message
+ * without a stack, up to 2,000 characters. To report a bug instead, die in an effect; the model then reads only of an
+ * internal error.
  *
- * A promise cannot be stopped, only asked to by its `signal`. One that goes on after its time is known as an orphan
- * (`ToolExecutor.orphans`) and keeps its resource keys until it settles; what it writes through `commit` is kept out.
+ * A promise can only be asked to stop, by its `signal`. If it runs past its end it is an orphan
+ * (`ToolExecutor.orphans`) and keeps its resource keys until it settles; its writes through `commit` are blocked.
  *
  * **Example** (Running a function)
  *
@@ -57,57 +57,54 @@ import { ConfigurationError, type Problem } from "../core/vocabulary/Configurati
 import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 
-/** What a function gets beside its arguments. */
+/** What a function receives besides its arguments. */
 export interface Call {
-  /** Id of the call. */
   readonly callId: string | undefined
-  /** Whose call it is; see `ToolContext.principal`, as for the next four. */
+  /** See `ToolContext.principal`, and likewise the next four. */
   readonly principal: string | undefined
   readonly agentPath: ReadonlyArray<string>
   readonly batch: string | undefined
   readonly process: string | undefined
   readonly idempotencyKey: string | undefined
-  /** Fires when the call is stopped: its time is over, or it was cancelled. */
+  /** Aborted when the call times out or is cancelled. */
   readonly signal: AbortSignal
   /** Epoch milliseconds at which the call is stopped; `Infinity` outside an executor. */
   readonly deadline: number
-  /** Metadata of the operation, as the host gave it to the process. */
+  /** Metadata of the process. */
   readonly meta: Readonly<Record<string, unknown>>
-  /** Reports how far the work is; see `ToolContext.progress`. */
+  /** Reports progress; see `ToolContext.progress`. */
   readonly progress: (report: Parameters<ToolContext.Service["progress"]>[0]) => void
-  /** Says what the function is doing. */
+  /** Reports what the function is doing. */
   readonly status: (status: string) => void
-  /** Shows a part of the output before the end. */
+  /** Shows part of the output early. */
   readonly partial: (value: unknown) => void
   /**
-   * Runs a write that is not to be cut in half; see `ToolContext.commit`. Once the call has its outcome the write does
-   * not run, and the promise rejects.
+   * Runs a write that must not be interrupted; see `ToolContext.commit`. After the outcome it does not run, and the
+   * promise rejects.
    */
   readonly commit: <A>(write: () => A | PromiseLike<A>) => Promise<A>
 }
 
 /** A function as a tool. */
 export interface Definition extends PlainTool.Declared {
-  /** Tells the model what it does and when to call it. */
+  /** Tells the model what the tool does and when to use it. */
   readonly description?: string | undefined
-  /** JSON Schema of the arguments, which are checked against it. Default: no arguments. */
+  /** JSON Schema that arguments are validated against. Default: no arguments. */
   readonly parameters?: JsonSchema.JsonSchema | undefined
-  /** Whether a person has to allow a call. Where the function throws, they are asked. Default false. */
+  /** Whether a call needs approval. It also does if the function throws. Default false. */
   readonly needsApproval?:
     | boolean
     | ((args: never) => boolean | PromiseLike<boolean> | Effect.Effect<boolean>)
     | undefined
-  /** Runs a call. Its arguments fit `parameters`. */
+  /** Runs a call with arguments that match `parameters`. */
   execute(args: unknown, call: Call): unknown
 }
 
 /**
- * Makes the toolkit and the handlers of functions.
+ * Makes the toolkit and handlers of functions.
  *
- * **Details**
- *
- * The layer fails with one `ConfigurationError` that lists everything that is wrong: names that providers do not take,
- * keys that are not known, values of another kind. What an effect of a function needs, the layer requires.
+ * The layer fails with one `ConfigurationError` that lists every problem: names that providers reject, unknown keys,
+ * wrong values. It requires the services of the functions' effects.
  */
 export const make = <const Definitions extends { readonly [name: string]: Definition }>(definitions: Definitions): {
   readonly toolkit: PlainTool.PlainToolkit<keyof Definitions & string>
@@ -136,7 +133,7 @@ export const make = <const Definitions extends { readonly [name: string]: Defini
   } as never
 }
 
-/** The services that effects of functions need. */
+/** The services that the functions' effects require. */
 export type ServicesOf<Definitions extends { readonly [name: string]: Definition }> = {
   readonly [N in keyof Definitions]: Awaited<ReturnType<Definitions[N]["execute"]>> extends
     Effect.Effect<infer _A, infer _E, infer R> ? R : never
@@ -159,7 +156,7 @@ const problemsOf = (name: string, definition: Definition): ReadonlyArray<Problem
   ...Predicate.isObject(definition) ? inside(`tools.${name}`, definition) : []
 ]
 
-/** What is wrong with the parts that only functions have. */
+/** Problems in the fields that only functions have. */
 const inside = (at: string, { execute, needsApproval, parameters }: Definition): ReadonlyArray<Problem> => [
   ...execute === undefined ? [{ path: `${at}.execute`, problem: "it is missing", expected: "a function" }] : [],
   ...parameters === undefined ? [] : PlainProblems.ofSchema(`${at}.parameters`, parameters),
@@ -205,7 +202,7 @@ const callOf = (
       return context.idempotencyKey
     },
     signal,
-    // it moves on while people are asked
+    // it moves while approval is pending
     get deadline() {
       return context.deadline
     },

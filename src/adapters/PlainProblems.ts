@@ -1,4 +1,4 @@
-/** What can be wrong with functions that are to be tools. */
+/** Finds problems in functions that are to become tools. */
 import * as Context from "effect/Context"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Predicate from "effect/Predicate"
@@ -7,7 +7,7 @@ import { clip } from "../internal/clip.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import type { Declared } from "./PlainTool.ts"
 
-/** What is wrong with what is said about a function: keys that are not known, and values of another kind. */
+/** Finds unknown keys and wrong values in a function's settings. */
 export const ofDeclared = (
   at: string,
   declared: unknown,
@@ -29,7 +29,7 @@ export const ofDeclared = (
   })
 }
 
-/** What is wrong with the name of a tool. */
+/** Finds problems in a tool name. */
 export const ofName = (name: string): ReadonlyArray<Problem> =>
   /^[a-zA-Z0-9_-]{1,64}$/.test(name) && name !== "__proto__" ? [] : [{
     path: `tools.${clip(name, 100)}`,
@@ -37,11 +37,11 @@ export const ofName = (name: string): ReadonlyArray<Problem> =>
     expected: "1 to 64 of a-z A-Z 0-9 _ -"
   }]
 
-/** Tells whether a value may be the JSON Schema of a tool's arguments. */
+/** Whether a value can be the JSON Schema of arguments. */
 export const isArguments = (schema: unknown): schema is JsonSchema.JsonSchema =>
   Predicate.isObject(schema) && (schema.type === undefined || schema.type === "object")
 
-/** What is wrong with a JSON Schema of arguments, as far as it can be seen at once. */
+/** Finds obvious problems in a JSON Schema of arguments. */
 export const ofSchema = (path: string, schema: unknown): ReadonlyArray<Problem> =>
   isArguments(schema) ? [] : [{
     path,
@@ -49,7 +49,7 @@ export const ofSchema = (path: string, schema: unknown): ReadonlyArray<Problem> 
     expected: "a JSON Schema of an object"
   }]
 
-/** A value in few words. */
+/** Describes a value briefly. */
 export const brief = (value: unknown): string =>
   typeof value === "function" ? "a function" : clip(JSON.stringify(PlainJson.from(value)), 60)
 
@@ -61,7 +61,7 @@ const kindOf = {
   destructive: "boolean",
   openWorld: "boolean",
   promoted: "boolean",
-  // the registry looks at these
+  // the registry checks these
   maxConcurrent: "any",
   timeout: "any",
   resources: "function",

@@ -1,4 +1,4 @@
-/** What the adapters share: functions of plain JavaScript as tools. */
+/** Shared by the adapters: tools made of plain JavaScript functions. */
 import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -17,18 +17,15 @@ import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import { clip } from "../internal/clip.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 
-/**
- * What a host says about a function. What is left out is never taken for safe: such a function changes things, and its
- * calls run alone.
- */
+/** Host settings of a function. By default a function is assumed to change things, and its calls run alone. */
 export interface Declared {
-  /** It changes nothing: its calls run beside other reads, and by default nobody is asked. */
+  /** It changes nothing: its calls overlap with other reads and by default need no approval. */
   readonly readOnly?: boolean | undefined
-  /** The same call twice does what one does. */
+  /** Calling it twice has the effect of calling it once. */
   readonly idempotent?: boolean | undefined
   /** It may destroy something. */
   readonly destructive?: boolean | undefined
-  /** It reaches outside: by default people are asked, even if it is `readOnly`. */
+  /** It reaches outside: by default calls need approval, even if it is `readOnly`. */
   readonly openWorld?: boolean | undefined
   /** See `ToolAnnotations.Promoted`. */
   readonly promoted?: boolean | undefined
@@ -44,7 +41,7 @@ export interface Declared {
   readonly annotations?: Context.Context<never> | undefined
 }
 
-/** A tool made of a function: its failure is the message of what it threw. */
+/** A tool made of a function; it fails with the message of what was thrown. */
 export type PlainTool<Name extends string> = Tool.Dynamic<Name, {
   readonly parameters: typeof Schema.Unknown
   readonly success: typeof Schema.Unknown
@@ -52,13 +49,11 @@ export type PlainTool<Name extends string> = Tool.Dynamic<Name, {
   readonly failureMode: "error"
 }>
 
-/** A toolkit of such tools. */
 export type PlainToolkit<Name extends string> = Toolkit.Toolkit<{ readonly [N in Name]: PlainTool<N> }>
 
-/** The handlers of such a toolkit. */
 export type Handlers<Name extends string> = Tool.HandlersFor<{ readonly [N in Name]: PlainTool<N> }>
 
-/** An output that shows the model something of its own; a failure says why there is nothing. */
+/** An output with its own text for the model; a failure says why there is none. */
 export class Worded {
   readonly output: unknown
   readonly shown: Result.Result<ToolContent.ToolContent, string>
@@ -69,14 +64,13 @@ export class Worded {
   }
 }
 
-/** Makes the tool of a function. */
 export const make = <Name extends string>(name: Name, declared: Declared, options: {
   readonly description: string | undefined
   readonly parameters: JsonSchema.JsonSchema | Schema.Codec<unknown, unknown>
   readonly needsApproval: Tool.Any["needsApproval"]
   /** Its outputs may be `Worded`. */
   readonly worded?: boolean | undefined
-  /** What it declares itself; what the host declares goes before it. */
+  /** The tool's own annotations; the host's override them. */
   readonly annotations?: Context.Context<never> | undefined
 }): PlainTool<Name> =>
   Tool.dynamic(name, {
@@ -95,12 +89,10 @@ export const make = <Name extends string>(name: Name, declared: Declared, option
   >
 
 /**
- * Runs what is of plain JavaScript and gives a value, a promise or an effect.
+ * Runs plain JavaScript that returns a value, a promise or an effect.
  *
- * **Details**
- *
- * What it throws or rejects with is the failure: its message, without a stack. The signal fires when the call is
- * stopped. The effect is over only when the promise has settled: what still runs is known to.
+ * It fails with the message, without a stack, of what was thrown. The signal aborts when the call is stopped. The
+ * effect ends only when the promise settles, so that running work stays visible.
  */
 export const attempt = (run: (signal: AbortSignal) => unknown): Effect.Effect<unknown, string> =>
   Effect.suspend(() => {
@@ -111,11 +103,11 @@ export const attempt = (run: (signal: AbortSignal) => unknown): Effect.Effect<un
     )
   })
 
-/** Asks a function whether a person has to allow a call; where it throws, the executor asks. */
+/** Runs an approval check; if it throws, approval is needed. */
 export const approval = (ask: () => unknown): Effect.Effect<boolean> =>
   Effect.orDie(attempt(ask)) as Effect.Effect<boolean>
 
-/** The message of anything that was thrown. */
+/** The message of any thrown value. */
 export const messageOf = (thrown: unknown): string => {
   const plain = PlainJson.from(thrown)
   const words = Predicate.hasProperty(plain, "message") && plain.message !== ""
@@ -126,7 +118,7 @@ export const messageOf = (thrown: unknown): string => {
   return clip(words === null || words === "" ? "it did not say why" : textOf(words), 2_000)
 }
 
-/** Adds an annotation, where there is one. */
+/** Adds an annotation if it is defined. */
 export const add =
   <A>(key: Context.Reference<A>, value: A | undefined) => (context: Context.Context<never>): Context.Context<never> =>
     value === undefined ? context : Context.add(context, key, value)
@@ -149,7 +141,7 @@ const annotations = (it: Declared): Context.Context<never> =>
 
 const isEffect = (given: unknown): given is Effect.Effect<unknown, unknown> => Effect.isEffect(given)
 
-/** What a function gave: an effect is run. */
+/** Runs an effect if the function returned one. */
 const now = (given: unknown): Effect.Effect<unknown, string> =>
   isEffect(given) ? Effect.mapError(given, messageOf) : Effect.succeed(given)
 
@@ -165,7 +157,7 @@ const settled = (promise: PromiseLike<unknown>, controller: AbortController): Ef
     })
   })
 
-/** Any value that a function gives, as JSON; nothing stays nothing. */
+/** Encodes any value as JSON; `undefined` stays `undefined`. */
 const Output = Schema.Unknown.pipe(Schema.decodeTo(Schema.Unknown, {
   decode: SchemaGetter.passthrough(),
   encode: SchemaGetter.transformEffect((given: unknown) => {

@@ -1,4 +1,4 @@
-/** Plays an operation of an agent with a scripted model. */
+/** Plays an agent operation with a scripted model. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Stream from "effect/Stream"
@@ -14,7 +14,7 @@ import * as ScriptedAgent from "./ScriptedAgent.ts"
 import * as ScriptedModel from "./ScriptedModel.ts"
 import { executorOf, type ScriptProgress, type Submitted } from "./ScriptProgress.ts"
 
-/** Plays an operation, the first one of a session or one that goes on with it, as a stream of what happens. */
+/** Plays an operation as a stream of events; it may continue a session. */
 export const play = (
   progress: ScriptProgress,
   { agent, answered, session }: Extract<Submitted, { readonly _tag: "Agent" }>,

@@ -1,4 +1,4 @@
-/** What every driver of `ArtifactStore` keeps, as checks for its own tests. */
+/** Checks for drivers of `ArtifactStore`. */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as assert from "node:assert/strict"
@@ -18,7 +18,7 @@ const owner = (principal: string, batch = "b"): ArtifactStore.Owner => ({ princi
 
 const whole = { offset: 0, length: Number.MAX_SAFE_INTEGER }
 
-/** Texts that an encoding may lose a character of. */
+/** Texts an encoding may damage. */
 const odd = [
   "",
   "\0",
@@ -32,18 +32,18 @@ const odd = [
   "'\"\\%_$1?"
 ]
 
-/** A text without a pattern that a chunk of it could repeat. */
+/** A text without a repeating pattern. */
 const long = (chars: number, alphabet: string): string => {
   let text = ""
   for (let n = 0; text.length < chars; n++) text += `${alphabet[n % alphabet.length]}${n}`
   return text.slice(0, chars)
 }
 
-/** What became of it: the reason of its error, or its value. */
+/** The reason of an error, or the value. */
 const reasonOr = <A>(effect: Effect.Effect<A, ArtifactStore.ArtifactError>) =>
   Effect.map(Effect.result(effect), (it) => Result.isFailure(it) ? it.failure.reason : it.success)
 
-/** A store whose payloads are known by names. */
+/** A store whose payloads have names. */
 const named = (store: Store) => {
   const ids = new Map<string, string>()
   const textOf = (name: string, principal: string, chars: number) =>
@@ -59,7 +59,7 @@ const named = (store: Store) => {
         return "kept"
       })
     },
-    /** Which of these are there, whole. */
+    /** Which of these exist in full. */
     there: (principal: string, ...names: ReadonlyArray<string>) =>
       Effect.filter(
         names.filter((name) => ids.has(name)),
@@ -191,7 +191,7 @@ const all: ReadonlyArray<Contract.Statement<Store, ArtifactStore.Options>> = [
         ]
         for (const trick of tricks) yield* notFound(owner("p"), trick)
         yield* later(60_000)
-        // nor whether it was ever there
+        // nor whether it ever existed
         for (const stranger of strangers) yield* notFound(stranger, id)
       }),
     options: { timeToLive: 60_000 }
@@ -285,7 +285,7 @@ const all: ReadonlyArray<Contract.Statement<Store, ArtifactStore.Options>> = [
         yield* put("q", "theirs", 90)
         yield* put("p", "a", 20)
         yield* later(1_800_000)
-        // its own give way first
+        // the principal's own are evicted first
         assert.equal(yield* put("p", "b", 20), "kept")
         assert.deepEqual(yield* there("p", "a", "b"), ["b"])
         assert.equal(yield* put("p", "c", 31), "Full")
@@ -293,7 +293,7 @@ const all: ReadonlyArray<Contract.Statement<Store, ArtifactStore.Options>> = [
         assert.deepEqual(yield* there("p", "b"), ["b"])
         assert.deepEqual(yield* there("q", "theirs"), ["theirs"])
         yield* later(1_800_000)
-        // theirs are past their time
+        // the others have expired
         assert.equal(yield* put("p", "e", 100), "kept")
         assert.deepEqual(yield* there("p", "b", "e"), ["e"])
       }),

@@ -1,4 +1,4 @@
-/** What every driver of `Checkpoints` keeps, as checks for its own tests. */
+/** Checks for drivers of `Checkpoints`. */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
@@ -40,16 +40,16 @@ const utf8 = new TextEncoder()
 const tools = (store: Store, later: (millis: number) => Effect.Effect<void, unknown>) => ({
   store,
   later,
-  /** Keeps a write over files of these contents. */
+  /** Saves a write over files with these contents. */
   save: (before: Contents, of?: Of) => store.save(write(before, of)),
   ids: (principal = "p") => Effect.map(store.list(principal), (all) => all.map(({ id }) => id)),
-  /** A content is this, byte for byte. */
+  /** Expects a content, byte for byte. */
   holds: (checkpoint: Checkpoints.Checkpoint, path: string, content: string | Uint8Array | undefined) =>
     Effect.map(store.content(checkpoint, path), (it) => {
       const expected = typeof content === "string" ? utf8.encode(content) : content
       assert.deepEqual(it === undefined ? undefined : Array.from(it), expected && Array.from(expected), path)
     }),
-  /** Why a content cannot be had. */
+  /** Why a content is unavailable. */
   reason: (checkpoint: Checkpoints.Checkpoint, path: string) =>
     Effect.map(Effect.flip(store.content(checkpoint, path)), (error) => {
       assert.equal(error.id, checkpoint.id)
@@ -212,7 +212,7 @@ const all: ReadonlyArray<{
         const d = yield* save({ "a.txt": "x" })
         assert.equal(yield* reason(a, "a.txt"), "NotFound")
         assert.deepEqual(yield* ids(), [d.id, c.id, b.id])
-        // what was never kept makes nothing go
+        // an attempt that is not stored evicts nothing
         const e = yield* save({ "a.txt": "x".repeat(1_000), "b.txt": "x".repeat(24) })
         assert.deepEqual(yield* ids(), [e.id, d.id, c.id, b.id])
         const f = yield* save({ "a.txt": quarter, "b.txt": quarter })
@@ -232,14 +232,14 @@ const all: ReadonlyArray<{
         const theirs = yield* save(most, { principal: "q" })
         const a = yield* save({ "a.txt": quarter })
         const b = yield* save({ "a.txt": "x".repeat(20) })
-        // its own give way first
+        // the principal's own are evicted first
         assert.deepEqual([yield* ids("q"), yield* ids()], [[theirs.id], [b.id]])
         assert.equal(yield* reason(a, "a.txt"), "NotFound")
         const c = yield* save({ "a.txt": quarter, "b.txt": "x".repeat(6) })
         assert.deepEqual(c.files.map(({ isKept }) => isKept), [true, false])
         assert.equal(yield* reason(c, "b.txt"), "NotKept")
         yield* holds(theirs, "c.txt", "x".repeat(20))
-        // there is room again once they forget
+        // forgetting makes room
         yield* store.forget(theirs)
         assert.deepEqual((yield* save(most)).files.map(({ isKept }) => isKept), [true, true, true])
       })
@@ -271,7 +271,7 @@ const all: ReadonlyArray<{
         assert.deepEqual(yield* ids(), [b.id])
         assert.equal(yield* reason(a, "a.txt"), "NotFound")
         yield* later(1_800_000)
-        // one that is not listed any more may be there still
+        // an unlisted one may still exist
         const pruned = yield* store.prune
         assert.equal(pruned === 2 || pruned === 3, true, `${pruned}`)
         assert.equal(yield* store.prune, 0)

@@ -1,4 +1,4 @@
-/** Compares a wave as it went with what a scenario expects of it. Pure. */
+/** Compares a wave with what a scenario expects. Pure. */
 import { isEnd } from "../core/facts/ToolEvent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
@@ -7,7 +7,7 @@ import type { Difference, TimedOutcome, WaveReport } from "./ScenarioReport.ts"
 
 export type { Difference } from "./ScenarioReport.ts"
 
-/** Gives every difference between a wave and what is expected of it. */
+/** Returns all differences of a wave. */
 export const compare = (
   expected: Expected,
   wave: WaveReport,
@@ -24,7 +24,7 @@ export const compare = (
   check("text", expected.text, wave.agent?.text)
   check("prompts", expected.prompts, promptsOf(wave))
   if (expected.outcomes !== undefined) {
-    // outcomes left out at the end are not checked, like fields left out
+    // outcomes omitted at the end are not checked, like omitted fields
     check("outcomes.length", Math.max(expected.outcomes.length, wave.outcomes.length), wave.outcomes.length)
     expected.outcomes.forEach((want, index) => {
       const got = wave.outcomes[index]
@@ -47,7 +47,7 @@ export const compare = (
   return differences
 }
 
-/** Gives every difference between an outcome and what is expected of it, by field. */
+/** Returns all differences of an outcome, by field. */
 export const compareOutcome = (
   want: ExpectedOutcome,
   { end, outcome, start }: TimedOutcome
@@ -92,7 +92,7 @@ const checkInto =
 const promptsOf = (wave: WaveReport): ReadonlyArray<string> =>
   wave.events.flatMap((event) => event._tag === "ToolApprovalRequested" ? [event.tool] : [])
 
-/** Most in flight at once, by tool and by class; a call counts from its start to its outcome. */
+/** Maximum concurrency by tool and class; a call counts from start to outcome. */
 const peaksOf = (wave: WaveReport, classes: ReadonlyMap<string, string>): ReadonlyMap<string, number> => {
   const now = new Map<string, number>()
   const peaks = new Map<string, number>()
@@ -105,7 +105,7 @@ const peaksOf = (wave: WaveReport, classes: ReadonlyMap<string, string>): Readon
   }
   for (const event of wave.events) {
     if (event._tag !== "ToolCallStart" && event._tag !== "ToolCallComplete") continue
-    // an automatic retry starts nothing new
+    // an automatic retry starts no new call
     if (started.has(event.index) !== (event._tag === "ToolCallComplete")) continue
     started.add(event.index)
     const change = event._tag === "ToolCallStart" ? 1 : -1

@@ -1,8 +1,8 @@
 /**
- * What every driver of a port keeps, as checks that any test runner can run.
+ * Checks for drivers of a port, independent of the test runner.
  *
- * A suite (`ArtifactStoreContract`, `CheckpointsContract`) makes checks from a driver. Each is a separate effect, with
- * a separate store: it fails or dies where the driver does not keep what its name says.
+ * A suite such as `ArtifactStoreContract` makes the checks of a driver. Each is an effect with a new store that fails
+ * or dies if the driver breaks what the check's name promises.
  *
  * **Example** (With any test runner)
  *
@@ -24,29 +24,29 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
 
-/** One thing that a driver keeps. */
+/** One property of a driver. */
 export interface Check<Needs = never> {
-  /** What it is, as the end of a sentence that begins with the port: "keeps an empty payload". */
+  /** The end of a sentence that starts with the port, such as "keeps an empty payload". */
   readonly name: string
-  /** Fails or dies where the driver does not keep it. */
+  /** Fails or dies if the driver lacks the property. */
   readonly check: Effect.Effect<void, unknown, Needs>
 }
 
 /**
- * A driver under test. `Also` is what its layer has in addition to the store, such as a client of its database; `Needs`
- * is what all its checks need, such as a server.
+ * A driver under test. `Also` is what its layer provides besides the store, such as a database client; `Needs` is what
+ * all checks require, such as a server.
  */
 export interface Driver<Id, Options, Also = never, Needs = never> {
-  /** An empty store within bounds, a new one for each check. */
+  /** A new, empty store for each check. */
   readonly layer: (options?: Options) => Layer.Layer<Id | Also, unknown, Needs>
   /**
-   * Lets milliseconds pass for what the store keeps: for a driver that goes by a clock other than Effect's, such as its
-   * database's. A `TestClock` passes them in any case.
+   * Lets milliseconds pass for a driver with a clock other than Effect's, such as its database's. A `TestClock`
+   * advances in any case.
    */
   readonly later?: ((millis: number) => Effect.Effect<void, unknown, Id | Also>) | undefined
 }
 
-/** What a suite holds of a port: a name, the bounds of the store, and what is tried with it. */
+/** A property of a port: its name, the store's limits, and the check. */
 export interface Statement<Store, Options> {
   readonly name: string
   readonly options?: Options | undefined
@@ -57,7 +57,7 @@ export interface Statement<Store, Options> {
   ) => Effect.Effect<void, unknown>
 }
 
-/** Makes checks of a driver: each with a store, a `TestClock` and a way to let time pass. */
+/** Makes the checks of a driver, each with a store, a `TestClock` and a way to let time pass. */
 export const checks = <Id, Store, Options, Also = never, Needs = never>(
   port: Context.Key<Id, Store>,
   { later = () => Effect.void, layer }: Driver<Id, Options, Also, Needs>,

@@ -1,9 +1,9 @@
 /**
- * Parts of an executor that are in trouble now and then: they fail, die, hang, answer late, do their work and lose the
- * answer, or do it twice. Which call is hit, and by what, comes from a seed.
+ * Injects faults into parts of an executor: they fail, die, hang, answer late, lose an answer, or act twice. A seed
+ * decides which call is hit, and how.
  *
- * A decorator takes the trouble and a part, and gives a part of the same kind. The trouble may also be one of your own:
- * anything that decides what becomes of a call.
+ * Each decorator takes a `Trouble` and a part and returns a part of the same kind. A `Trouble` can also be written by
+ * hand.
  */
 import * as AiError from "effect/ai/AiError"
 import type * as LanguageModel from "effect/ai/LanguageModel"
@@ -21,46 +21,46 @@ import type { RegisteredTool, Registry, ToolHandlers } from "../core/vocabulary/
 import { randomFrom, type SeededRandom } from "./SeededRandom.ts"
 
 /**
- * What may go wrong with a call.
+ * Kinds of faults.
  *
  * - `fails`: nothing is done, and it fails.
  * - `dies`: nothing is done, and it throws.
  * - `hangs`: nothing is done, and it never ends.
- * - `late`: it is done after a while.
+ * - `late`: it is done after a delay.
  * - `loses`: it is done, and fails.
- * - `twice`: it is done twice. Of stores nothing is: who asks them asks again.
- * - `cut`: the answer of a model ends in the middle, without a word.
+ * - `twice`: it is done twice. Not for stores, whose callers retry.
+ * - `cut`: a model's answer ends in the middle without an error.
  */
 export type Kind = "fails" | "dies" | "hangs" | "late" | "loses" | "twice" | "cut"
 
-/** Decides what becomes of the calls of a part. */
+/** Decides the faults of calls. */
 export interface Trouble {
-  /** What is to go wrong with the next call of that name, if anything; one of the kinds that make sense there. */
+  /** The fault of the next call of that name, if any, out of the given kinds. */
   readonly next: (name: string, kinds: ReadonlyArray<Kind>) => Kind | undefined
-  /** How long what is late takes longer, and what hangs hangs. */
+  /** The delay of a late or hanging call. */
   readonly wait: (kind: "late" | "hangs") => Effect.Effect<void>
 }
 
-/** Trouble from a seed. */
+/** Seeded faults. */
 export interface Faults extends Trouble {
-  /** Everything that went wrong, in order. */
+  /** All injected faults, in order. */
   readonly injected: Effect.Effect<ReadonlyArray<{ readonly name: string; readonly kind: Kind }>>
 }
 
-/** How much goes wrong, and what. */
+/** How many faults to inject, and which. */
 export interface Options {
-  /** The same seed hits the same calls: the first, the fourth, … of each name, whatever others do. */
+  /** The same seed hits the same calls of each name, independent of other names. */
   readonly seed: number
-  /** The share of calls that are hit, from 0 to 1. Default 0.2. */
+  /** Share of calls hit, from 0 to 1. Default 0.2. */
   readonly rate?: number | undefined
-  /** What may go wrong. Default: everything. */
+  /** Default: all. */
   readonly kinds?: ReadonlyArray<Kind> | undefined
-  /** How much longer it takes what is late. Default 1 second. */
+  /** The delay of late calls. Default 1 second. */
   readonly late?: Duration.Input | undefined
 }
 
 /**
- * Creates trouble from a seed.
+ * Creates seeded faults.
  *
  * **Example** (A store that loses answers)
  *
@@ -96,7 +96,7 @@ export const make = ({ kinds: wanted = all, late = "1 second", rate = 0.2, seed 
   }
 }
 
-/** Tools whose handlers are in trouble, each by its name. */
+/** Injects faults into tool handlers, by tool name. */
 export const handlers = (
   trouble: Trouble,
   service: Context.Service.Shape<typeof ToolHandlers>
@@ -121,7 +121,7 @@ export const handlers = (
   }
 }
 
-/** A state store in trouble. */
+/** Injects faults into a state store. */
 export const stateStore = (
   trouble: Trouble,
   driver: StateStore.StateStore["Service"]
@@ -149,7 +149,7 @@ export const stateStore = (
   }
 }
 
-/** A journal in trouble. */
+/** Injects faults into a journal. */
 export const journal = (trouble: Trouble, driver: Journal.Journal["Service"]): Journal.Journal["Service"] => {
   const within = withinOf("Journal", trouble, (operation) => new Journal.JournalError({ operation, cause: outOfOrder }))
   const read = within("read", (query: Journal.Query) => Effect.succeed(driver.read(query)))
@@ -162,7 +162,7 @@ export const journal = (trouble: Trouble, driver: Journal.Journal["Service"]): J
   }
 }
 
-/** An artifact store in trouble. */
+/** Injects faults into an artifact store. */
 export const artifactStore = (
   trouble: Trouble,
   driver: ArtifactStore["Service"]
@@ -179,7 +179,7 @@ export const artifactStore = (
   }
 }
 
-/** Checkpoints in trouble. */
+/** Injects faults into checkpoints. */
 export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): Checkpoints["Service"] => {
   const within = withinOf(
     "Checkpoints",
@@ -195,7 +195,7 @@ export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): C
   }
 }
 
-/** People whose answers get lost, come late or come twice. */
+/** Injects faults into approvals: answers get lost, come late or come twice. */
 export const approvals = (trouble: Trouble, service: Approvals["Service"]): Approvals["Service"] => ({
   ...service,
   answer: (id, answer, of, person) =>
@@ -208,13 +208,13 @@ export const approvals = (trouble: Trouble, service: Approvals["Service"]): Appr
     )
 })
 
-/** Somebody who answers, as `Approvals.layerApprover` takes them: who says nothing, throws or takes a while. */
+/** Injects faults into an approver for `Approvals.layerApprover`: no answer, an error or a delay. */
 export const approver =
   <R>(trouble: Trouble, put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>) =>
   (request: ApprovalRequest): Effect.Effect<Answer, never, R> =>
     hit(trouble, "approver", ["dies", "hangs", "late", "twice"], put(request), () => Effect.die(outOfOrder))
 
-/** A language model in trouble: overloaded, silent, slow, cut off, or with every call twice. */
+/** Injects faults into a language model: overload, silence, delays, cut-off answers, duplicate calls. */
 export const model = (
   trouble: Trouble,
   service: Context.Service.Shape<typeof LanguageModel.LanguageModel>
@@ -267,12 +267,12 @@ export const model = (
 
 const all: ReadonlyArray<Kind> = ["fails", "dies", "hangs", "late", "loses", "twice", "cut"]
 
-/** What may go wrong with whatever has an answer. */
+/** Faults of anything that answers. */
 const answers: ReadonlyArray<Kind> = ["fails", "dies", "hangs", "late", "loses"]
 
 const outOfOrder = new Error("out of order, as a test wants it")
 
-/** What becomes of a call. */
+/** Applies a fault to a call. */
 const hit = <A, E, R>(
   trouble: Trouble,
   name: string,
@@ -299,13 +299,12 @@ const hit = <A, E, R>(
     }
   })
 
-/** Wraps the operations of a store. */
 const withinOf =
   <E>(port: string, trouble: Trouble, error: (operation: string) => Effect.Effect<never, E>) =>
   <Args extends ReadonlyArray<unknown>, A>(operation: string, method: (...args: Args) => Effect.Effect<A, E>) =>
   (...args: Args): Effect.Effect<A, E> =>
     hit(trouble, `${port}.${operation}`, answers, Effect.suspend(() => method(...args)), () => error(operation))
 
-/** Sets names apart. */
+/** Separates the sequences of names. */
 const hash = (text: string): number =>
   Array.from(text).reduce((sum, it) => Math.imul(sum, 31) + it.codePointAt(0)! | 0, 7)

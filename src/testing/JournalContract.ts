@@ -1,4 +1,4 @@
-/** What every driver of `Journal` keeps, as checks for its own tests. */
+/** Checks for drivers of `Journal`. */
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
@@ -8,13 +8,12 @@ import * as assert from "node:assert/strict"
 import * as Journal from "../core/store/Journal.ts"
 import * as Contract from "./Contract.ts"
 
-/** A driver under test. */
 export interface Driver<Also = never, Needs = never>
   extends Contract.Driver<Journal.Journal, Partial<Journal.Keeps>, Also, Needs>
 {
   /**
-   * Opens the journal of a check once more, as another process does, for the rest of the scope. Left out by a driver
-   * whose journal belongs to one process.
+   * Opens the journal again, as another process would, for the rest of the scope. Omitted if a journal belongs to one
+   * process.
    */
   readonly another?: Effect.Effect<Journal.Journal["Service"], unknown, Also | Scope.Scope> | undefined
 }
@@ -215,7 +214,7 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
       assert.deepEqual(yield* found({ ...between, order: "newest", tool: "third" }), ["6", "3"])
       assert.deepEqual(yield* found({ order: "newest", before: places[0]! }), [])
       assert.deepEqual(yield* found({ order: "newest", before: places[11]! + 1_000, after: places[10]! }), ["11"])
-      // page by page: the last place is where the next one begins
+      // page by page: each page starts at the last position
       const paged: Array<number> = []
       for (let before: number | undefined = Infinity; before !== undefined;) {
         const query: Journal.Query = { order: "newest", before }
@@ -411,7 +410,7 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
   }
 ]
 
-/** Of a journal that several have open. */
+/** Checks of a journal opened by several processes. */
 const shared: ReadonlyArray<{
   readonly name: string
   readonly body: <R>(
@@ -444,7 +443,7 @@ const shared: ReadonlyArray<{
   {
     name: "gives the open calls of an owner that is gone to one of those who claim them",
     body: Effect.fnUntraced(function*(journal, another) {
-      // the first one has not written anything: what it would hold is free
+      // the first one has written nothing, so it holds nothing
       yield* Effect.scoped(Effect.gen(function*() {
         const gone = yield* another
         yield* append(

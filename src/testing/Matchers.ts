@@ -1,18 +1,15 @@
-/**
- * Compares what happened with what a test expects of it, and says what differs: plain functions that throw, for any
- * test runner.
- */
+/** Compares what happened with what a test expects. Plain functions that throw, for any test runner. */
 import * as Schema from "effect/Schema"
 import { isEnd, type ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import * as Comparison from "./Comparison.ts"
 import type { ExpectedOutcome } from "./Scenario.ts"
 
-/** Error of something that is not as a test expects it. */
+/** A difference from what a test expects. */
 export class Mismatch extends Schema.TaggedError<Mismatch>("effect-tool-executor/testing/Mismatch")("Mismatch", {
   /** What was compared. */
   what: Schema.String,
-  /** What differs, a line each. */
+  /** One line each. */
   differences: Schema.Array(Schema.String)
 }) {
   override get message(): string {
@@ -21,9 +18,8 @@ export class Mismatch extends Schema.TaggedError<Mismatch>("effect-tool-executor
 }
 
 /**
- * Expects outcomes, all of them and in order. A text is the tag, or the reason of a refusal: `"Succeeded"`,
- * `"PermissionDenied"`. Fields that are left out may be anything; `start` and `end` are virtual milliseconds since the
- * epoch.
+ * Expects these outcomes, complete and in order. A text is a tag or the reason of a refusal: `"Succeeded"`,
+ * `"PermissionDenied"`. Omitted fields are not checked; `start` and `end` are virtual milliseconds since the epoch.
  */
 export const expectOutcomes = (
   got: ReadonlyArray<ToolOutcome>,
@@ -49,8 +45,8 @@ export const expectOutcomes = (
 }
 
 /**
- * Expects events in their order. Each is the tag, and may have the tool and the id of its call: `"ToolCallStart"`,
- * `"ToolCallStart read"`, `"ToolCallStart read 1"`. Events of kinds that no line names are left out.
+ * Expects events in order, each by tag with an optional tool and call id: `"ToolCallStart"`, `"ToolCallStart read"`,
+ * `"ToolCallStart read 1"`. Kinds of events that no line names are ignored.
  */
 export const expectEvents = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void => {
   const kinds = new Set(expected.map((it) => it.split(" ")[0]))
@@ -66,8 +62,7 @@ export const expectEvents = (events: ReadonlyArray<ToolEvent>, expected: Readonl
 }
 
 /**
- * Expects the tools whose handlers ran, in the order in which they began. Each may have the id of its call: `"read"`,
- * `"read 1"`.
+ * Expects the tools whose handlers ran, in order of their start, each with an optional call id: `"read"`, `"read 1"`.
  */
 export const ran = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void =>
   compareLists(
@@ -78,12 +73,12 @@ export const ran = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<st
   )
 
 /**
- * Expects what people were asked about, in order, each with their answer if a line has one: `"publish"`, `"publish:
- * ApproveOnce"`, `"publish: Deny"`, `"publish: timeout"`.
+ * Expects approval requests in order, each with an optional answer: `"publish"`, `"publish: ApproveOnce"`, `"publish:
+ * Deny"`, `"publish: timeout"`.
  */
 export const asked = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<string>): void => {
   const answers = new Map(
-    // a person's no is told by who said it
+    // a person's denial is reported with their name
     events.flatMap((it) =>
       it._tag === "ToolApprovalResolved" ? [[it.requestId, it.answer === "user" ? "Deny" : it.answer]] : []
     )
@@ -98,7 +93,7 @@ export const asked = (events: ReadonlyArray<ToolEvent>, expected: ReadonlyArray<
   )
 }
 
-/** The outcomes of all calls that events tell of, in the order in which they were queued. */
+/** All outcomes in the events, in the order calls were queued. */
 export const outcomesOf = (events: ReadonlyArray<ToolEvent>): ReadonlyArray<ToolOutcome> => {
   const keyOf = ({ index, process, wave }: Extract<ToolEvent, { readonly callId: string }>) =>
     JSON.stringify([process, wave, index])
@@ -128,19 +123,19 @@ const shown = (value: unknown): string => {
   try {
     return JSON.stringify(value) ?? String(value)
   } catch {
-    // what a tool gave may be a loop or hold a bigint
+    // a tool's value may be cyclic or hold a bigint
     return String(value)
   }
 }
 
-/** What has to go (-) and to come (+) till a list is as expected, between what is right already. */
+/** The lines to remove (-) and add (+), between those that match. */
 const compareLists = (
   what: string,
   expected: ReadonlyArray<string>,
   got: ReadonlyArray<string>,
   isAs: (want: string, is: string) => boolean
 ): void => {
-  // the longest run of lines in common, from each place on
+  // the longest common run of lines from each place
   const common = Array.from({ length: expected.length + 1 }, () => Array.from({ length: got.length + 1 }, () => 0))
   for (let i = expected.length - 1; i >= 0; i--) {
     for (let j = got.length - 1; j >= 0; j--) {

@@ -1,7 +1,4 @@
-/**
- * What a scripted model was asked, compared with what its turn expects, and told so that a person sees what was sent.
- * Pure.
- */
+/** Compares a request to a scripted model with what its turn expects, and describes it for people. Pure. */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Tool from "effect/ai/Tool"
@@ -10,16 +7,16 @@ import type { Expectation } from "./ModelTurn.ts"
 
 /** One request to a scripted model. */
 export interface ModelRequest {
-  /** Requests to this model before it: the first is 0. */
+  /** The number of earlier requests, so the first is 0. */
   readonly turn: number
   readonly method: "generateText" | "streamText"
   readonly prompt: Prompt.Prompt
-  /** The names of the tools that may be called. */
+  /** Names of the callable tools. */
   readonly tools: ReadonlyArray<string>
   readonly toolChoice: LanguageModel.ToolChoice<string>
 }
 
-/** Creates the request from what a provider is given. */
+/** Creates the request from what a provider receives. */
 export const make = (
   turn: number,
   method: ModelRequest["method"],
@@ -30,7 +27,7 @@ export const make = (
   }
 ): ModelRequest => ({ turn, method, prompt, tools: tools.map((it) => it.name), toolChoice })
 
-/** Says what of a request is not as expected, a line each. */
+/** Lists how a request differs from what is expected, a line each. */
 export const differences = (request: ModelRequest, expected: Expectation): ReadonlyArray<string> => {
   const { content } = request.prompt
   const found: Array<string> = []
@@ -63,13 +60,13 @@ export const differences = (request: ModelRequest, expected: Expectation): Reado
   return found
 }
 
-/** The results that came since the model's last answer. */
+/** The results since the model's last answer. */
 export const resultsOf = ({ prompt }: ModelRequest): ReadonlyArray<Prompt.ToolResultPart> =>
   sinceLastAnswer(prompt).flatMap((message) =>
     message.role === "tool" ? message.content.filter((it) => it.type === "tool-result") : []
   )
 
-/** Tells what was sent since the model's last answer, a line for each message or result. */
+/** Describes what was sent since the model's last answer, one line per message or result. */
 export const describe = ({ prompt }: ModelRequest): string => {
   const recent = sinceLastAnswer(prompt)
   const before = prompt.content.length - recent.length
@@ -108,7 +105,7 @@ const jsonOf = (value: unknown): string => {
   try {
     return JSON.stringify(value) ?? String(value)
   } catch {
-    // what a tool gave may be a loop or hold a bigint
+    // a tool's value may be cyclic or hold a bigint
     return String(value)
   }
 }

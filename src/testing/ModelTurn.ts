@@ -1,4 +1,4 @@
-/** One answer of a scripted model as plain data, and the parts that a provider would send for it. Pure. */
+/** One answer of a scripted model as plain data, and the provider parts it becomes. Pure. */
 import * as AiError from "effect/ai/AiError"
 import * as Response from "effect/ai/Response"
 import * as Duration from "effect/Duration"
@@ -15,20 +15,20 @@ const Span = Schema.declare(
   { expected: "a duration such as \"50 millis\" or \"5 minutes\"" }
 )
 
-/** As one delta per word, or as the deltas that are listed. */
+/** One delta per word, or the listed deltas. */
 const Text = Schema.Union([Schema.String, Schema.Array(Schema.String)])
 
-/** With what its provider says of it: a signature, the id of an item. It comes with the end of the text. */
+/** With provider data, such as a signature or item id, sent at the end of the text. */
 const Piece = Schema.Union([
   Text,
   Schema.Struct({ text: Text, metadata: optional(Response.ProviderMetadata) })
 ])
 
 const Call = Schema.Struct({
-  /** Default: one that no other call of this model has. */
+  /** Default: a new id. */
   id: optional(Schema.String),
   name: Schema.String,
-  /** Default: `{}`. A text goes out as it is: arguments that are no JSON. */
+  /** Default: `{}`. A text is sent unchanged, as invalid JSON. */
   params: optional(Schema.Unknown),
   metadata: optional(Response.ProviderMetadata)
 })
@@ -40,41 +40,40 @@ const Part = Schema.declare(
 
 const Tokens = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 
-/** What a turn expects of the request that it answers. What is left out may be anything. */
+/** What a turn expects of its request. Omitted fields are not checked. */
 export const Expectation = Schema.Struct({
-  /** A text that the last message of the user holds. */
+  /** A text in the last user message. */
   user: optional(Schema.String),
-  /** A text that the system messages hold. */
+  /** A text in the system messages. */
   system: optional(Schema.String),
-  /** The results since the model's last answer, all of them and in order. */
+  /** All results since the model's last answer, in order. */
   results: optional(Schema.Array(Schema.Struct({
     id: optional(Schema.String),
     name: optional(Schema.String),
     isFailure: optional(Schema.Boolean),
-    /** A text that it holds, as the model reads it. */
+    /** A text in the result, as the model reads it. */
     includes: optional(Schema.String)
   }))),
-  /** The names of the tools it may call, in any order. */
+  /** The callable tools, in any order. */
   tools: optional(Schema.Array(Schema.String)),
   toolChoice: optional(Schema.Unknown)
 })
 
-/** What a turn expects of the request that it answers. */
 export type Expectation = typeof Expectation.Type
 
 /**
- * One answer of a scripted model: reasoning, text, calls, other parts and the end, in this order. `fails`, `dies` and
- * `never` are how it ends instead, at once or after the number of parts that `cutAfter` says.
+ * One answer of a scripted model: reasoning, text, calls, other parts and the end, in this order. With `fails`, `dies`
+ * or `never` it ends that way instead, immediately or after `cutAfter` parts.
  */
 export const Turn = Schema.Struct({
   reasoning: optional(Piece),
   text: optional(Piece),
   calls: optional(Schema.Array(Call)),
-  /** Parts as providers encode them, for anything else. One with `type: "finish"` is the end. */
+  /** Other parts, in provider encoding. One with `type: "finish"` is the end. */
   parts: optional(Schema.Array(Part)),
-  /** Why it ends. Default: `"tool-calls"` with calls, else `"stop"`. */
+  /** Default: `"tool-calls"` with calls, else `"stop"`. */
   finish: optional(Response.FinishReason),
-  /** Tokens, all in all; `cacheRead` and `cacheWrite` are part of `input`, `reasoning` of `output`. Default: 0 and 0. */
+  /** Total tokens; `cacheRead` and `cacheWrite` are part of `input`, `reasoning` of `output`. Default: 0 and 0. */
   usage: optional(Schema.Struct({
     input: optional(Tokens),
     output: optional(Tokens),
@@ -82,19 +81,19 @@ export const Turn = Schema.Struct({
     cacheWrite: optional(Tokens),
     reasoning: optional(Tokens)
   })),
-  /** Time till the first part comes. Default: none. */
+  /** Delay of the first part. Default: none. */
   takes: optional(Span),
-  /** Time from one part to the next. Default: none. */
+  /** Delay between parts. Default: none. */
   between: optional(Span),
-  /** Ends after so many parts of the stream, without a word. */
+  /** Ends silently after this many stream parts. */
   cutAfter: optional(Tokens),
-  /** Fails: with this error, or with one of a provider that is broken. */
+  /** Fails with this error, or with a provider's internal error. */
   fails: optional(Schema.Union([
     Schema.String,
     Schema.declare(AiError.isAiError, { expected: "a text or an AiError" })
   ])),
   dies: optional(Schema.String),
-  /** Says nothing more, and does not end. */
+  /** Stops sending and never ends. */
   never: optional(Schema.Literal(true)),
   expect: optional(Expectation)
 }).check(
@@ -104,10 +103,9 @@ export const Turn = Schema.Struct({
   )
 )
 
-/** One answer of a scripted model. */
 export type Turn = typeof Turn.Type
 
-/** Gives all parts of the stream of a turn. `makeId` gives the ids of calls without one. */
+/** Returns all stream parts of a turn. `makeId` makes ids of calls that have none. */
 export const partsOf = (turn: Turn, makeId: () => string): ReadonlyArray<Response.StreamPartEncoded> => {
   const calls = turn.calls ?? []
   const parts: Array<Response.AllPartsEncoded> = [
@@ -128,10 +126,7 @@ export const partsOf = (turn: Turn, makeId: () => string): ReadonlyArray<Respons
   return parts as ReadonlyArray<Response.StreamPartEncoded>
 }
 
-/**
- * Puts the parts of a stream together, as a response that comes in one piece has them. A text that has no end is kept
- * as far as it came; reasoning without one is not.
- */
+/** Combines stream parts as in a complete response. Unfinished text is kept; unfinished reasoning is not. */
 export const whole = (parts: ReadonlyArray<Response.StreamPartEncoded>): Array<Response.PartEncoded> => {
   const found: Array<Response.PartEncoded | Block> = []
   const open = new Map<string, Block>()
@@ -177,7 +172,6 @@ export const whole = (parts: ReadonlyArray<Response.StreamPartEncoded>): Array<R
 
 // Utilities
 
-/** Text or reasoning that is put together. */
 interface Block {
   readonly block: "text" | "reasoning"
   readonly text: string
@@ -206,7 +200,7 @@ const blockOf = (
   ]
 }
 
-/** A text as it comes: word by word, each with the blanks before it. */
+/** Splits a text into words, each with its leading whitespace. */
 const deltasOf = (text: typeof Text.Type): ReadonlyArray<string> =>
   typeof text === "string" ? text.match(/\s*\S+|\s+/g) ?? [] : text
 

@@ -1,8 +1,7 @@
 /**
- * A scenario: scripted tools, waves of calls and what is expected of them, as plain data.
+ * The format of a scenario: scripted tools, waves of calls and expectations, as plain data.
  *
- * This is the format of `tool-executor simulate FILE` and its reader; what runs it is `ScenarioRunner`. An unknown key
- * is an error that names it.
+ * `tool-executor simulate FILE` reads it and `ScenarioRunner` runs it. Unknown keys are errors.
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -45,24 +44,23 @@ const behaviour = {
 /** What one execution of a scripted tool does. */
 export const Behaviour = Schema.Struct(behaviour)
 
-/** What one execution of a scripted tool does. */
 export type Behaviour = typeof Behaviour.Type
 
-/** A scripted tool: what it declares and what its executions do. */
+/** A scripted tool: its declarations and the behaviour of its executions. */
 export const ScriptedTool = Schema.Struct({
   ...behaviour,
-  /** One behaviour per execution, the last repeated; the keys beside it are defaults. */
+  /** One behaviour per execution, the last repeated; other keys of the tool are defaults. */
   calls: optional(Schema.NonEmptyArray(Behaviour)),
   class: optional(Schema.Literals(["ReadOnly", "ConcurrentMut", "SerialMut"])),
   promoted: optional(Schema.Boolean),
   recursive: optional(Schema.Boolean),
   maxConcurrent: optional(Schema.Finite),
   resources: optional(Schema.Array(Schema.String)),
-  /** Names of parameters whose values are what a policy's patterns are about. */
+  /** Parameters whose values are the targets for policies. */
   targets: optional(Schema.Array(Schema.String)),
   /**
-   * What a call would write: `path` and `after` each name a parameter, or are the text itself. The files are the
-   * scenario's own, empty at first; a call writes as it ends.
+   * What a call would write: `path` and `after` each name a parameter or are literal text. The files belong to the
+   * scenario and start empty; a call writes as it ends.
    */
   preview: optional(Schema.Struct({ path: Schema.String, after: Schema.String })),
   openWorld: optional(Schema.Boolean),
@@ -71,15 +69,15 @@ export const ScriptedTool = Schema.Struct({
   idleTimeout: optional(Span),
   retryOnTimeout: optional(Schema.Boolean),
   idempotent: optional(Schema.Boolean),
-  /** Automatic retries after a failure; of idempotent and ReadOnly tools only. */
+  /** Automatic retries after a failure; only for idempotent and ReadOnly tools. */
   retry: optional(Schema.Union([
     AtLeastOne,
     Schema.Struct({ times: AtLeastOne, every: optional(Span) })
   ])),
   dedupe: optional(Schema.Union([Schema.Boolean, Schema.Literals(["never", "always"])])),
-  /** Its service does nothing twice under one key: after a crash it is run again. */
+  /** Its service ignores repeated keys, so it runs again after a crash. */
   usesIdempotencyKey: optional(Schema.Boolean),
-  /** What it finds out, after a crash, about a call of which nobody knows. */
+  /** What it finds out after a crash about a call without a recorded end. */
   reconcile: optional(Schema.Union([
     Schema.Struct({ happened: Schema.Json }),
     Schema.Literals(["didNotHappen", "unknown"])
@@ -87,15 +85,14 @@ export const ScriptedTool = Schema.Struct({
   parameters: optional(Schema.Record(Schema.String, Schema.Json))
 })
 
-/** A scripted tool. */
 export type ScriptedTool = typeof ScriptedTool.Type
 
 const { rules: _, policy: __, ...limits } = fields
 
-/** A check of the host: about a tool or, without one, about all. */
+/** A host check of one tool or, without a name, of all. */
 const Guard = Schema.Struct({
   tool: optional(Schema.String),
-  /** `yes` lets the call pass, `dies` and `never` do so, and any other text is why it may not run. */
+  /** `yes` allows the call, `dies` and `never` do so, and any other text is the reason it is refused. */
   says: Schema.String,
   after: optional(Span)
 })
@@ -104,26 +101,25 @@ const { scope: reach, ...sameDedupe } = dedupeFields
 
 const Config = Schema.Struct({
   ...limits,
-  /** `reach` is what `Dedupe.Options` call `scope`. */
+  /** `reach` is `scope` of `Dedupe.Options`. */
   dedupe: optional(Schema.Union([Schema.Literal(false), Schema.Struct({ reach, ...sameDedupe })])),
   ...loopFields,
   permissionTimeout: optional(Span),
-  /** What the host says about tools, by name. */
+  /** Host settings by tool name. */
   tools: optional(Schema.Record(Schema.String, Tool)),
   guards: optional(Schema.Array(Guard)),
-  /** How long what a dead process had taken is held. Default: it is free at once. */
+  /** How long a dead process keeps what it held. Default: released immediately. */
   lease: optional(SpanAboveNone),
-  /** What becomes of calls that may have happened, once they are resumed. Default: they are `Unknown`. */
+  /** How resumed calls that may have happened are treated. Default: `Unknown`. */
   onUnknown: optional(Schema.Literals(["tell", "ask"]))
 })
 
-/** What has the records of a scenario. */
+/** Where the records of a scenario are stored. */
 const Store = Schema.Literals(["memory", "file", "sqlite", "postgres"])
 
-/** What has the records of a scenario. */
 export type Store = typeof Store.Type
 
-/** What is expected of one outcome; fields left out are not checked. */
+/** What one outcome should be; omitted fields are not checked. */
 export const ExpectedOutcome = Schema.Struct({
   id: optional(Schema.String),
   tag: optional(Schema.Literals(["Succeeded", "Failed", "TimedOut", "Denied", "Cancelled", "Skipped", "Unknown"])),
@@ -138,17 +134,16 @@ export const ExpectedOutcome = Schema.Struct({
   output: optional(Schema.Json),
   kind: optional(Schema.Literals(["Inline", "Truncated", "Artifact"])),
   continuation: optional(Schema.Boolean),
-  /** Virtual milliseconds since the wave began. */
+  /** Virtual milliseconds since the start of the wave. */
   start: optional(Schema.Finite),
   end: optional(Schema.Finite),
   textIncludes: optional(Schema.String),
   commits: optional(Schema.Finite)
 })
 
-/** What is expected of one outcome. */
 export type ExpectedOutcome = typeof ExpectedOutcome.Type
 
-/** What is expected of a wave. */
+/** What a wave should result in. */
 export const Expected = Schema.Struct({
   outcomes: optional(Schema.Array(ExpectedOutcome)),
   elapsed: optional(Schema.Finite),
@@ -160,27 +155,26 @@ export const Expected = Schema.Struct({
     Schema.Struct({ id: Schema.String, tags: Schema.Array(Schema.String) }),
     Schema.Array(Schema.Struct({ id: Schema.String, tags: Schema.Array(Schema.String) }))
   ])),
-  /** Of an agent: why its operation ended, after how many turns, and what its model said last. */
+  /** For an agent: why its operation ended, after how many turns, and the model's last text. */
   reason: optional(Schema.String),
   turns: optional(Schema.Finite),
   text: optional(Schema.String)
 })
 
-/** What is expected of a wave. */
 export type Expected = typeof Expected.Type
 
 const Call = Schema.Struct({ id: Schema.String, name: Schema.String, params: optional(Schema.Json) })
 
-/** A wave that runs beside others. */
+/** A wave that runs concurrently with others. */
 const Beside = Schema.Struct({
-  /** The batch of its process: the last one that was begun there, or a new one. */
+  /** The batch of its process: the last one started there, or a new one. */
   process: Schema.String,
   principal: optional(Schema.String),
   wave: Schema.Array(Call),
   expect: optional(Expected)
 })
 
-/** The keys that say what a step does; each step has exactly one of them. */
+/** The keys that define a step's kind; each step has exactly one. */
 const stepKinds = [
   "process",
   "wave",
@@ -200,16 +194,16 @@ const stepKinds = [
   "expectRuns"
 ] as const
 
-/** The steps that may name whose executor they are about. */
+/** Steps that may name a principal. */
 const ofPrincipal = ["process", "completeBatch", "revoke"] as const
 
-/** The steps that may be said to take place some time after the start of what follows. */
+/** Steps that may take place some time after the start of the next one. */
 const withTime = ["interrupt", "cancel", "cancelCall", "revoke"] as const
 
-/** The steps that may say what is expected of them. */
+/** Steps that may have an expectation. */
 const withExpect = ["wave", "startConstraints", "exitRequirements", "resume", "agent"] as const
 
-/** What is only expected of an agent. */
+/** Expectations of agents only. */
 const ofAgents = ["reason", "turns", "text"] as const
 
 const entryNames = CallEntry.members.map((it) => it.fields._tag.schema.literal as string)
@@ -230,28 +224,28 @@ const CrashPoint = Schema.Union([
 
 /** One step of a script. */
 export const Step = Schema.Struct({
-  /** Begins a new process in that batch. */
+  /** Starts a new process in that batch. */
   process: optional(Schema.String),
-  /** Whose it is: without one, the same principal throughout. */
+  /** Default: the same principal throughout. */
   principal: optional(Schema.String),
   /** Runs the calls of one model turn. */
   wave: optional(Schema.Array(Call)),
   expect: optional(Expected),
-  /** Runs waves side by side, from the same moment. */
+  /** Runs waves concurrently. */
   waves: optional(Schema.NonEmptyArray(Beside)),
   /** Lets virtual time pass. */
   advance: optional(Span),
   completeBatch: optional(Schema.String),
-  /** Cancels the process `at` this long after the start of the wave that follows. */
+  /** Cancels the process, `at` this long after the start of the next wave. */
   cancel: optional(Schema.Literal(true)),
-  /** Interrupts the caller of the wave that follows, `at` this long after its start. */
+  /** Interrupts the caller of the next wave, `at` this long after its start. */
   interrupt: optional(Schema.Literal(true)),
-  /** Cancels a call of the wave that follows. */
+  /** Cancels a call of the next wave. */
   cancelCall: optional(Schema.String),
   at: optional(Span),
-  /** Calls the start tools that are missing; may hold their arguments by tool. */
+  /** Calls the missing start tools; may hold their arguments by tool. */
   startConstraints: optional(Schema.Json),
-  /** Calls the tools that are required before exit; may hold their arguments by tool. */
+  /** Calls the tools required before exit; may hold their arguments by tool. */
   exitRequirements: optional(Schema.Json),
   revoke: optional(Schema.String),
   expectProcess: optional(Schema.Struct({
@@ -263,15 +257,15 @@ export const Step = Schema.Struct({
     orphans: optional(Schema.Finite)
   })),
   /**
-   * The process dies during the wave that follows: once that entry of that call is on record (`"ID:ENTRY"`), once so
-   * many entries are, or `at` this long after its start.
+   * Crashes the process during the next wave: after that entry of that call (`"ID:ENTRY"`), after a number of entries,
+   * or `at` this long after its start.
    */
   crash: optional(CrashPoint),
-  /** Hands what was under way to a new process over the same records. */
+  /** Resumes in a new process over the same records. */
   resume: optional(Schema.Literal(true)),
   /** One operation of an agent with a scripted model. */
   agent: optional(ScriptedAgent),
-  /** How often the handlers of tools have begun since the scenario began. */
+  /** Handler starts by tool since the scenario began. */
   expectRuns: optional(Schema.Record(Schema.String, Schema.Finite))
 }).check(
   Schema.makeFilter(
@@ -297,10 +291,9 @@ export const Step = Schema.Struct({
   )
 )
 
-/** One step of a script. */
 export type Step = typeof Step.Type
 
-/** A crash is of what runs next, and what is resumed was handed over before. */
+/** A crash needs a following step to happen in, and a resume something submitted before. */
 const Script = Schema.Array(Step).check(
   Schema.makeFilter(
     (steps) => steps.every((step, index) => step.crash === undefined || dying(steps, index) !== undefined),
@@ -329,25 +322,22 @@ export const Scenario = Schema.Struct({
   name: Schema.String,
   tools: Schema.Record(Schema.String, ScriptedTool),
   rules: optional(Schema.Array(ToolRule)),
-  /** Without one every call is allowed; without a default, what no list is about. */
+  /** Default: every call is allowed. A policy without a default allows what no list matches. */
   policy: optional(Policy),
   config: optional(Config),
   answers: optional(Schema.NullOr(Schema.Array(Answer))),
-  /** Where journal and state live. Default: in memory, with a journal only if something crashes or is an agent's. */
+  /** Where journal and state are stored. Default: in memory, with a journal only for crashes and agents. */
   store: optional(Store),
   script: Script
 })
 
-/** A scenario. */
 export type Scenario = typeof Scenario.Type
 
-/** Reads a scenario from JSON that was parsed already; fails with every mistake and its path. */
+/** Reads a scenario from parsed JSON; fails with every mistake and its path. */
 export const decode = (input: unknown): Effect.Effect<Scenario, ConfigurationError> =>
   PolicyFile.decode(Scenario, "scenario", toolsOf)(input)
 
-/**
- * Gives the tools that a scenario seems to have, whatever else is wrong with it; undefined where that cannot be told.
- */
+/** Returns the tools of a scenario that may be invalid elsewhere; `undefined` if they cannot be determined. */
 export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> | undefined =>
   isObject(input) && isObject(input.tools)
     ? new Map(
@@ -362,7 +352,7 @@ export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> |
 
 const isHandedOver = (step: Step): boolean => step.wave !== undefined || step.agent !== undefined
 
-/** What dies of a crash, if it may. */
+/** The step a crash interrupts, if it may. */
 const dying = (steps: ReadonlyArray<Step>, crash: number): Step | undefined => {
   const next = steps.slice(crash + 1).find((it) => !withTime.some((kind) => Object.hasOwn(it, kind)))
   return next !== undefined && (isHandedOver(next) || next.resume === true) && next.expect === undefined

@@ -3,31 +3,31 @@ import type { ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ToolRule } from "../core/rules/ToolRule.ts"
 import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 
-/** One thing that is not as expected. */
+/** One deviation from what was expected. */
 export interface Difference {
   readonly where: string
   readonly expected: unknown
   readonly got: unknown
 }
 
-/** One wave of a scenario as it went. */
+/** The result of one wave of a scenario. */
 export interface WaveReport {
-  /** Place of its step in the script, from 0. */
+  /** Position of its step in the script, from 0. */
   readonly step: number
-  /** The same as a path, which tells waves side by side apart. */
+  /** The same as a path, which distinguishes concurrent waves. */
   readonly where: string
-  /** Epoch milliseconds at which it began. */
+  /** Epoch milliseconds of its start. */
   readonly began: number
   readonly outcomes: ReadonlyArray<TimedOutcome>
-  /** Virtual milliseconds till the wave ended. */
+  /** Virtual milliseconds until the wave ended. */
   readonly elapsed: number
   readonly events: ReadonlyArray<ToolEvent>
-  /** Absent if nobody was told: the caller was interrupted. */
+  /** Absent if the caller was interrupted. */
   readonly needsContinuation?: boolean
   readonly shouldExit?: boolean
-  /** The process died in it: outcomes are those that there were by then. */
+  /** The process crashed during it; `outcomes` has those so far. */
   readonly died?: true
-  /** What became of the agent whose waves these are. */
+  /** The result of the agent whose waves these are. */
   readonly agent?: AgentReport
 }
 
@@ -36,11 +36,11 @@ export interface AgentReport {
   /** The tag of the reason. */
   readonly reason: string
   readonly turns: number
-  /** What the model said last. */
+  /** The model's last text. */
   readonly text: string
 }
 
-/** An outcome with its virtual times in milliseconds since the wave began. */
+/** An outcome with virtual times in milliseconds since the start of the wave. */
 export interface TimedOutcome {
   /** Absent if the call never started. */
   readonly start?: number
@@ -48,12 +48,12 @@ export interface TimedOutcome {
   readonly outcome: ToolOutcome
 }
 
-/** A scenario as it went. */
+/** The result of a scenario. */
 export interface Report {
   readonly name: string
   /** The rules that were enforced. */
   readonly rules: ReadonlyArray<ToolRule>
   readonly waves: ReadonlyArray<WaveReport>
-  /** Empty if everything holds. */
+  /** Empty if everything matches. */
   readonly differences: ReadonlyArray<Difference>
 }

@@ -1,4 +1,4 @@
-/** Runs a scenario in virtual time against the real executor and compares what happened with what it expects. */
+/** Runs a scenario in virtual time against the real executor and compares the result with what it expects. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -30,13 +30,12 @@ import * as VirtualTime from "./VirtualTime.ts"
 
 export type { Report, TimedOutcome, WaveReport } from "./ScenarioReport.ts"
 
-/** How a scenario is run. */
 export interface Options {
-  /** How it reaches the executor. Default: its methods. */
+  /** How it reaches the executor. Default: direct method calls. */
   readonly transport?: ScenarioTransport | undefined
   /**
-   * The executor under test, built anew for each principal. What it requires of gates and tools is the scenario's; what
-   * it brings itself holds instead. Default: `ToolExecutor.layer`.
+   * The executor under test, built once per principal. The scenario provides its gates and tools unless it brings its
+   * own. Default: `ToolExecutor.layer`.
    */
   readonly executor?:
     | Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, LocalExecutor.Gates | ToolHandlers.ToolHandlers>
@@ -52,10 +51,8 @@ export interface Options {
 /**
  * Runs a scenario.
  *
- * **Details**
- *
  * Fails with `ConfigurationError` if its tools or rules cannot be built, and with `VirtualTime.Stuck` if a wave waits
- * for something that never comes.
+ * for something that never happens.
  *
  * **Example** (An executor with one gate of another kind)
  *
@@ -102,24 +99,23 @@ export const run = (
 
 // Utilities
 
-/** The scenario across crashes. */
 interface World {
   readonly scenario: Scenario
   readonly options: Options
   readonly tools: ScriptedTools.ScriptedTools
-  /** Where records are stored, if the scenario needs any. */
+  /** Where records are stored, if needed. */
   readonly place: RecordStorage | undefined
   readonly log: ScenarioLog
   readonly answers: ReadonlyArray<ScriptedAnswer>
 }
 
-/** An answer of the script. One that was pending at a crash is free again. */
+/** A scripted answer. One that was pending at a crash can be used again. */
 type ScriptedAnswer = NonNullable<Scenario["answers"]>[number] & { use: "free" | "pending" | "given" }
 
-/** Steps with their places. */
+/** Steps with their positions. */
 type Steps = ReadonlyArray<readonly [index: number, step: Step]>
 
-/** Splits a script into processes: each ends with a crash, or before a resume. */
+/** Splits a script into processes: each ends with a crash or before a resume. */
 const processesOf = (script: ReadonlyArray<Step>): ReadonlyArray<Steps> => {
   const processes: Array<Array<readonly [number, Step]>> = [[]]
   let isDying = false
@@ -157,7 +153,7 @@ const storageOf = Effect.fnUntraced(function*(
   })
 })
 
-/** Runs one process in virtual time from `start` on; gives when it ended. */
+/** Runs one process in virtual time from `start`; returns when it ended. */
 const runProcess = Effect.fnUntraced(function*(world: World, steps: Steps, start: number) {
   const { log } = world
   const opened = yield* Effect.scope

@@ -23,29 +23,29 @@ export interface ScenarioTransport {
     readonly process: ToolProcess
     readonly approver: Approver | undefined
   }) => Effect.Effect<ConnectedProcess, never, Scope.Scope>
-  /** Answers approval requests as long as the scope is open. */
+  /** Answers approval requests until the scope closes. */
   readonly answer: (approver: Approver) => Effect.Effect<void, never, Scope.Scope>
 }
 
 /** Answers approval requests as the script says. */
 export interface Approver {
   readonly approvals: Approvals.Approvals["Service"]
-  /** Takes the next answer about a tool, once it is due. Each answer is used once. */
+  /** Takes the next answer for a tool, once it is due. Each is used once. */
   readonly next: (tool: string) => Effect.Effect<Approvals.Answer>
 }
 
 /** Runs waves of a process. */
 export interface ConnectedProcess {
-  /** Runs a wave; its caller is interrupted once `gone` ends. */
+  /** Runs a wave; its caller is interrupted when `gone` ends. */
   readonly play: (calls: NonNullable<Step["wave"]>, gone: Effect.Effect<void>) => Effect.Effect<PlayedWave>
   readonly cancelCall: (id: string) => Effect.Effect<void>
 }
 
 /** What happened in a wave. */
 export interface PlayedWave {
-  /** Everything that happened, `ToolsEnd` last. */
+  /** All events, `ToolsEnd` last. */
   readonly events: ReadonlyArray<ToolEvent>
-  /** What the caller received besides outcomes. Absent if it was interrupted or this transport does not report it. */
+  /** What the caller received besides outcomes; absent if it was interrupted or the transport does not report it. */
   readonly result?: Pick<WaveResult, "needsContinuation" | "shouldExit">
   /** Why nothing ran. */
   readonly problem?: string
@@ -75,13 +75,13 @@ export const direct: ScenarioTransport = {
     )
 }
 
-/** Gives the calls of a step as an executor takes them. */
+/** Converts the calls of a step for an executor. */
 export const callsOf = (calls: NonNullable<Step["wave"]>): ReadonlyArray<ToolCall.ToolCall> =>
   calls.map(({ id, name, params }) =>
     typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
   )
 
-/** Runs a wave of a process and gives what its observers see; the caller is interrupted once `gone` ends. */
+/** Runs a wave and returns what its observers see; the caller is interrupted when `gone` ends. */
 export const observe = Effect.fnUntraced(function*(
   process: ToolProcess,
   run: Effect.Effect<WaveResult, ResumeError | ConfigurationError>,

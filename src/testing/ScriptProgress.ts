@@ -13,14 +13,14 @@ import type { ConnectedProcess } from "./ScenarioTransport.ts"
 import type { ScriptedAgent } from "./ScriptedAgent.ts"
 import type { CrashPoint, DeadProcess, SimulatedProcess } from "./SimulatedProcess.ts"
 
-/** A process in which the script runs waves. */
+/** A process that runs waves of the script. */
 export interface Player {
   readonly executor: ToolExecutor.Service
   readonly process: ToolProcess
   readonly connected: ConnectedProcess
 }
 
-/** What the script submitted last, and submits again to resume: a wave with its turn state, or an agent. */
+/** What the script submitted last and resumes from: a wave with its turn state, or an agent. */
 export type Submitted =
   | {
     readonly _tag: "Wave"
@@ -36,7 +36,7 @@ export type Submitted =
     readonly answered: { count: number }
   }
 
-/** What the runner knows across crashes. */
+/** What the runner remembers across crashes. */
 export class ScenarioLog {
   readonly classes: ReadonlyMap<string, string>
   /** Handler starts by tool. */
@@ -54,13 +54,11 @@ export class ScenarioLog {
   }
 }
 
-/** An action during the next wave. */
 export interface Pending {
   readonly at: string | undefined
   readonly run: (player: Player | undefined, leave: Effect.Effect<void>) => Effect.Effect<void>
 }
 
-/** The parts of a simulated process. */
 export interface Parts {
   readonly log: ScenarioLog
   readonly simulated: SimulatedProcess | undefined
@@ -78,7 +76,7 @@ export class ScriptProgress {
   readonly executors = new Map<string, ToolExecutor.Service>()
   /** By principal and id. */
   readonly batches = new Map<string, ToolExecutor.Batch>()
-  /** The last of each batch. */
+  /** The latest of each batch. */
   readonly players = new Map<string, Player>()
   current: Player | undefined
   pending: Array<Pending> = []
@@ -93,10 +91,8 @@ export class ScriptProgress {
   }
 }
 
-/** The key of a batch of a principal. */
 export const keyOf = (id: string, principal: string = usual): string => JSON.stringify([principal, id])
 
-/** The executor of a principal. */
 export const executorOf = Effect.fnUntraced(function*(progress: ScriptProgress, principal: string = usual) {
   const known = progress.executors.get(principal)
   if (known !== undefined) return known
@@ -105,7 +101,7 @@ export const executorOf = Effect.fnUntraced(function*(progress: ScriptProgress, 
   return executor
 })
 
-/** Begins a process in a batch, optionally from the turn state of an earlier one. */
+/** Starts a process in a batch, optionally from an earlier turn state. */
 export const begin = Effect.fnUntraced(
   function*(progress: ScriptProgress, id: string, principal?: string, state?: TurnState) {
     const { connect, scope } = progress.parts
@@ -123,7 +119,7 @@ export const begin = Effect.fnUntraced(
   }
 )
 
-/** The process of the step before, or a first one. */
+/** The process of the previous step, or a first one. */
 export const current = Effect.fnUntraced(function*(progress: ScriptProgress) {
   return progress.current ??= yield* begin(progress, "batch")
 })

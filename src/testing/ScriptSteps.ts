@@ -1,4 +1,4 @@
-/** Performs the steps of a script and compares what happened with what they expect. */
+/** Performs the steps of a script and compares the results with what they expect. */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
@@ -30,7 +30,6 @@ import {
 } from "./ScriptProgress.ts"
 import { crashPointOf } from "./SimulatedProcess.ts"
 
-/** Does what a step says. */
 export const perform = Effect.fnUntraced(function*(progress: ScriptProgress, step: Step, index: number) {
   const { at, cancelCall, principal } = step
   if (step.process !== undefined) progress.current = yield* begin(progress, step.process, principal)
@@ -72,7 +71,7 @@ interface Played extends PlayedWave {
   readonly agent?: AgentReport
 }
 
-/** Runs the waves of a step from the same moment, with the pending actions, and compares. */
+/** Runs the waves of a step concurrently, with the pending actions, and compares. */
 const playStep = Effect.fnUntraced(function*(progress: ScriptProgress, step: Step, index: number) {
   if (step.resume === true) yield* outlast(progress)
   const parts = yield* partsOf(progress, step, `script[${index}]`)
@@ -108,7 +107,7 @@ const playStep = Effect.fnUntraced(function*(progress: ScriptProgress, step: Ste
   return yield* simulated.end
 })
 
-/** The shortest sleep: everything that is ready runs before it ends. */
+/** The shortest sleep: everything ready runs before it ends. */
 const moment = Duration.nanos(1n)
 
 /** Waits until the leases of crashed processes expire. */

@@ -1,4 +1,4 @@
-/** An operation of an agent, as a scenario has it: what it is asked, and what its scripted model answers. */
+/** An agent operation of a scenario: its prompt and the scripted answers of its model. */
 import * as Schema from "effect/Schema"
 import { AtLeastOne, Span, SpanOrNone } from "../core/gates/ConfigFields.ts"
 import * as ModelTurn from "./ModelTurn.ts"
@@ -15,14 +15,13 @@ const ModelStep = Schema.Struct({
     name: Schema.String,
     params: optional(Schema.Json)
   }))),
-  /** Its stream ends without a finish. */
+  /** The stream ends without a finish. */
   breaksOff: optional(Schema.Boolean),
-  /** Time till it comes. */
+  /** Delay of the answer. */
   takes: optional(SpanOrNone),
   usage: optional(Schema.Struct({ input: optional(Tokens), output: optional(Tokens) }))
 })
 
-/** An operation of an agent. */
 export const ScriptedAgent = Schema.Struct({
   prompt: Schema.String,
   model: Schema.Array(ModelStep),
@@ -33,22 +32,21 @@ export const ScriptedAgent = Schema.Struct({
     tokens: optional(AtLeastOne),
     time: optional(Span)
   })),
-  /** What its conversation is kept under. Default: a name of its own. */
+  /** The session its conversation is stored in. Default: a new one. */
   session: optional(Schema.String),
-  /** The batch that its calls count in. Default: one of its own. */
+  /** The batch its calls count in. Default: a new one. */
   batch: optional(Schema.String)
 })
 
-/** An operation of an agent. */
 export type ScriptedAgent = typeof ScriptedAgent.Type
 
-/** Gives an answer of the model as `ScriptedModel` takes it. */
+/** Converts an answer for `ScriptedModel`. */
 export const turnOf = ({ breaksOff, calls, takes, ...step }: ScriptedAgent["model"][number]): ModelTurn.Turn => {
   const turn: ModelTurn.Turn = {
     ...step,
     ...calls === undefined ? {} : { calls },
     ...takes === undefined ? {} : { takes: takes as "1 second" }
   }
-  // all but the last part, which is its end
+  // all parts except the last, which is the end
   return breaksOff === true ? { ...turn, cutAfter: ModelTurn.partsOf(turn, () => "").length - 1 } : turn
 }

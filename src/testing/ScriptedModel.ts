@@ -1,12 +1,10 @@
 /**
- * A language model that answers what a script says, and keeps what it was asked.
+ * A language model that answers from a script and records its requests.
  *
- * A script is a list of turns, or a function of the request. The model streams as a provider does (text and reasoning
- * in deltas, the arguments of calls in pieces, the end with its usage) and gives the same in one piece to
- * `generateText`. What was sent that nobody expected fails with an error that shows it, and is kept.
+ * A script is a list of turns or a function of the request. The model streams like a provider, with deltas, or answers
+ * as a whole for `generateText`. An unexpected request fails with an error that shows it, and is recorded.
  *
- * It does not check what real providers check of a history; see `expect` for what a turn can say of the request it
- * answers.
+ * It does not validate histories as providers do; a turn can check its request with `expect`.
  */
 import * as AiError from "effect/ai/AiError"
 import * as LanguageModel from "effect/ai/LanguageModel"
@@ -21,17 +19,17 @@ import { ConfigurationError, validateStrict } from "../core/vocabulary/Configura
 import * as ModelRequest from "./ModelRequest.ts"
 import * as ModelTurn from "./ModelTurn.ts"
 
-/** What a scripted model was asked. */
+/** The requests of a scripted model. */
 export class ScriptedModel extends Context.Service<ScriptedModel, {
   /** Every request, in order. */
   readonly requests: Effect.Effect<ReadonlyArray<ModelRequest.ModelRequest>>
-  /** The requests that nobody expected, and why. */
+  /** Requests the script did not expect, and why. */
   readonly unexpected: Effect.Effect<ReadonlyArray<Unexpected>>
-  /** Turns of a script in a list that nobody asked for. */
+  /** Unused turns of a script. */
   readonly left: Effect.Effect<number>
 }>()("effect-tool-executor/testing/ScriptedModel") {}
 
-/** A request that the script has no answer to, or expected otherwise. */
+/** A request that has no answer in the script or does not match its turn. */
 export interface Unexpected {
   readonly request: ModelRequest.ModelRequest
   /** What is wrong, and what was sent. */
@@ -43,24 +41,23 @@ export type Answer = (
   asked: ModelRequest.ModelRequest
 ) => ModelTurn.Turn | Effect.Effect<ModelTurn.Turn, AiError.AiError>
 
-/** What a model answers: turn by turn, each as data or as a function of its request, or one function for all. */
+/** What a model answers: a list of turns, each data or a function of its request, or one function for all. */
 export type Script = ReadonlyArray<ModelTurn.Turn | Answer> | Answer
 
-/** The names of a model. */
+/** Names of a model. */
 export interface Options {
   /** Default `"scripted"`. */
   readonly provider?: string | undefined
-  /** Default `"scripted"`. Ids that the script does not give begin with it. */
+  /** Default `"scripted"`. Prefix of generated ids. */
   readonly model?: string | undefined
 }
 
-/** A scripted model, and what it was asked. */
 export interface Scripted extends Context.Service.Shape<typeof ScriptedModel> {
   readonly model: Context.Service.Shape<typeof LanguageModel.LanguageModel>
   readonly layer: Layer.Layer<LanguageModel.LanguageModel | ProviderName | ModelName | ScriptedModel>
 }
 
-/** Creates a model. A key that turns do not have is an error that names it. */
+/** Creates a model. Unknown keys of turns are errors. */
 export const make = Effect.fnUntraced(function*(
   script: Script,
   { model: name = "scripted", provider = "scripted" }: Options = {}
@@ -128,7 +125,7 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /**
- * Layer of a model that answers what the script says; `ScriptedModel` tells what it was asked.
+ * Provides a model that answers from a script, and `ScriptedModel` with its requests.
  *
  * **Example** (Two turns)
  *
@@ -158,7 +155,7 @@ export const layer = (
 
 // Utilities
 
-/** A turn as it is played: its parts, its times, and how it ends. */
+/** A turn as it is played: parts, times and end. */
 interface Play {
   readonly parts: ReadonlyArray<Response.StreamPartEncoded>
   readonly takes: number
@@ -177,7 +174,7 @@ const playOf = (turn: ModelTurn.Turn, method: ModelRequest.ModelRequest["method"
   }
 }
 
-/** How a turn ends if not as it should. */
+/** The failure a turn ends with, if any. */
 const endOf = ({ dies, fails, never }: ModelTurn.Turn, method: string) => {
   if (dies !== undefined) return Effect.die(new Error(dies))
   if (never === true) return Effect.never
@@ -190,7 +187,7 @@ const atOnce = ({ between, end, parts, takes }: Play) =>
     Effect.map(() => ModelTurn.whole(parts))
   )
 
-/** One part at a time, as they come over a wire. */
+/** One part at a time, as over a network. */
 const streamed = ({ between, end, parts, takes }: Play) =>
   Stream.fromIterable(parts, { chunkSize: 1 }).pipe(
     Stream.mapEffect((part, index) => Effect.as(wait(index === 0 ? takes : between), part)),

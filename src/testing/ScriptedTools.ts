@@ -1,8 +1,7 @@
 /**
- * Tools that do what a script says: take so long, fail, die, hang, stay deaf.
+ * Tools that follow a script: they take time, fail, die, hang or ignore interruption.
  *
- * They are ordinary dynamic tools of a `Toolkit`, so the executor under test takes no other way with them than with
- * real ones.
+ * They are ordinary dynamic tools of a `Toolkit`, so the executor under test treats them like real ones.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -21,14 +20,11 @@ import type { Behaviour, ScriptedTool } from "./Scenario.ts"
 export interface ScriptedTools {
   readonly toolkit: Toolkit.Toolkit<Record<string, Tool.Any>>
   readonly handlers: Layer.Layer<Tool.HandlersFor<Record<string, Tool.Any>>>
-  /** How often the handler of each tool has begun. */
+  /** Handler starts by tool. */
   readonly runs: ReadonlyMap<string, number>
 }
 
-/**
- * Creates tools from their scripts. Executions are counted per tool, from one for each `make`, and so are the files
- * that previews are about.
- */
+/** Creates tools from their scripts. Each `make` has its own execution counts and preview files. */
 export const make = (tools: { readonly [name: string]: ScriptedTool }): ScriptedTools => {
   const entries = Object.entries(tools)
   const files: Files = new Map()
@@ -40,7 +36,7 @@ export const make = (tools: { readonly [name: string]: ScriptedTool }): Scripted
 
 // Utilities
 
-/** What the writes of a script have made, by path. */
+/** Files written by a script, by path. */
 type Files = Map<string, string>
 
 const declare = (name: string, script: ScriptedTool, files: Files): Tool.Any => {
@@ -96,7 +92,7 @@ const reconcilerOf = (reconcile: ScriptedTool["reconcile"]): ToolAnnotations.Rec
 const rulesOf = (dedupe: ScriptedTool["dedupe"]): ReadonlyArray<Own> =>
   dedupe === undefined ? [] : [{ _tag: dedupe === true || dedupe === "always" ? "AlwaysDedupe" : "NeverDedupe" }]
 
-/** What a call writes; a text that names a parameter is that parameter's value. */
+/** What a call writes; a text that names a parameter stands for its value. */
 const changeOf = (
   { after, path }: NonNullable<ScriptedTool["preview"]>,
   params: unknown,
@@ -107,7 +103,7 @@ const changeOf = (
   return { path: file, before: files.get(file), after: text }
 }
 
-/** A failure that says whether a retry makes sense; on the wire it is just the scripted value. */
+/** A failure with its own retryability, encoded as the scripted value. */
 class ScriptedFailure {
   readonly retryable: boolean
   private readonly value: Schema.Json
@@ -122,11 +118,11 @@ class ScriptedFailure {
   }
 }
 
-/** One that names no resources says nothing of what its calls are about, which is not the same as nothing. */
+/** Without `resources` the tool declares nothing, which differs from declaring no resources. */
 const resourcesFor = ({ resources }: ScriptedTool) =>
   resources === undefined ? undefined : (params: unknown) => valuesOf(resources, params)
 
-/** The values of parameters as texts; of a list, of each of its members. */
+/** Parameter values as texts; of a list, each item. */
 const valuesOf = (names: ReadonlyArray<string>, params: unknown): ReadonlyArray<string> =>
   typeof params !== "object" || params === null
     ? []
@@ -176,7 +172,7 @@ const deafIf = <A>(behaviour: Behaviour, effect: Effect.Effect<A>): Effect.Effec
 const sleep = (wait: number, behaviour: Behaviour): Effect.Effect<void> =>
   wait > 0 ? deafIf(behaviour, Effect.sleep(wait)) : Effect.void
 
-/** What a promise does that nobody can stop: it writes after its call has ended. */
+/** A promise nobody can stop: it writes after its call has ended. */
 const commitLate = Effect.fnUntraced(function*(wait: number) {
   const context = yield* ToolContext
   const { signal } = context

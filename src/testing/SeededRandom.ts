@@ -1,8 +1,7 @@
-/** Chance from a seed: the same seed always gives the same throws. */
+/** Random numbers from a seed: the same seed gives the same sequence. */
 
-/** A small seeded generator. */
 export interface SeededRandom {
-  /** A whole number from 0, below the given one. */
+  /** A whole number from 0 to `below`, exclusive. */
   readonly int: (below: number) => number
   readonly chance: (probability: number) => boolean
   readonly pick: <A>(items: ReadonlyArray<A>) => A

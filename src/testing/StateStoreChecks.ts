@@ -1,10 +1,10 @@
-/** What the checks of `StateStoreContract` are written with. */
+/** Helpers for the checks of `StateStoreContract`. */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import type * as StateStore from "../core/store/StateStore.ts"
 import type { Statement } from "./Contract.ts"
 
-/** Bounds of a store under test; a driver that leases nothing has no use for `lease`. */
+/** Limits of a store under test; a driver without leases ignores `lease`. */
 export interface Bounds {
   /** Milliseconds. */
   readonly batchTimeToLive?: number | undefined
@@ -16,7 +16,7 @@ type Store = StateStore.StateStore["Service"]
 
 type Answer<A> = Effect.Effect<A, StateStore.StateStoreError>
 
-/** A store, and short words for what is tried with it, in session `s`. */
+/** A store with shorthands for session `s`. */
 export interface Tried {
   readonly raw: Store
   readonly reserve: (
@@ -24,13 +24,13 @@ export interface Tried {
     claims: ReadonlyArray<StateStore.Claim>,
     now?: number
   ) => Answer<StateStore.Reservation | StateStore.Refused>
-  /** It can be had. */
+  /** Expects the claims to be granted. */
   readonly take: (
     owner: string,
     claims: ReadonlyArray<StateStore.Claim>,
     now?: number
   ) => Answer<StateStore.Reservation>
-  /** It cannot be had. */
+  /** Expects the claims to be refused. */
   readonly refused: (claims: ReadonlyArray<StateStore.Claim>, now?: number) => Answer<StateStore.Refused>
   readonly settle: (
     reservation: StateStore.Reservation,
@@ -41,7 +41,7 @@ export interface Tried {
   readonly later: (millis: number) => Effect.Effect<void, unknown>
 }
 
-/** Says what a store keeps, and how that is tried. */
+/** Makes a check. */
 export const check = (
   name: string,
   body: (tried: Tried) => Effect.Effect<void, unknown>,
@@ -109,7 +109,7 @@ export const rest = (millis: number, tool = "t", principal = "p"): StateStore.Co
   millis
 })
 
-/** An outcome that is kept. */
+/** An outcome to keep. */
 export const value: StateStore.Kept = {
   outcome: {
     _tag: "Succeeded",
@@ -129,27 +129,23 @@ export const value: StateStore.Kept = {
   targets: [{ text: "a.txt", kind: "exact" }]
 }
 
-/** It succeeded. */
 export const kept = { started: true, key: "keep", windowMillis: 1_000, value } as const
-/** It started, and its key is free. */
+/** It started, and its key is released. */
 export const released = { started: true, key: "release", windowMillis: 1_000, value: undefined } as const
 /** It never started. */
 export const unstarted = { started: false, key: "release", windowMillis: 1_000, value: undefined } as const
-/** Its handler has outlived it. */
+/** Its handler still runs after the outcome. */
 export const running = { started: true, key: "running", windowMillis: 1_000, value: undefined } as const
 
-/** Something is reserved. */
 export const isReserved = (it: object | undefined): void => {
   assert.equal(it !== undefined && !("_tag" in it), true, "is a reservation")
 }
 
-/** It has at least these fields. */
 export const includes = (it: object | undefined, fields: object): void => {
   const known = new Map(Object.entries(it ?? {}))
   assert.deepEqual(Object.fromEntries(Object.keys(fields).map((name) => [name, known.get(name)])), fields)
 }
 
-/** It is refused for that. */
 export const hasTag = (
   it: StateStore.Reservation | StateStore.Refused | undefined,
   tag: StateStore.Refused["_tag"]

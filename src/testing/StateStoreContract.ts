@@ -1,8 +1,7 @@
 /**
- * What every driver of `StateStore` keeps, as checks for its own tests.
+ * Checks for drivers of `StateStore`.
  *
- * A driver that leases what it gives is checked for that, too, with leases of ten seconds; `later` has to let them
- * pass, as the driver tells the time.
+ * Leases are checked with a duration of ten seconds; `later` must let them expire by the driver's clock.
  */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
@@ -39,7 +38,7 @@ export const make = <Also = never, Needs = never>(
 
 type Store = StateStore.StateStore["Service"]
 
-/** What a store answers to the random requests of a seed, by the calls that they are of. */
+/** A store's answers to seeded random requests, by call. */
 const answersOf = (
   store: Store,
   seed: number,
@@ -316,7 +315,7 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
         while (taken.length < 7) {
           const answers = yield* Effect.forEach(owners, reserve, { concurrency: "unbounded" })
           const held = answers.filter((it): it is StateStore.Reservation => !("_tag" in it))
-          // one at a time: the tool rests
+          // one at a time: the tool is cooling down
           assert.equal(held.length, 1)
           assert.deepEqual(yield* Effect.forEach(held, (it) => settle(it, released)), [true])
           taken.push(...held)

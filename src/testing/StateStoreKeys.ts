@@ -1,11 +1,10 @@
-/** What a store keeps of the keys of equal calls. */
+/** Checks of how a store keeps the keys of equal calls. */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import type * as StateStore from "../core/store/StateStore.ts"
 import type { Statement } from "./Contract.ts"
 import { type Bounds, calls, check, includes, kept, key, released, running, value } from "./StateStoreChecks.ts"
 
-/** What a store keeps of the keys of equal calls. */
 export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Bounds>> = [
   check("refuses a key in flight and says whose it is", ({ refused, take }) =>
     Effect.gen(function*() {
@@ -64,7 +63,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
       yield* settle(flying, kept)
       yield* settle(model, kept)
       includes(yield* refused([key("1", told)]), { owner: "model", untold: false, process: "process-1" })
-      // which takes nothing from a call whose outcome the model sees
+      // releases nothing of a call whose outcome the model sees
       yield* settle(yield* take("host", [key("1", host)]), kept)
       includes(yield* refused([key("1", told)]), { owner: "model" })
       yield* settle(yield* take("model", [key("1", none)]), released)
@@ -85,7 +84,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
       yield* take("b", [key("1", { ...of, scope: "batch", batch: "other" })])
       yield* refused([key("1", { ...of, scope: "batch", process: "other" })])
       yield* refused([key("1", { scope: "principal", batch: "other", process: "other" })])
-      // no text of one part is taken for that of another
+      // parts of a key must not run into each other
       yield* take("c", [key("1", { scope: "batch", batch: "a", tool: "bc" })])
       yield* take("c", [key("1", { scope: "batch", batch: "ab", tool: "c" })])
       yield* take("c", [key("1", { scope: "batch", agent: "a", batch: "b", tool: "c" })])
@@ -134,7 +133,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
         yield* take("f", [key("settled", { readOnly: true })])
         yield* refused([key("write")])
         yield* refused([key("other", { readOnly: true, principal: "q" })])
-        // the end of the old one does not touch the key of the new one
+        // the end of the old call does not affect the new call's key
         yield* settle(flying, kept)
         includes(yield* refused([key("flying", { readOnly: true })]), {
           reservation: next.id,

@@ -1,4 +1,4 @@
-/** What a store keeps of counts, choices and rests. */
+/** Checks of how a store keeps counts, choices and cooldowns. */
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import type * as StateStore from "../core/store/StateStore.ts"
@@ -17,7 +17,6 @@ import {
   unstarted
 } from "./StateStoreChecks.ts"
 
-/** What a store keeps of counts, choices and rests. */
 export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Bounds>> = [
   check("counts calls up to the maximum, per batch and tool", ({ refused, take }) =>
     Effect.gen(function*() {

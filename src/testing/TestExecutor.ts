@@ -1,10 +1,8 @@
 /**
- * An executor for tests of programs that run tool calls: it is built as in production, answers questions as the test
- * says, and keeps everything that it tells.
+ * An executor for tests: built as in production, with scripted approval and recorded events.
  *
- * Time is the test's: in `VirtualTime.run` limits, questions and cooldowns pass in no time. What a test expects is
- * compared by plain functions (`expectOutcomes`, `expectEvents`, `ran`, `asked`), which throw an error that says what
- * differs.
+ * In `VirtualTime.run`, timeouts, approval and cooldowns take no real time. `expectOutcomes`, `expectEvents`, `ran` and
+ * `asked` compare what happened and throw an error that shows the differences.
  */
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
@@ -25,30 +23,30 @@ import { outcomesOf } from "./Matchers.ts"
 
 export * from "./Matchers.ts"
 
-/** What an executor of a test has told. */
+/** What the executor of a test recorded. */
 export class TestExecutor extends Context.Service<TestExecutor, {
-  /** The events of all processes and their sub-agents so far, in the order in which they came. */
+  /** The events of all processes and sub-agents so far, in order. */
   readonly events: Effect.Effect<ReadonlyArray<ToolEvent>>
-  /** The outcomes of all calls that have one, in the order in which they were queued. */
+  /** All outcomes so far, in the order calls were queued. */
   readonly outcomes: Effect.Effect<ReadonlyArray<ToolOutcome>>
 }>()("effect-tool-executor/testing/TestExecutor") {}
 
-/** What an executor of a test is given: what `LocalExecutor.layer` takes, and who answers. */
+/** Options of a test executor: those of `LocalExecutor.layer`, and who answers. */
 export interface Options extends LocalExecutor.Options {
   /**
-   * What a person says to a question; `"nothing"` is silence. Default: whoever the context has; nobody, if it has
-   * nobody, and then calls that need a person are refused.
+   * Answers approval requests; `"nothing"` never answers. Default: the approver in the context; without one, calls that
+   * need approval are refused.
    */
   readonly answer?:
     | ((request: Approvals.ApprovalRequest) => Said | Effect.Effect<Said>)
     | undefined
 }
 
-/** What a person says. */
+/** A scripted answer. */
 export type Said = Approvals.Answer | "nothing"
 
 /**
- * Layer of an executor over toolkits, and of what it tells.
+ * Provides an executor over toolkits and its recorder.
  *
  * **Example** (A tool that hangs, and a person who says no)
  *
@@ -84,11 +82,11 @@ export const layer = <T extends Toolkit.Any>(
 ): Layer.Layer<ToolExecutor | TestExecutor, ConfigurationError, HandlersOf<T>> =>
   recorded.pipe(
     Layer.provide(LocalExecutor.layer(toolkits, options)),
-    // an agent over the executor asks them, too
+    // also used by an agent over the executor
     Layer.provideMerge(answer === undefined ? Layer.empty : people(answer))
   )
 
-/** Layer of people who say what a function says: around an agent it is who is asked. */
+/** Answers approval requests with a function, also for an agent above the executor. */
 export const people = (
   answer: NonNullable<Options["answer"]>
 ): Layer.Layer<Approvals.Approvals, ConfigurationError> =>
@@ -100,14 +98,14 @@ export const people = (
     )
   })
 
-/** Layer that keeps what an executor of your own tells. */
+/** Records the events of an existing executor. */
 export const recorded: Layer.Layer<ToolExecutor | TestExecutor, never, ToolExecutor> = Layer.effectContext(
   Effect.gen(function*() {
     const executor = yield* ToolExecutor
     const scope = yield* Effect.scope
     const seen: Array<ToolEvent> = []
     const events = Effect.gen(function*() {
-      // what was told before has a turn to come
+      // events reported before still have to arrive
       for (let known = -1; known < seen.length; known = seen.length) yield* Effect.yieldNow
       return [...seen]
     })
@@ -119,7 +117,7 @@ export const recorded: Layer.Layer<ToolExecutor | TestExecutor, never, ToolExecu
 
 // Utilities
 
-/** The same executor, whose processes are observed from their beginning. */
+/** The same executor with all processes observed from their start. */
 const observed = (executor: Service, scope: Scope.Scope, tell: (event: ToolEvent) => void): Service => {
   const observe = (process: ToolProcess) =>
     Stream.runForEach(process.events, (event) => Effect.sync(() => tell(event))).pipe(

@@ -1,37 +1,33 @@
-/**
- * Draws what happened to calls as text that a person can read: one bar per call, with waiting, asking and running told
- * apart. Pure.
- */
+/** Draws calls as text, one bar per call, with waiting, asking and running marked. Pure. */
 import * as Equal from "effect/Equal"
 import * as Lanes from "../core/facts/Lanes.ts"
 import { describe } from "../core/vocabulary/ToolRefusal.ts"
 import type { Difference, Report, WaveReport } from "./ScenarioReport.ts"
 
-/** One call as it is drawn; all times in milliseconds on one clock. */
+/** One call to draw; all times are milliseconds of one clock. */
 export interface Row {
   readonly label: string
   readonly queuedAt: number
-  /** When a person was being asked. */
+  /** Times during which approval was pending. */
   readonly asking?: ReadonlyArray<readonly [from: number, to: number]>
   /** Absent if the call never started. */
   readonly startedAt?: number
   readonly end: number
-  /** What became of it, in a few words. */
+  /** The result in a few words. */
   readonly result: string
 }
 
-/** How a timeline is drawn. */
 export interface Options {
   /** Characters of a bar. Default 40. */
   readonly width?: number | undefined
-  /** Makes text that is not ours safe to show. Default: control characters escaped as in JSON. */
+  /** Escapes untrusted text. Default: control characters as in JSON. */
   readonly show?: ((text: string) => string) | undefined
 }
 
 /** What the characters of a bar mean. */
 export const legend = "· waiting   ? asking   █ running   | refused or ended at once"
 
-/** Draws one bar per row, over the time from the first arrival to the last end. */
+/** Draws one bar per row, from the first arrival to the last end. */
 export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyArray<string> => {
   const show = options.show ?? showAsJson
   const began = Math.min(...rows.map((row) => row.queuedAt))
@@ -48,7 +44,7 @@ export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyA
   return lines.map((line) => `${line.label.padEnd(label)}  ${line.bar}  ${line.times.padEnd(times)}  ${line.result}`)
 }
 
-/** Draws a scenario as it went: its waves, then what differs. */
+/** Draws the waves of a scenario, then the differences. */
 export const render = (report: Report, options: Options = {}): string => {
   const show = options.show ?? showAsJson
   const waves = report.waves.flatMap((wave, index) => [
@@ -64,7 +60,7 @@ export const render = (report: Report, options: Options = {}): string => {
   ].join("\n")
 }
 
-/** Says of each call that a rule refused which rule it was, and what the model is told. */
+/** Names, for each call refused by a rule, the rule and the model's text. */
 export const refusals = (
   { rules }: Pick<Report, "rules">,
   { outcomes }: Pick<WaveReport, "outcomes">
@@ -77,7 +73,7 @@ export const refusals = (
     return [`${outcome.callId}: ${where}. ${describe(outcome.reason, outcome.tool)}`]
   })
 
-/** Gives the rows of a wave. */
+/** The rows of a wave. */
 export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> => {
   const asking = new Map(
     Lanes.lanesOf(wave.events).map(({ callId, index, spans }) => [
@@ -129,7 +125,7 @@ const jsonOf = (value: unknown): string => {
   try {
     return JSON.stringify(value) ?? "nothing"
   } catch {
-    // a value that a tool made may be a loop or hold a bigint
+    // a tool's value may be cyclic or hold a bigint
     return String(value)
   }
 }
@@ -138,7 +134,7 @@ const bar = (row: Row, began: number, span: number, width: number): string => {
   const at = (time: number) => span === 0 ? 0 : (time - began) / span * width
   const cells = Array.from({ length: width }, () => " ")
   const fill = (from: number, to: number, mark: string) => {
-    // whatever took time has a cell, however short it was
+    // any duration gets a cell, however short
     const first = Math.min(Math.floor(at(from)), width - 1)
     for (let cell = first; cell < Math.max(Math.round(at(to)), first + 1); cell++) cells[cell] = mark
   }

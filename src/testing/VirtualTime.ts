@@ -1,13 +1,11 @@
 /**
- * Runs an effect in virtual time: sleeps take no real time, and the same program always runs in the same order.
+ * Runs an effect in virtual time: sleeps take no real time, and the order of execution is deterministic.
  *
- * A run has a clock and a scheduler of its own. It runs every task that is ready; when none is left, its clock jumps to
- * the next instant somebody sleeps until, wakes all sleepers of that instant in the order in which they fell asleep,
- * and goes on. Unlike with a `TestClock`, nobody has to adjust anything.
+ * A run has its own clock and scheduler. When no task is ready, the clock jumps to the next wake-up and wakes its
+ * sleepers in the order they fell asleep. Unlike a `TestClock`, it needs no adjusting.
  *
- * It does not wait for real input and output: promises that settle by themselves get through before each jump, but a
- * jump does not wait for a socket, a file or a real timer, unless that is done in `real`. Fibers, layers and scopes
- * that were made outside of the run keep the time they were made in.
+ * Settled promises get through before each jump, but a jump does not wait for sockets, files or real timers; use `real`
+ * for these. Fibers, layers and scopes made outside the run keep their own time.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -17,13 +15,13 @@ import type * as Fiber from "effect/Fiber"
 import * as Scheduler from "effect/Scheduler"
 import * as Schema from "effect/Schema"
 
-/** Error of a run that cannot come to its end. */
+/** A run that cannot finish. */
 export class Stuck extends Schema.TaggedError<Stuck>("effect-tool-executor/testing/VirtualTime/Stuck")("Stuck", {
   /** Virtual milliseconds since the start of the run. */
   at: Schema.Finite,
   /**
-   * `idle`: nothing runs and nothing sleeps. `limit`: the next sleeper wakes after the limit of the run. `steps`: it
-   * was to stop there. `killed`: it was killed.
+   * `idle`: nothing runs and nothing sleeps. `limit`: the next wake-up is after the limit. `steps`: it was to stop
+   * there. `killed`: it was killed.
    */
   because: Schema.Literals(["idle", "limit", "steps", "killed"])
 }) {
@@ -33,35 +31,31 @@ export class Stuck extends Schema.TaggedError<Stuck>("effect-tool-executor/testi
   }
 }
 
-/** How a run in virtual time starts and how long it may last. */
+/** Options of a run. */
 export interface Options {
-  /** Epoch milliseconds at which virtual time starts, a safe integer. Default 0. */
+  /** Epoch milliseconds of the virtual start; a safe integer. Default 0. */
   readonly start?: number | undefined
-  /** Virtual time after which the run is `Stuck`; for programs with a sleep that repeats for ever. Default: none. */
+  /** Virtual time after which the run is `Stuck`, for programs that sleep in an endless loop. Default: none. */
   readonly limit?: Duration.Input | undefined
-  /** Steps after which the effect is interrupted, and the run is `Stuck`. Default: none. */
+  /** Steps after which the effect is interrupted and the run is `Stuck`. Default: none. */
   readonly steps?: number | undefined
   /**
-   * Asked before each step. Once it says yes the run is `Stuck`, and nothing of it does anything any more, no finalizer
-   * either: so a process dies. Default: never.
+   * Called before each step. Once true, the run is `Stuck` and nothing of it continues, not even finalizers, as when a
+   * process dies. Default: never.
    */
   readonly killed?: (() => boolean) | undefined
 }
 
 /**
- * Runs the effect in a fiber of its own, in virtual time.
+ * Runs the effect in its own fiber, in virtual time.
  *
- * **Details**
- *
- * - Sleepers of one instant all wake before any task that they schedule runs,
- *   and before anything of a later instant.
- * - The run ends when the effect ends; fibers that outlive it stop for good.
- * - When the run is interrupted or `Stuck`, the effect is interrupted and its
- *   finalizers run to their end, in virtual time too (`limit` counts anew); one
- *   that is stuck itself is left behind.
+ * - All sleepers of an instant wake before any task they schedule runs, and before anything later.
+ * - The run ends with the effect; fibers that outlive it stop for good.
+ * - If the run is interrupted or `Stuck`, the effect is interrupted and its finalizers run in virtual time, with a new
+ * `limit`. A finalizer that is stuck is abandoned.
  * - Between jumps, and every few thousand tasks, the real event loop has a turn.
- * - A step is one task: what a fiber does until it waits or yields. With `steps`
- *   a loop interrupts an effect at each of them.
+ * - A step is one task: what a fiber does until it waits or yields. A loop over `steps` interrupts an effect at each of
+ * them.
  *
  * **Example** (A day in no time)
  *
@@ -122,32 +116,31 @@ export const run = <A, E, R>(effect: Effect.Effect<A, E, R>, options?: Options):
   )
 }
 
-/** Virtual milliseconds since the start of the run; outside of a run, since the epoch. */
+/** Virtual milliseconds since the start of the run; outside a run, since the epoch. */
 export const now: Effect.Effect<number> = Effect.gen(function*() {
   return (yield* Clock.currentTimeMillis) - (yield* Start)
 })
 
 /**
- * Runs an effect in real time, for files, sockets and databases: the run stands still meanwhile, and so does its clock.
- * What is to be done so is done one after the other. Outside of a run it is the effect itself. Interruption ends the
- * wait alone.
+ * Runs an effect in real time, for files, sockets and databases, while virtual time stands still. Such effects run one
+ * after another. Outside a run it is the effect itself. Interruption ends only the wait.
  */
 export const real = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Around, (world) => world === undefined ? effect : world.real(effect))
 
 // Utilities
 
-/** The run that is around an effect. */
+/** The current run. */
 const Around = Context.Reference<World | undefined>("effect-tool-executor/testing/VirtualTime/Around", {
   defaultValue: () => undefined
 })
 
 const Start = Context.Reference<number>("effect-tool-executor/testing/VirtualTime/Start", { defaultValue: () => 0 })
 
-/** Tasks that run before the real event loop has a turn. */
+/** Tasks between turns of the real event loop. */
 const tasksPerTurn = 4096
 
-/** Real turns without news after which a run counts as stuck. */
+/** Idle turns before a run counts as stuck. */
 const turnsBeforeStuck = 20
 
 const toNanos = (duration: Duration.Duration): number => Math.round(Duration.toMillis(duration) * 1e6)
@@ -159,7 +152,7 @@ const reasons = {
   killed: "it was killed"
 } as const
 
-/** Runs the world until the fiber has ended; gives its exit. */
+/** Runs the world until the fiber ends; returns its exit. */
 const drive = Effect.fnUntraced(function*<A, E>(
   world: World,
   fiber: Fiber.Fiber<A, E>,
@@ -182,7 +175,7 @@ const drive = Effect.fnUntraced(function*<A, E>(
       continue
     }
     if (left <= 0) return yield* new Stuck({ at: world.millis, because: "steps" })
-    // a whole turn, not a microtask: afterwards every chain of settled promises has come to its end
+    // a whole turn, so that all chains of settled promises finish
     yield* Effect.yieldNow
     if (world.tasks.size > 0 || fiber.pollUnsafe() !== undefined) {
       quiet = 0
@@ -198,7 +191,7 @@ const drive = Effect.fnUntraced(function*<A, E>(
   }
 })
 
-/** A clock and a scheduler that only move when they are told to. */
+/** A clock and scheduler that move only on request. */
 class World {
   readonly tasks = new Tasks()
   readonly sleepers = new Sleepers()
@@ -206,7 +199,7 @@ class World {
   readonly isKilled: () => boolean
   readonly scheduler: Scheduler.Scheduler
   readonly clock: Clock.Clock
-  /** Nanoseconds since the start: whole, so that chains of sleeps add up to the same instants. */
+  /** Whole nanoseconds since the start, so that sums of sleeps meet exactly. */
   elapsed = 0
 
   constructor(start: number, killed: () => boolean = () => false) {
@@ -218,7 +211,7 @@ class World {
     this.scheduler = {
       executionMode: "async",
       shouldYield: (fiber) => fiber.currentOpCount >= fiber.cache.maxOpsBeforeYield,
-      // one for all fibers, so that tasks of different fibers keep their order
+      // one for all fibers, to keep the order of tasks
       makeDispatcher: () => dispatcher
     }
     const millis = () => start + this.millis
@@ -239,7 +232,7 @@ class World {
     return Math.floor(this.elapsed / 1e6)
   }
 
-  /** Moves to the next instant at which somebody wakes, and wakes all sleepers of that instant. */
+  /** Moves to the next wake-up and wakes its sleepers. */
   jump(): void {
     this.elapsed = this.sleepers.peek()?.at ?? this.elapsed
     for (let next = this.sleepers.peek(); next?.at === this.elapsed; next = this.sleepers.peek()) {
@@ -261,7 +254,7 @@ class World {
         this.outside.push((over) => {
           if (this.isKilled()) return over()
           run(effect).addObserver((exit) => {
-            // whoever waits goes on at once, as if it had taken no time
+            // the waiter continues as if no time had passed
             if (isAwaited && !this.isKilled()) resume(exit)
             over()
           })
@@ -284,7 +277,7 @@ class World {
   }
 }
 
-/** What is done in real time, one after the other. */
+/** Work in real time, one effect after another. */
 class Outside {
   private readonly waiting: Array<(over: () => void) => void> = []
   private onDone: (() => void) | undefined
@@ -295,7 +288,7 @@ class Outside {
     if (!this.isBusy) this.next()
   }
 
-  /** Ends once nothing of it is under way. */
+  /** Ends once none of it is running. */
   readonly done: Effect.Effect<void> = Effect.callback((resume) => {
     if (!this.isBusy) return resume(Effect.void)
     this.onDone = () => resume(Effect.void)
@@ -311,7 +304,7 @@ class Outside {
   }
 }
 
-/** Tasks by priority, lowest first; what a batch of tasks schedules belongs to the next batch. */
+/** Tasks by priority, lowest first. Tasks scheduled by a batch run in the next one. */
 class Tasks {
   size = 0
   private batch: Array<{ readonly run: () => void; readonly priority: number }> = []
@@ -323,7 +316,7 @@ class Tasks {
     this.next.push({ run, priority })
   }
 
-  /** Runs up to `count` tasks, or until the end has come; gives how many it ran. */
+  /** Runs up to `count` tasks or until the end; returns how many ran. */
   run(count: number, ended: () => boolean): number {
     let left = count
     for (; left > 0 && this.size > 0 && !ended(); left--) {
@@ -341,7 +334,7 @@ class Tasks {
 
 interface Sleeper {
   readonly at: number
-  /** Tells sleepers of one instant apart: the first to fall asleep wakes first. */
+  /** Orders sleepers of one instant: first asleep, first awake. */
   readonly order: number
   readonly wake: () => void
   gone: boolean
@@ -350,7 +343,7 @@ interface Sleeper {
   right: Sleeper | undefined
 }
 
-/** Leftist heap of sleepers. The interrupted stay in it, marked, till they come up or are half of it. */
+/** Leftist heap of sleepers. Interrupted ones are marked and removed at the top, or once they are half of it. */
 class Sleepers {
   private root: Sleeper | undefined
   private order = 0
@@ -364,7 +357,6 @@ class Sleepers {
     return sleeper
   }
 
-  /** The sleeper that wakes next. */
   peek(): Sleeper | undefined {
     while (this.root?.gone) this.pop()
     return this.root
@@ -396,7 +388,7 @@ const alone = (sleeper: Omit<Sleeper, "rank" | "left" | "right">): Sleeper =>
 
 const rank = (sleeper: Sleeper | undefined): number => sleeper?.rank ?? 0
 
-/** Merges two heaps; the shorter branch is always the right one, so that it goes at most log n deep. */
+/** Merges two heaps; the shorter branch stays right, so the depth is at most log n. */
 const merge = (a: Sleeper | undefined, b: Sleeper | undefined): Sleeper | undefined => {
   if (a === undefined || b === undefined) return a ?? b
   if (b.at < a.at || (b.at === a.at && b.order < a.order)) return merge(b, a)

@@ -1,21 +1,21 @@
-/** What tests of tools, rules and policies need. */
+/** Helpers for testing tools, rules and policies. */
 
-/** What every driver of `ArtifactStore` keeps, as checks for its own tests. */
+/** Checks for drivers of `ArtifactStore`. */
 export * as ArtifactStoreContract from "./ArtifactStoreContract.ts"
 
-/** What every driver of `Checkpoints` keeps, as checks for its own tests. */
+/** Checks for drivers of `Checkpoints`. */
 export * as CheckpointsContract from "./CheckpointsContract.ts"
 
-/** What every driver of a port keeps, as checks that any test runner can run. */
+/** Checks for drivers of any port, independent of the test runner. */
 export type * as Contract from "./Contract.ts"
 
-/** Parts of an executor that fail, hang, die, answer late or twice, by a seed. */
+/** Injects seeded faults: failures, hangs, defects, late and duplicate answers. */
 export * as Faults from "./public/Faults.ts"
 
-/** What every driver of `Journal` keeps, as checks for its own tests. */
+/** Checks for drivers of `Journal`. */
 export * as JournalContract from "./public/JournalContract.ts"
 
-/** What a scripted model was asked, compared with what its turn expects. */
+/** Compares requests to a scripted model with what a turn expects. */
 export type * as ModelRequest from "./ModelRequest.ts"
 
 /** One answer of a scripted model as plain data. */
@@ -27,16 +27,16 @@ export * as Scenario from "./public/Scenario.ts"
 /** Runs a scenario in virtual time against the real executor. */
 export * as ScenarioRunner from "./ScenarioRunner.ts"
 
-/** A language model that answers what a script says. */
+/** A language model that answers from a script. */
 export * as ScriptedModel from "./ScriptedModel.ts"
 
-/** Tools that do what a scenario says. */
+/** Tools that follow a script. */
 export * as ScriptedTools from "./ScriptedTools.ts"
 
-/** What every driver of `StateStore` keeps, as checks for its own tests. */
+/** Checks for drivers of `StateStore`. */
 export * as StateStoreContract from "./StateStoreContract.ts"
 
-/** An executor for tests, that keeps what it tells, and functions that compare it. */
+/** An executor for tests that records events, and functions that compare them. */
 export * as TestExecutor from "./public/TestExecutor.ts"
 
 /** Runs an effect in virtual time. */
