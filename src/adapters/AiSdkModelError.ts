@@ -23,7 +23,7 @@ export const brokenOff: AiError.AiErrorReason = new AiError.NetworkError({
   reason: "TransportError",
   method: "POST",
   url: "",
-  description: "The answer broke off: the provider did not say that it is over."
+  description: "The answer broke off before the provider ended it."
 })
 
 /** Why an answer failed, from its end; `word` is the provider's term. */

@@ -215,7 +215,7 @@ const callOf = (
       return Effect.runPromiseExitWith(services)(context.commit(written)).then((exit) => {
         if (Exit.isSuccess(exit)) return exit.value
         throw Cause.hasInterruptsOnly(exit.cause)
-          ? new Error("The call is over: nothing was written")
+          ? new Error("The call has ended: nothing was written")
           : Cause.squash(exit.cause)
       })
     }

@@ -33,7 +33,7 @@ export const ofDeclared = (
 export const ofName = (name: string): ReadonlyArray<Problem> =>
   /^[a-zA-Z0-9_-]{1,64}$/.test(name) && name !== "__proto__" ? [] : [{
     path: `tools.${clip(name, 100)}`,
-    problem: "providers do not take this name",
+    problem: "providers reject this name",
     expected: "1 to 64 of a-z A-Z 0-9 _ -"
   }]
 

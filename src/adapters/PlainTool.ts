@@ -53,7 +53,7 @@ export type PlainToolkit<Name extends string> = Toolkit.Toolkit<{ readonly [N in
 
 export type Handlers<Name extends string> = Tool.HandlersFor<{ readonly [N in Name]: PlainTool<N> }>
 
-/** An output with its own text for the model; a failure says why there is none. */
+/** An output with its own text for the model; a failure says why it is missing. */
 export class Worded {
   readonly output: unknown
   readonly shown: Result.Result<ToolContent.ToolContent, string>

@@ -179,7 +179,7 @@ export const describe = (reason: EndReason): string => {
     case "Cancelled":
       return `It was cancelled: ${reason.reason}.`
     case "ModelFailed":
-      return `The model could not be asked: ${reason.message}`
+      return `The model request failed: ${reason.message}`
     case "RequirementUnmet":
       return `The rules demand these tools ${
         reason.when === "start" ? "first" : "before the end"

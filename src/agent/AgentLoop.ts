@@ -77,7 +77,7 @@ export const run = (
 const unmetered = ({ given: { tree: { spending, model } } }: Operation): Effect.Effect<void> =>
   spending.meters(model)
     ? Effect.logWarning(
-      `${model.provider}:${model.model} does not say what it uses: limits.tokens and limits.cost do not end this operation`
+      `${model.provider}:${model.model} does not report its usage, so limits.tokens and limits.cost cannot end this operation`
     )
     : Effect.void
 
@@ -175,7 +175,7 @@ const afterWave = Effect.fnUntraced(function*(
 
 const mustBeKnown: ReadonlySet<EndReason["_tag"]> = new Set(["Suspended", "NotResumed", "NotKept"])
 
-const notRun = "It was not run: the conversation could not be kept."
+const notRun = "It was not run: the conversation could not be stored."
 
 /** The model's fiber was interrupted without a reason. */
 const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was interrupted" }
@@ -222,8 +222,8 @@ interface Unfinished extends Conversation.Open {
 }
 
 /**
- * Finds what an earlier operation left unfinished: calls without an answer or, if there is no new prompt, answers the
- * model has not read. It resumes in that operation's batch and process.
+ * Finds what an earlier operation left unfinished: calls without an answer or, without a new prompt, answers the model
+ * has not read. It resumes in that operation's batch and process.
  */
 const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undefined => {
   const { messages } = operation
@@ -238,7 +238,7 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
 }
 
 /**
- * Resolves the open calls of the history from the journal and from what runs now. Without a journal the model is told
+ * Resolves the open calls of the history from the journal and from what runs now. Without a journal the model reads
  * that their outcome is unknown.
  */
 const goOn = Effect.fnUntraced(function*(
@@ -255,7 +255,7 @@ const goOn = Effect.fnUntraced(function*(
   yield* process.provided(ProvidedTools.callsIn(Conversation.partsOf(operation.messages, run)), true)
   const ended = yield* process.resume(calls.map(toCall)).pipe(
     Effect.catchTags({
-      // there is no journal
+      // without a journal
       ConfigurationError: () => Effect.undefined,
       ResumeError: (error) => Effect.succeed(error)
     })
@@ -280,7 +280,7 @@ const refuse = Effect.fnUntraced(function*(
 ): Effect.fn.Return<ToolOutcome.WaveResult, never, Scope.Scope> {
   const process = yield* begin(operation, undefined)
   yield* process.cancel(
-    `the response was cut off (${finish}), so none of its calls was run; ask again, with less at once`
+    `the response was cut off (${finish}), so none of its calls ran; try again with fewer or shorter calls`
   )
   return yield* process.executeWave(calls)
 }, Effect.scoped)

@@ -23,7 +23,7 @@ export type Mode = "Automatic" | "Interactive"
 export interface Options<ModelError = never, ModelServices = never> {
   /**
    * A text or a whole conversation, such as the `history` of an earlier operation plus a new message. Its open calls
-   * are resumed from the executor's journal; without one the model is told that their outcome is unknown.
+   * are resumed from the executor's journal; without one the model reads that their outcome is unknown.
    */
   readonly prompt: Prompt.RawInput
   /** The system prompt, placed before everything else. */

@@ -70,7 +70,7 @@ const readPrompt = (reader: OptionReader, input: Prompt.RawInput): ReadonlyArray
   if (Prompt.isPrompt(input) && areMessages(input.content)) return [...input.content]
   const messages = decodeMessages(Predicate.isIterable(input) ? Array.from(input) : input)
   if (Result.isSuccess(messages)) return messages.success
-  const problem = `it is no conversation: ${messages.failure.message}`
+  const problem = `it is not a valid conversation: ${messages.failure.message}`
   reader.problems.push({ path: "prompt", problem, expected: "a text, messages, or a Prompt" })
   return []
 }

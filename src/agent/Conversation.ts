@@ -126,8 +126,8 @@ export const unexecuted = (message: Prompt.AssistantMessage | undefined): string
   if (last?.type !== "tool-call") return undefined
   const name = JSON.stringify(last.name)
   return content.some((it) => it.type === "tool-approval-request" && it.toolCallId === last.id)
-    ? `the provider wants somebody to approve its own call of ${name}, which nobody here can`
-    : `the provider was to execute its own call of ${name}, and gave no result`
+    ? `the provider requires approval of its own call of ${name}, which is not supported here`
+    : `the provider returned no result for its own call of ${name}`
 }
 
 /** Answers calls that have no outcome with a text. */
@@ -193,7 +193,7 @@ const isOrigin = Schema.is(Schema.Struct({
 
 /** Answers a call whose result is missing. */
 const unanswered =
-  "There is no result of this call: it was interrupted. It may or may not have happened. Look before you repeat it."
+  "This call has no result: it was interrupted. It may or may not have happened. Check the state before you repeat it."
 
 const noResult = ({ id, name }: Pick<Prompt.ToolCallPart, "id" | "name">, result: string): Prompt.ToolResultPart =>
   Prompt.toolResultPart({ id, name, isFailure: true, result, providerExecuted: false })
@@ -217,7 +217,7 @@ const answersBehind = (messages: ReadonlyArray<Prompt.Message>, at: number): Map
     if (message.role !== "assistant" && message.role !== "tool") continue
     for (const part of message.content) {
       if (part.type !== "tool-result" || part.providerExecuted || found.has(part.id)) continue
-      // an answer inside the message may carry an origin of its own
+      // an answer inside the message may carry another origin
       found.set(part.id, index === at ? { ...part, options: {} } : part)
     }
   }

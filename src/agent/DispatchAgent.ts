@@ -11,7 +11,7 @@ export interface Options
 
 export const Parameters = Schema.Struct({
   prompt: Schema.NonEmptyString.annotate({
-    description: "What to find out, with everything that has to be known for it"
+    description: "What to find out, with all the context needed"
   })
 })
 
@@ -31,5 +31,5 @@ export const make = ({ description, name = "dispatch_agent", ...options }: Optio
 // Utilities
 
 const defaultDescription =
-  "Starts another agent that can read and search, but changes nothing, and gives back what it reports. " +
-  "It knows nothing of this conversation. Start several at once for questions that do not depend on each other."
+  "Starts another agent that can read and search, but changes nothing, and returns its report. " +
+  "It knows nothing of this conversation. Start several together for independent tasks."

@@ -106,7 +106,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
       const isSaid = operation.say(text)
       if (isSaid && settle) {
         for (const id of Array.from(requests.keys())) {
-          yield* Effect.ignore(answer(id, { _tag: "Deny", reason: "they said something else instead" }))
+          yield* Effect.ignore(answer(id, { _tag: "Deny", reason: "a new message was sent instead" }))
         }
       }
       return isSaid
@@ -252,7 +252,7 @@ const checkPrice = ({ given: { tree: { spending, model } } }: Operation) => {
     ? Effect.fail(
       CheckedOptions.wrong(
         "limits.cost.prices",
-        `there is none for ${name}`,
+        `the price of ${name} is missing`,
         `the price of its tokens, as "${name}", "${model.model}" or "*"`
       )
     )
@@ -267,7 +267,7 @@ const checkAsked = ({ given: { tree: { model } }, messages }: Operation, prompt:
     ? Effect.void
     : Effect.fail(CheckedOptions.wrong(
       "prompt",
-      "there is nothing to ask: neither it nor the conversation so far has a message that says something",
+      "there is nothing to ask: neither it nor the conversation so far has a message with content",
       "a text, or messages that are not empty"
     ))
 }
@@ -278,7 +278,7 @@ const openSession = (
 ): Effect.Effect<Transcript, ConfigurationError, Scope.Scope> =>
   transcripts === undefined
     ? Effect.fail(
-      CheckedOptions.wrong("session", "nobody keeps conversations", "Transcripts in the context of the layer")
+      CheckedOptions.wrong("session", "sessions are not stored", "Transcripts in the context of the layer")
     )
     : Effect.mapError(
       transcripts.open(session, executor.principal),

@@ -73,9 +73,9 @@ export const make = (operation: Operation, process: ToolProcess): Effect.Effect<
 const reminder = (when: When, tools: ReadonlyArray<string>): string => {
   const names = tools.map((it) => JSON.stringify(it)).join(", ")
   return when === "start"
-    ? `Before anything else these tools have to be called: ${names}.`
-    : `You are not done: before the end these tools have to be called: ${names}.`
+    ? `Call these tools before anything else: ${names}.`
+    : `You are not done. Call these tools before you finish: ${names}.`
 }
 
 const told = ({ toolMessages }: WaveResult): string =>
-  toolMessages.map(({ text, tool }) => `The host has called ${JSON.stringify(tool)} itself: ${text}`).join("\n\n")
+  toolMessages.map(({ text, tool }) => `The host called ${JSON.stringify(tool)}: ${text}`).join("\n\n")

@@ -166,7 +166,7 @@ const around: Effect.Effect<Model | undefined> = Effect.contextWith((context: Co
 
 const failed = (ended: Failure["ended"], message: string, text: string): Failure => ({ ended, message, text })
 
-const noModel = failed("NotBegun", "There is no model: not its own, none of its caller, none in the context.", "")
+const noModel = failed("NotBegun", "No model is available: the sub-agent, its caller and the context have none.", "")
 
 const resultOf = ({ reason, text }: OperationEnd): Effect.Effect<string, Failure> =>
   isDone(reason) ? Effect.succeed(text) : Effect.fail(failed(reason._tag, describe(reason), text))

@@ -22,7 +22,7 @@ import { type Session, type Transcript, TranscriptError, Transcripts } from "./T
 export interface Options {
   /**
    * Claims a session for this process for the rest of the scope; fails with a message if another process has it. `id`
-   * is the session's key prefix, 32 letters and digits. Default: there is no other process.
+   * is the session's key prefix, 32 letters and digits. Default: this is the only process.
    */
   readonly claim?: ((id: string) => Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope>) | undefined
 }

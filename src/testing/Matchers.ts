@@ -27,7 +27,7 @@ export const expectOutcomes = (
 ): void => {
   const differences = expected.flatMap((want, index) => {
     const outcome = got[index]
-    if (outcome === undefined) return [`outcome ${index}: expected ${shown(want)}, and there is none`]
+    if (outcome === undefined) return [`outcome ${index}: expected ${shown(want)}, got no outcome`]
     if (typeof want === "string") {
       const is = wordOf(outcome)
       return is === want || outcome._tag === want

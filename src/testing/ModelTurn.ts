@@ -105,7 +105,7 @@ export const Turn = Schema.Struct({
 
 export type Turn = typeof Turn.Type
 
-/** Returns all stream parts of a turn. `makeId` makes ids of calls that have none. */
+/** Returns all stream parts of a turn. `makeId` makes ids of calls without one. */
 export const partsOf = (turn: Turn, makeId: () => string): ReadonlyArray<Response.StreamPartEncoded> => {
   const calls = turn.calls ?? []
   const parts: Array<Response.AllPartsEncoded> = [

@@ -172,7 +172,7 @@ const deafIf = <A>(behaviour: Behaviour, effect: Effect.Effect<A>): Effect.Effec
 const sleep = (wait: number, behaviour: Behaviour): Effect.Effect<void> =>
   wait > 0 ? deafIf(behaviour, Effect.sleep(wait)) : Effect.void
 
-/** A promise nobody can stop: it writes after its call has ended. */
+/** A promise that cannot be stopped: it writes after its call has ended. */
 const commitLate = Effect.fnUntraced(function*(wait: number) {
   const context = yield* ToolContext
   const { signal } = context

@@ -25,7 +25,7 @@ export interface Options {
 }
 
 /** What the characters of a bar mean. */
-export const legend = "· waiting   ? asking   █ running   | refused or ended at once"
+export const legend = "· waiting   ? asking   █ running   | refused or ended immediately"
 
 /** Draws one bar per row, from the first arrival to the last end. */
 export const bars = (rows: ReadonlyArray<Row>, options: Options = {}): ReadonlyArray<string> => {

@@ -148,7 +148,7 @@ const toNanos = (duration: Duration.Duration): number => Math.round(Duration.toM
 const reasons = {
   idle: "nothing runs and nothing sleeps",
   limit: "every sleeper wakes after the limit",
-  steps: "it was told to stop here",
+  steps: "it was to stop here",
   killed: "it was killed"
 } as const
 

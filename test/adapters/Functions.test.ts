@@ -287,7 +287,7 @@ describe("a function as a tool", () => {
         goOn()
         yield* Effect.sleep("1 second")
         assert.deepStrictEqual(written, ["one"])
-        assert.deepStrictEqual(late, ["Error: The call is over: nothing was written"])
+        assert.deepStrictEqual(late, ["Error: The call has ended: nothing was written"])
         assert.strictEqual((yield* executor.orphans).lateWritesBlocked, 1)
         const failed = yield* process.execute(ToolCall.make("2", "failing"))
         assert.deepInclude(failed, { _tag: "Failed", error: "disk full", commits: 0 })
@@ -490,7 +490,7 @@ describe("a wrong function", () => {
         error.message,
         "Functions: 2 problems\n" +
           "  tools.flag.readOnly: it is \"yes\"; expected true or false\n" +
-          "  tools.two words: providers do not take this name; expected 1 to 64 of a-z A-Z 0-9 _ -"
+          "  tools.two words: providers reject this name; expected 1 to 64 of a-z A-Z 0-9 _ -"
       )
     }))
 

@@ -144,7 +144,7 @@ describe("what a model is sent of any history", () => {
     for (const it of sent.flatMap((it) => it.role === "tool" ? it.content : [])) {
       assert.isTrue(it.type === "tool-result")
       if (it.type !== "tool-result") continue
-      assert.match(String(it.result), /^(answer \d|in place|There is no result of this call)/)
+      assert.match(String(it.result), /^(answer \d|in place|This call has no result)/)
       assert.strictEqual(String(it.result).startsWith("There"), it.result !== "in place" && it.isFailure)
     }
   })
@@ -320,8 +320,8 @@ describe("calls that a provider was to execute", () => {
 
   it("are waited for where a message ends with one", () => {
     const wants = Prompt.makePart("tool-approval-request", { approvalId: "a", toolCallId: "s1" })
-    assert.include(Conversation.unexecuted(says(text, called)), "\"search\", and gave no result")
-    assert.include(Conversation.unexecuted(says(called, wants)), "approve")
+    assert.include(Conversation.unexecuted(says(text, called)), "no result for its own call of \"search\"")
+    assert.include(Conversation.unexecuted(says(called, wants)), "requires approval")
     const read = Prompt.toolCallPart({ id: "1", name: "read", params: {}, providerExecuted: false })
     for (const content of [[called, result], [called, text], [called, read], [text], []]) {
       assert.isUndefined(Conversation.unexecuted(says(...content)))

@@ -55,7 +55,7 @@ describe("a history as a prompt", () => {
       yield* Agents.run(tools, cutOff, (env) =>
         Effect.gen(function*() {
           const { end } = yield* Agents.events(env, { prompt: Prompt.concat(yield* broken(env), "Go on") })
-          assert.match(Agents.words(end.history)[2]!, /^error call_0: There is no result of this call/)
+          assert.match(Agents.words(end.history)[2]!, /^error call_0: This call has no result/)
           assert.strictEqual(ran.length, 0)
         }), { journal })
     }).pipe(Effect.provide(Journal.layerMemory()))
@@ -67,7 +67,7 @@ describe("a history as a prompt", () => {
       Effect.gen(function*() {
         const { end } = yield* Agents.events(env, { prompt: Prompt.concat(yield* broken(env), "Go on") })
         const said = Agents.words(end.history)
-        assert.match(said[2]!, /^error call_0: There is no result of this call/)
+        assert.match(said[2]!, /^error call_0: This call has no result/)
         assert.deepStrictEqual(said.slice(3), ["user: Go on", "assistant: Gone on."])
         assert.strictEqual(ran.length, 1)
       }))

@@ -106,7 +106,7 @@ describe("an operation with a bound", () => {
         assert.propertyVal(error, "_tag", "ConfigurationError")
         assert.include(
           String(error),
-          "limits.cost.prices: there is none for scripted:scripted; expected the price of its tokens, as \"scripted:scripted\", \"scripted\" or \"*\""
+          "limits.cost.prices: the price of scripted:scripted is missing; expected the price of its tokens, as \"scripted:scripted\", \"scripted\" or \"*\""
         )
       }
     ))

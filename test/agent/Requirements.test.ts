@@ -53,7 +53,7 @@ describe("a tool that is demanded before the end", () => {
       const { ran, reason, reminded, said } = yield* ended([exit], [done, { calls: [call("1", "report")] }, done])
       assert.deepStrictEqual([reason._tag, ran], ["Finished", ["report {}"]])
       assert.deepStrictEqual(reminded, [["exit", "report"]])
-      assert.match(said[2]!, /^user: You are not done: .*"report"/)
+      assert.match(said[2]!, /^user: You are not done\. .*"report"/)
     }))
 
   it.effect("is called by the host, with its arguments, when the model was reminded twice", () =>
@@ -64,7 +64,7 @@ describe("a tool that is demanded before the end", () => {
       assert.deepStrictEqual([reason._tag, ran], ["Finished", ["report {\"to\":\"them\"}"]])
       assert.deepStrictEqual(reminded, [["exit", "report"], ["exit", "report"]])
       assert.strictEqual(requests.length, 4)
-      assert.match(said.at(-2)!, /^user: The host has called "report" itself: report/)
+      assert.match(said.at(-2)!, /^user: The host called "report": report/)
     }))
 
   it.effect("that the host calls in vain is the end, and is named", () =>
@@ -123,7 +123,7 @@ describe("a tool that is demanded at the start", () => {
       const { ran, reason, said } = yield* ended([start], script, { start: { begin: { by: "host" } } })
       assert.strictEqual(reason._tag, "Finished")
       assert.deepStrictEqual(ran.slice(0, 2), ["begin {\"by\":\"host\"}", "work {\"turn\":3}"])
-      assert.isTrue(said.some((it) => it.startsWith("user: The host has called \"begin\" itself")))
+      assert.isTrue(said.some((it) => it.startsWith("user: The host called \"begin\":")))
     }))
 
   it.effect("is called by the host when the model says that it is done without it", () =>

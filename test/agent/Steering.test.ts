@@ -113,8 +113,8 @@ describe("a message to an agent", () => {
           const end = yield* agent.result
           assert.strictEqual(end.at, 1_000)
           const said = words(end.history)
-          assert.match(said[3]!, /^error 1: .*they said something else instead/s)
-          assert.match(said[4]!, /^error 2: .*they said something else instead/s)
+          assert.match(said[3]!, /^error 1: .*a new message was sent instead/s)
+          assert.match(said[4]!, /^error 2: .*a new message was sent instead/s)
           assert.deepStrictEqual(said.slice(5), ["user: Something else", "assistant: Done."])
         }),
       { policy: { default: "ask" } }

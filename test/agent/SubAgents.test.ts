@@ -289,6 +289,6 @@ describe("a sub-agent that a host calls without an agent", () => {
       assert.strictEqual(Harness.value(wave.outcomes[0]), "own")
       const none = yield* Harness.run({ a: child("a") }, {}, ({ process }) =>
         process.executeWave(call1))
-      assert.match(none.toolMessages[0]!.text, /There is no model/)
+      assert.match(none.toolMessages[0]!.text, /No model is available/)
     }))
 })

@@ -194,7 +194,7 @@ describe("a call that a provider was to execute", () => {
       const { reason, requests, said } = yield* ended([{ text: "I look.", parts: [called] as never }], { toolkit })
       assert.deepStrictEqual([reason._tag, requests.length], ["ModelFailed", 1])
       assert.isTrue(reason._tag === "ModelFailed" && reason.error?.isRetryable)
-      assert.include(reason._tag === "ModelFailed" ? reason.message : "", "\"search\", and gave no result")
+      assert.include(reason._tag === "ModelFailed" ? reason.message : "", "no result for its own call of \"search\"")
       assert.deepStrictEqual(said, ["user: Go", "assistant: I look."])
     }))
 

@@ -77,7 +77,7 @@ describe("what clients see of an operation", () => {
         assert.propertyVal(
           Arr.filterMap([endOf(seen)], AgentEvent.toWire)[0],
           "message",
-          "The model could not be asked: a bug"
+          "The model request failed: a bug"
         )
         assert.deepStrictEqual(wire(seen).filter((it) => it.includes(".ts")), [])
       }

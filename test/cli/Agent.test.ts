@@ -131,7 +131,7 @@ describe("tool-executor agent", () => {
       for (const more of [[], ["--json"]]) {
         const { code, stderr, stdout } = yield* here(["--print", "go", ...more], { baseUrl: url })
         assert.strictEqual(code, 1)
-        assert.match(stderr, /^The model could not be asked/m)
+        assert.match(stderr, /^The model request failed/m)
         assert.notMatch(stderr, /^✓/m)
         assert.include(`${stderr}${stdout}`, "Incorrect API key provided: [redacted]")
         assert.notInclude(`${stderr}${stdout}`, key)

@@ -195,7 +195,7 @@ describe("tool-executor run --resume", () => {
         )
         const busy = yield* runs(message, "--resume", ...allowed)
         assert.strictEqual(busy.code, 1)
-        assert.include(busy.stderr, "somebody works on these calls now")
+        assert.include(busy.stderr, "another process works on these calls")
         const gone = once(child, "exit")
         child.kill("SIGKILL")
         yield* Effect.promise(() => gone)

@@ -70,7 +70,7 @@ const start = (...args: ReadonlyArray<string>) =>
     return { child, written, ended: Effect.map(until(() => code !== undefined), () => code) }
   })
 
-const nobodyThere = "needs a person's approval and nobody is there to give it"
+const nobodyThere = "needs approval, and there is no approver"
 
 type Form = { readonly decision: string } | "decline" | "none"
 

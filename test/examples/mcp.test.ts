@@ -108,7 +108,7 @@ describe("the gateway of the guide", () => {
       const { call } = yield* editor(file("gateway.json"), root)
       const refused = yield* call("files__write_file", { path: file("a.md"), content: "new" })
       assert.isTrue(refused.isError)
-      assert.include(refused.text, "nobody is there")
+      assert.include(refused.text, "there is no approver")
       assert.strictEqual(readFileSync(file("a.md"), "utf8"), "hello")
     }).pipe(Effect.scoped))
 })

@@ -191,7 +191,7 @@ describe("the person behind a client", () => {
         const without = Object.keys(capabilities).length === 0 ? makeClient() : client
         const { isError, text, took } = yield* once(without)
         assert.deepStrictEqual([isError, took], [true, 0])
-        assert.include(text, "needs a person's approval")
+        assert.include(text, "needs approval")
         assert.lengthOf(forms, 0)
       }
       const both = person(accept({ decision: "approve once" }), { elicitation: { form: {}, url: {} } })
@@ -212,7 +212,7 @@ describe("the person behind a client", () => {
         const { client } = person(() => ({ action: "accept", ...content === undefined ? {} : { content } }))
         const { isError, text, took } = yield* once(client)
         assert.deepStrictEqual([isError, took], [true, 0])
-        assert.include(text, "needs a person's approval")
+        assert.include(text, "needs approval")
       }))
   }
 
@@ -223,7 +223,7 @@ describe("the person behind a client", () => {
       })
       const { isError, text, took } = yield* once(client)
       assert.deepStrictEqual([isError, took], [true, 0])
-      assert.include(text, "needs a person's approval")
+      assert.include(text, "needs approval")
     }))
 
   it.effect("who is silent has the form withdrawn, and the call is refused", () =>

@@ -335,7 +335,7 @@ describe("the result of a call", () => {
             [yield* of("hangs"), "5 s"],
             [yield* of("cyclic"), "not what it promises"],
             [yield* of("once", { n: 1 }), "limit of 1 call"],
-            [yield* of("asks"), "needs a person's approval"],
+            [yield* of("asks"), "needs approval"],
             [yield* of("picky", { n: "one" }), "Correct the arguments"],
             [yield* of("picky", {}), "Correct the arguments"],
             [yield* call("picky"), "Correct the arguments"]

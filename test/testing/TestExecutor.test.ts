@@ -111,7 +111,7 @@ describe("an executor for tests", () => {
         )
         assert.deepStrictEqual(against(() => TestExecutor.expectOutcomes([], ["Succeeded"])), [
           "The outcomes are not as expected:",
-          "  outcome 0: expected \"Succeeded\", and there is none"
+          "  outcome 0: expected \"Succeeded\", got no outcome"
         ])
       }),
       { executionTimeout: "10 seconds" }

@@ -18,11 +18,11 @@ export class ResumeError extends Schema.TaggedError<ResumeError>("effect-tool-ex
     const calls = clip(this.calls.join(", "), 500)
     switch (this.reason) {
       case "Running":
-        return `Nothing was resumed: somebody works on these calls now, or did until a moment ago: ${calls}. If that process is gone, try again once its lease in the journal is over (30 s by default)`
+        return `Nothing was resumed: another process works on these calls, or did until a moment ago: ${calls}. If that process is gone, try again once its lease in the journal has expired (30 s by default)`
       case "Changed":
-        return `Nothing was resumed: these calls were handed over before with other arguments and have no outcome yet: ${calls}. Hand over the same calls, or others under new ids`
+        return `Nothing was resumed: these calls were submitted before with other arguments and have no outcome yet: ${calls}. Submit the same calls, or others under new ids`
       case "Unavailable":
-        return "Nothing was resumed: the journal could not be asked"
+        return "Nothing was resumed: the journal could not be read or written"
     }
   }
 }

@@ -115,8 +115,8 @@ export interface Service {
   /** Stores a payload as an artifact; `None` without a store, if it fails, or after the outcome. */
   readonly artifact: (payload: string) => Effect.Effect<Option.Option<ArtifactRef>>
   /**
-   * Reads part of an artifact, in characters; fails with `ArtifactError` if the request has no such artifact or there
-   * is no store.
+   * Reads part of an artifact, in characters; fails with `ArtifactError` if the request has no such artifact, or
+   * without a store.
    */
   readonly readArtifact: (
     id: string,

@@ -21,7 +21,7 @@ import * as TextDiff from "effect/TextDiff"
 export interface FileChange {
   /** Relative to the tool's root, with `/`. For a link: its destination. */
   readonly path: string
-  /** The current content; absent if there is no file. */
+  /** The current content; absent if the file does not exist. */
   readonly before: string | Uint8Array | undefined
   /** The new content; absent if the file is removed. */
   readonly after: string | Uint8Array | undefined
@@ -68,7 +68,7 @@ export const diff = (
 export const fingerprint = (changes: ReadonlyArray<FileChange>): string =>
   hash(changes.flatMap(({ before, path }) => [path, before]))
 
-/** Returns the SHA-256 of a content in hex; empty if there is no content. */
+/** Returns the SHA-256 of a content in hex; empty without a content. */
 export const hashOf = (content: FileChange["before"]): string =>
   content === undefined ? "" : Hex.encode(sha256(bytesOf(content)))
 

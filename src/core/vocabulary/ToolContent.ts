@@ -1,8 +1,8 @@
 /**
  * What a model sees of a tool's output: texts and files such as images, in order. All loops and wire formats use it.
  *
- * Tools return it from `toModelOutput`, with the parts of `effect/ai`; MCP output is converted to it. Text-only output
- * has none.
+ * Tools return it from `toModelOutput`, with the parts of `effect/ai`; MCP output is converted to it. An output that is
+ * only text has no `content`.
  *
  * **Example** (A tool that gives an image)
  *

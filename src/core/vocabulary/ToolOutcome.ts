@@ -194,7 +194,7 @@ export const text = (outcome: ToolOutcome): string => {
     case "TimedOut": {
       const limit = `${outcome.limitMillis / 1000} s`
       const what = outcome.which === "turn"
-        ? `"${tool}" was stopped after ${limit}: the time of this turn is over.`
+        ? `"${tool}" was stopped after ${limit}: the time limit of this turn was reached.`
         : outcome.which === "idle"
         ? `"${tool}" was stopped: it reported nothing for ${limit}.`
         : `"${tool}" took longer than its limit of ${limit} and was stopped.`
@@ -214,7 +214,7 @@ export const text = (outcome: ToolOutcome): string => {
     case "Skipped":
       return `"${tool}" was not run, because ${clip(outcome.because, 1_000)}.`
     case "Unknown":
-      return `"${tool}" was started, but whatever ran it stopped before the result was recorded. It may or may not have happened. Check the state before you repeat it.`
+      return `"${tool}" was started, but its process stopped before a result was recorded. It may or may not have happened. Check the state before you repeat it.`
   }
 }
 

@@ -17,7 +17,7 @@ export const ParameterIssue = Schema.Struct({
 export type ParameterIssue = typeof ParameterIssue.Type
 
 const reasons = [
-  /** There is no such tool; `available` lists the tools this agent may see. */
+  /** The tool does not exist; `available` lists the tools this agent may see. */
   Schema.TaggedStruct("ToolNotFound", { available: Schema.Array(Schema.String) }),
   /** The arguments are not JSON or do not match the schema. */
   Schema.TaggedStruct("InvalidParameters", { issues: Schema.Array(ParameterIssue) }),
@@ -113,7 +113,7 @@ const writeDenied = {
   policy: "The policy does not allow",
   timeout: "Nobody answered the request to allow",
   noApprover: "Nobody is there to allow",
-  closed: "The session ended before anybody allowed"
+  closed: "The session ended before anyone approved"
 } as const
 
 const capitalised = (text: string): string => text.charAt(0).toUpperCase() + text.slice(1)
@@ -161,12 +161,12 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
         )
       }. Correct the arguments and call it again.`
     case "PolicyDenied":
-      return `"${tool}" is not allowed here (${refusal.rule}). Do not call it again; go on without it.`
+      return `"${tool}" is not allowed here (${refusal.rule}). Do not call it again; continue without it.`
     case "ToolBlocked":
-      return `"${tool}" is blocked: ${refusal.because}. Use another tool or go on without it.`
+      return `"${tool}" is blocked: ${refusal.because}. Use another tool or continue without it.`
     case "CircuitOpen":
       return refusal.retryAfterMillis === undefined
-        ? `"${tool}" has failed too often, and one call is trying whether it works again. Try it again later, or go on without it.`
+        ? `"${tool}" has failed too often, and one call is trying whether it works again. Try it again later, or continue without it.`
         : `"${tool}" has failed too often and is paused for ${
           inSeconds(refusal.retryAfterMillis)
         }. Try again after that.`
@@ -188,13 +188,13 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       const why = refusal.reason === undefined ? "" : `: ${refusal.reason}`
       switch (refusal.by) {
         case "user":
-          return `The user did not allow "${tool}"${why}. Do not repeat the call; ask what to do instead or go on without it.`
+          return `The user did not allow "${tool}"${why}. Do not repeat the call; ask what to do instead or continue without it.`
         case "timeout":
           return `Nobody answered the request to allow "${tool}"${why}. It was not run.`
         case "noApprover":
-          return `"${tool}" needs a person's approval and nobody is there to give it${why}. It was not run; go on without it.`
+          return `"${tool}" needs approval, and there is no approver${why}. It was not run; continue without it.`
         case "closed":
-          return `"${tool}" was not run: the session ended before anybody allowed it${why}.`
+          return `"${tool}" was not run: the session ended before it was approved${why}.`
       }
     }
     // the inner switch is exhaustive
@@ -205,27 +205,27 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       } the write of "${tool}"${why}. It was stopped, and nothing of that write was written.`
     }
     case "TargetsChanged":
-      return `What "${tool}" is about changed while the call waited: it was ${about(refusal.from)} and is now ${
+      return `The target of "${tool}" changed while the call waited (was ${about(refusal.from)}, now ${
         about(refusal.to)
-      }, which nobody has allowed. It was not run. Look at what is there now, and call it again if you still want that.`
+      }), and the new target is not approved. It was not run. Check what is there now, and call it again if you still want that.`
     case "DeadlineExceeded":
-      return `The time of this turn (${
+      return `This turn's time limit of ${
         inSeconds(refusal.limitMillis)
-      }) is over; "${tool}" was not run. Answer with what you have.`
+      } has been reached; "${tool}" was not run. Answer with what you have.`
     case "CallBudgetExhausted":
-      return `All ${refusal.max} tool calls of this turn are used up; "${tool}" was not run. Answer with what you have.`
+      return `This turn's limit of ${refusal.max} tool calls has been reached; "${tool}" was not run. Answer with what you have.`
     case "RateLimited":
       return `"${tool}" was not run: there are too many such calls at the moment. ${
         refusal.retryAfterMillis === undefined
           ? "Try it again later"
           : `Try it again in ${inSeconds(refusal.retryAfterMillis)}`
-      }, or go on without it.`
+      }, or continue without it.`
     case "StoreUnavailable":
-      return `"${tool}" was not run: the store that keeps track of calls cannot be reached at the moment. Nothing is wrong with the call: try it again later, or go on without it.`
+      return `"${tool}" was not run: the store that keeps track of calls cannot be reached at the moment. Nothing is wrong with the call: try it again later, or continue without it.`
     case "SandboxUnavailable":
-      return `"${tool}" was not run: it runs only in a sandbox, and there is none at the moment: ${
+      return `"${tool}" was not run: it runs only in a sandbox, and no sandbox is available: ${
         clip(refusal.reason, 1_000)
-      }. Nothing is wrong with the call; use another tool or go on without it.`
+      }. Nothing is wrong with the call; use another tool or continue without it.`
     case "DepthExceeded":
       return `Agents may be nested at most ${refusal.max} deep; "${tool}" was not run. Do the work here.`
     case "ReentryRefused":

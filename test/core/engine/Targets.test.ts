@@ -108,7 +108,7 @@ describe("a path that an earlier call of the wave makes a link", () => {
           from: ["src/gen"],
           to: [".git/hooks/x"]
         })
-        assert.include(wave.toolMessages[1]!.text, "it was \"src/gen\" and is now \".git/hooks/x\"")
+        assert.include(wave.toolMessages[1]!.text, "was \"src/gen\", now \".git/hooks/x\"")
       })))
 
   it.effect("is refused by the policy that denies what it is now, reads included", () =>

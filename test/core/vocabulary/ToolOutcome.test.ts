@@ -86,9 +86,9 @@ describe("ToolRefusal", () => {
     const text = (reason: ToolRefusal.ToolRefusal) => ToolRefusal.describe(reason, "t")
     assert.include(
       text({ _tag: "RateLimited", retryAfterMillis: 1_500 }),
-      "Try it again in 1.5 s, or go on without it."
+      "Try it again in 1.5 s, or continue without it."
     )
-    assert.include(text({ _tag: "RateLimited" }), "Try it again later, or go on without it.")
+    assert.include(text({ _tag: "RateLimited" }), "Try it again later, or continue without it.")
   })
 
   it("does not echo megabytes of a model's tool name", () => {
