@@ -145,7 +145,7 @@ describe("what a model is sent of any history", () => {
       assert.isTrue(it.type === "tool-result")
       if (it.type !== "tool-result") continue
       assert.match(String(it.result), /^(answer \d|in place|This call has no result)/)
-      assert.strictEqual(String(it.result).startsWith("There"), it.result !== "in place" && it.isFailure)
+      assert.strictEqual(String(it.result).startsWith("This"), it.result !== "in place" && it.isFailure)
     }
   })
 
