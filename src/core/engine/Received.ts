@@ -106,11 +106,11 @@ const readCall = (call: unknown): Read => {
   }
   const { id, malformed, name, params } = fields
   if (typeof id !== "string") {
-    const message = `It is ${kindOf(id)}, and has to be a text`
+    const message = `It is ${kindOf(id)}. Pass a text`
     return wrong({ path: "id", message }, undefined, typeof name === "string" ? name : nameless)
   }
   if (typeof name !== "string") {
-    return wrong({ path: "name", message: `It is ${kindOf(name)}, and has to be a text` }, id)
+    return wrong({ path: "name", message: `It is ${kindOf(name)}. Pass a text` }, id)
   }
   if (malformed !== undefined) {
     const known = readMalformed(malformed)

@@ -273,7 +273,7 @@ const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown
   const { call: { id: callId, name: tool }, reservation, resources } = call
   wave.tally.lingering++
   wave.facts?.report({ _tag: "Orphaned", at: wave.now() }, call)
-  const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both touch the same`
+  const because = `call ${clip(callId, 100)} of "${tool}" was stopped but still runs, and both use the same resource`
   const blocking = resources.length === 0 ? undefined : wave.detach(Effect.andThen(
     Effect.sleep(graceMillis),
     Effect.sync(() => pools.block(call, because))

@@ -255,7 +255,7 @@ const running: Effect.Effect<Service, ConfigurationError> = Effect.gen(function*
     subject: "ToolExecutor.fork",
     problems: [{
       path: "",
-      problem: "no executor runs this, and there is none in the context",
+      problem: "no executor runs this code, and the context has no ToolExecutor",
       expected: "the handler of a call that an executor runs, or ToolExecutor in the context"
     }]
   })

@@ -23,9 +23,7 @@ import * as Dispatch from "./Dispatch.ts"
 import type * as Preview from "./Preview.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/**
- * Requests approval for every call of the wave that the earlier gates would let through, and waits for all answers.
- */
+/** Requests approval for every call of the wave that the earlier gates would let through, and waits for all answers. */
 export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
   const live = wave.calls.filter((call) => call.decided === undefined && call.resumed?.recalled === undefined)
   if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
@@ -44,7 +42,7 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
 
 // Utilities
 
-/** Requests approval for a call and notes the answer. Edited arguments pass Arrival again immediately. */
+/** Requests approval for a call and notes the answer. Edited arguments pass Arrival again once no request is open. */
 const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: ApprovalRound.Question) {
   call.phase = phases.asking
   const said = Authorize.resolved(

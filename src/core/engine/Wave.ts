@@ -182,7 +182,7 @@ export class Wave implements Watcher, UnderWay {
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
     for (const run of this.cut()) yield* this.execute(run)
-    // what was done is on record before it is reported
+    // results go on record before they are reported
     if (wave.tally.isWritten) yield* this.restore(wave.engine.journal!.flush)
   }
 

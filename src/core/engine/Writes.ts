@@ -226,4 +226,4 @@ const sentenceOf = (problem: Problem): string =>
     ? `${problem.message}. Nothing was written.`
     : `${
       problem.paths.map((path) => `"${clip(path, 200)}"`).join(", ") || "its target"
-    } changed after the change was shown for approval. Nothing was written. Read the current content and submit the change again.`
+    } changed after the change was shown for approval. Nothing was written. Read it again and resubmit.`

@@ -28,7 +28,7 @@ export class EventHub {
   private readonly readers = new Set<Reader>()
   private readonly listeners = new Set<Listener>()
   private ended = false
-  /** Called when the first reader arrives or the last one leaves. */
+  /** Called when a reader arrives or leaves. */
   declare onReaders?: () => void
 
   constructor(capacity: number, parent?: EventHub, above?: EventHub) {

@@ -63,7 +63,7 @@ export class ToolMeters {
 
   /** Records the outcome of a call. */
   outcome(tag: string, error: string | undefined): void {
-    // unique: refusals share one outcome tag, and other outcomes have no separate error
+    // the error identifies the pair: a refusal implies `Denied`, and any other error is the tag itself
     const key = error ?? tag
     let metric = this.outcomes.get(key)
     if (metric === undefined) {

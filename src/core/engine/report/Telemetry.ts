@@ -1,6 +1,6 @@
 /**
- * Telemetry of calls: metrics, and a span for each wave, call and attempt. Active if the caller has a span or a tracer,
- * or if it is switched on.
+ * Telemetry of calls: metrics, and a span for each wave, call and attempt. Active if the caller has a span, a tracer or
+ * a metric registry, or if it is switched on.
  *
  * Without telemetry, a wave and its calls have `undefined` instead, so that it costs nothing.
  */
