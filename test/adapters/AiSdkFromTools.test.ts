@@ -386,7 +386,7 @@ describe("a tool of the AI SDK", () => {
       ) {
         const outcome = yield* outcomeOf(tool({ inputSchema, execute: () => 1, toModelOutput: toModelOutput as never }))
         assert.deepInclude(outcome, { _tag: "Failed", origin: "result" })
-        assert.include(ToolOutcome.text(outcome), "Whatever it did is done")
+        assert.include(ToolOutcome.text(outcome), "Any changes it made remain")
       }
     }))
 

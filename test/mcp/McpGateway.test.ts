@@ -333,7 +333,7 @@ describe("the result of a call", () => {
             [yield* of("dies"), "internal error"],
             [yield* of("interrupts"), "internal error"],
             [yield* of("hangs"), "5 s"],
-            [yield* of("cyclic"), "not what it promises"],
+            [yield* of("cyclic"), "its output is invalid"],
             [yield* of("once", { n: 1 }), "limit of 1 call"],
             [yield* of("asks"), "needs approval"],
             [yield* of("picky", { n: "one" }), "Correct the arguments"],

@@ -54,7 +54,7 @@ export const wrongResult = (call: Ended, why: string): End =>
     call,
     "result",
     why,
-    `"${call.tool!.name}" ran, but its output is not what it promises. Whatever it did is done.`
+    `"${call.tool!.name}" ran, but its output is invalid. Any changes it made remain.`
   )
 
 /**

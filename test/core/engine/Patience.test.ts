@@ -310,7 +310,7 @@ describe("what a policy asks of a call", () => {
         Effect.gen(function*() {
           const wave = yield* process.executeWave(calls(["t", { chars: 99_999 }], ["t", { chars: 100_000 }]))
           assert.deepStrictEqual(tags(wave), ["Succeeded", "InvalidParameters"])
-          assert.include(wave.toolMessages[1]!.text, "has 100001 characters")
+          assert.include(wave.toolMessages[1]!.text, "have 100001 characters")
         })
     ))
 })
