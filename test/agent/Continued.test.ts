@@ -133,7 +133,7 @@ describe("a continued operation", () => {
           const left = yield* dies(script, once, ran, options)
           const second = yield* host(left, [{ calls: [call("3", "write", { n: 2 })] }, done], once, ran)
           const { history } = yield* Effect.orDie(second.agents.run({ prompt: "Go on", session: "s", ...options }))
-          assert.match(results(history).at(-1)!, /^error 3: .*at most once/)
+          assert.match(results(history).at(-1)!, /^error 3: .*has reached its limit of 1 call/)
           assert.deepStrictEqual(ran.filter((it) => it === "write"), ["write"])
         })
       })
@@ -153,7 +153,7 @@ describe("a continued operation", () => {
       yield* Effect.sleep("1 second")
       yield* Fiber.interrupt(first)
       const { history } = yield* Effect.orDie(agents.run({ prompt: [], session: "s" }))
-      assert.match(results(history).at(-1)!, /^error 3: .*at most once/)
+      assert.match(results(history).at(-1)!, /^error 3: .*has reached its limit of 1 call/)
     })
   })
 
@@ -181,7 +181,7 @@ describe("a continued operation", () => {
         ran
       )
       const { history } = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
-      assert.match(results(history).at(-1)!, /^error 2: .*at most once/)
+      assert.match(results(history).at(-1)!, /^error 2: .*has reached its limit of 1 call/)
     })
   })
 
