@@ -84,7 +84,7 @@ describe("the gateway of the guide", () => {
   it.live("lists what may be called, asks before a write, and runs reads unasked", () =>
     Effect.gen(function*() {
       const { file, root } = yield* folder({ "gateway.json": here, "a.md": "hello" })
-      const { asked, call, client } = yield* editor(file("gateway.json"), root, "allow once")
+      const { asked, call, client } = yield* editor(file("gateway.json"), root, "approve once")
       const { tools } = yield* Effect.promise(() => client.listTools())
       const names = tools.map((it) => it.name)
       assert.includeMembers(names, ["files__read_text_file", "files__write_file", "read_artifact"])
