@@ -254,7 +254,7 @@ describe("whichever loop makes the calls", () => {
             assert.include(results[2]!.text, "\"code\":3")
             assert.include(results[5]!.text, "5 s")
             assert.include(results[6]!.text, "Correct the arguments")
-            assert.include(results[8]!.text, "at most once")
+            assert.include(results[8]!.text, "has reached its limit")
             assert.notInclude(JSON.stringify(results), "secret")
             assert.deepStrictEqual(world.ran, ["read1", "read11"])
             assert.strictEqual(yield* VirtualTime.now, 5_000)
