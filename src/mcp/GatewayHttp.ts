@@ -1,8 +1,4 @@
-/**
- * A gateway over HTTP: limits, sessions and the streams that clients listen on.
- *
- * @since 0.1.0
- */
+/** A gateway over HTTP: limits, sessions and the streams that clients listen on. */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as HttpEffect from "effect/http/HttpEffect"
@@ -21,12 +17,7 @@ import type { GatewayLifecycle } from "./GatewayLifecycle.ts"
 import * as HttpReplies from "./HttpReplies.ts"
 import * as HttpSessions from "./HttpSessions.ts"
 
-/**
- * Limits of a gateway over HTTP.
- *
- * @category options
- * @since 0.1.0
- */
+/** Limits of a gateway over HTTP. */
 export interface Options {
   /** Bytes that the body of a request may have; the request that begins a session may have 64 kB. Default 10 MiB. */
   readonly maxBodyBytes?: number | undefined
@@ -43,9 +34,6 @@ export interface Options {
  * It limits the size of bodies and the time to read them. A lost connection cancels no call of a session: the client
  * continues to read where it stopped. A client that listens (GET) is notified when the list of tools changes. A client
  * that asks a server with sessions for a revision without them is refused, and takes another revision.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (
   lifecycle: GatewayLifecycle,

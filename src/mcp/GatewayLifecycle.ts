@@ -23,8 +23,6 @@
  *   yield* Layer.launch(Layer.provide(server, GatewayStdio.layer(lifecycle)))
  * })
  * ```
- *
- * @since 0.1.0
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"

@@ -1,8 +1,4 @@
-/**
- * A gateway on standard input and output.
- *
- * @since 0.1.0
- */
+/** A gateway on standard input and output. */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
@@ -18,9 +14,6 @@ import type { GatewayLifecycle } from "./GatewayLifecycle.ts"
  *
  * It holds back what the lifecycle does not admit, and ends once every call is answered. Messages that would stop the
  * server from reading are answered here.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (lifecycle: GatewayLifecycle): Layer.Layer<Stdio.Stdio, never, Stdio.Stdio> =>
   Layer.effect(

@@ -25,8 +25,6 @@
  *   registrations: McpGateway.layer() // requires ToolExecutor
  * })
  * ```
- *
- * @since 0.1.0
  */
 import * as McpSchema from "effect/ai/McpSchema"
 import * as McpServer from "effect/ai/McpServer"
@@ -73,12 +71,7 @@ import { describe, isSame } from "./ToolDescription.ts"
 
 export { callKey, outcomeKey } from "./CallMeta.ts"
 
-/**
- * Options of a gateway.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a gateway. */
 export interface Options {
   /**
    * How long a session, or a principal, is remembered that makes no calls; and how long a call without a session waits
@@ -107,8 +100,6 @@ export interface Options {
  * others are, too, and a call that another session made is an equal call.
  *
  * @see {@link layerSessions} for clients that are not one person's
- * @category layers
- * @since 0.1.0
  */
 export const layer = (
   options: Options = {}
@@ -120,9 +111,6 @@ export const layer = (
 /**
  * Layer that puts executors behind an MCP server, one for each session: grants, equal calls and results are a session's
  * own.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layerSessions = (
   options: Options = {}
@@ -138,8 +126,6 @@ export const layerSessions = (
  * have no schema, since a large one is its preview.
  *
  * @see {@link layer} for sessions, elicitation and tools that change
- * @category layers
- * @since 0.1.0
  */
 export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
   toolkit: GuardedToolkit<Tools>

@@ -1,8 +1,6 @@
 /**
  * MCP servers behind the executor as data: how they are reached, and what of them is trusted. The shape is that of
  * `mcpServers` in editors, with additional fields.
- *
- * @since 0.1.0
  */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
@@ -59,12 +57,7 @@ const shared = {
   })
 }
 
-/**
- * Schema of a server that runs as a child process and speaks over standard input and output.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a server that runs as a child process and speaks over standard input and output. */
 export const Stdio = Schema.Struct({
   type: optional(Schema.Literal("stdio")),
   command: Schema.NonEmptyString,
@@ -77,20 +70,10 @@ export const Stdio = Schema.Struct({
   ...shared
 })
 
-/**
- * A server that runs as a child process.
- *
- * @category models
- * @since 0.1.0
- */
+/** A server that runs as a child process. */
 export type Stdio = typeof Stdio.Type
 
-/**
- * Schema of a server that is reached over Streamable HTTP.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a server that is reached over Streamable HTTP. */
 export const Http = Schema.Struct({
   type: optional(Schema.Literal("http")),
   url: Schema.String.check(Schema.makeFilter(
@@ -105,47 +88,22 @@ export const Http = Schema.Struct({
   ...shared
 })
 
-/**
- * A server that is reached over Streamable HTTP.
- *
- * @category models
- * @since 0.1.0
- */
+/** A server that is reached over Streamable HTTP. */
 export type Http = typeof Http.Type
 
-/**
- * Schema of servers by name. The name is the host's: tools are called after it.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of servers by name. The name is the host's: tools are called after it. */
 export const McpServers = Schema.Record(
   Schema.String.check(Schema.isPattern(name, { expected })),
   Schema.Union([Stdio, Http])
 )
 
-/**
- * A server behind the executor.
- *
- * @category models
- * @since 0.1.0
- */
+/** A server behind the executor. */
 export type McpServer = Stdio | Http
 
-/**
- * Servers by name.
- *
- * @category models
- * @since 0.1.0
- */
+/** Servers by name. */
 export type McpServers = typeof McpServers.Type
 
-/**
- * Error of a server that cannot be reached or spoken to.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a server that cannot be reached or spoken to. */
 export class McpServerError extends Schema.TaggedError<McpServerError>("effect-tool-executor/mcp/McpServerError")(
   "McpServerError",
   {
@@ -164,12 +122,7 @@ export class McpServerError extends Schema.TaggedError<McpServerError>("effect-t
   }
 }
 
-/**
- * Creates the error of a server. The values of its headers and variables may be secrets, and are not repeated.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Creates the error of a server. The values of its headers and variables may be secrets, and are not repeated. */
 export const failure = (
   name: string,
   server: McpServer,
@@ -184,9 +137,6 @@ export const failure = (
  * Gives every mistake in servers that a person wrote, each with its path below `at`. A server is judged by what it
  * seems to be: a program or an address. Two servers whose prefixes overlap could have tools of one name, so that what
  * is allowed to one is taken by the other: they are refused, be they up or not.
- *
- * @category getters
- * @since 0.1.0
  */
 export const problemsOf = (servers: unknown, at: string): ReadonlyArray<Problem> => {
   const all = validateStrict(McpServers, servers, at)
@@ -217,20 +167,10 @@ const problemsOfOne = (server: unknown, path: string): ReadonlyArray<Problem> =>
   )
 }
 
-/**
- * What the names of a server's tools begin with.
- *
- * @category getters
- * @since 0.1.0
- */
+/** What the names of a server's tools begin with. */
 export const prefixOf = (name: string, server: McpServer): string => server.prefix ?? `${name}__`
 
-/**
- * Gives the server that a name belongs to, of those whose prefix it begins with: the one with the longest.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Gives the server that a name belongs to, of those whose prefix it begins with: the one with the longest. */
 export const ownerOf = <S extends { readonly prefix: string }>(
   servers: ReadonlyArray<S>,
   name: string
@@ -240,12 +180,7 @@ export const ownerOf = <S extends { readonly prefix: string }>(
     undefined
   )
 
-/**
- * Tells whether a pattern with a wildcard may match a tool with one of these prefixes.
- *
- * @category getters
- * @since 0.1.0
- */
+/** Tells whether a pattern with a wildcard may match a tool with one of these prefixes. */
 export const mayMatchPrefix = (pattern: string, prefixes: ReadonlyArray<string>): boolean => {
   const wild = pattern.search(/[*?]/)
   return wild !== -1 && prefixes.some((it) => it.startsWith(pattern.slice(0, wild)))

@@ -24,8 +24,6 @@
  *   }))
  * )
  * ```
- *
- * @since 0.1.0
  */
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Clock from "effect/Clock"
@@ -45,12 +43,7 @@ import type * as McpConnection from "./McpConnection.ts"
 import * as McpServers from "./McpServers.ts"
 import * as RemoteTools from "./RemoteTools.ts"
 
-/**
- * Options for the tools of servers.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options for the tools of servers. */
 export interface Options<T extends Toolkit.Any = Toolkit.Any> {
   /** Toolkits of the host's own, whose handlers are in the context. */
   readonly toolkits?: ReadonlyArray<T> | undefined
@@ -60,12 +53,7 @@ export interface Options<T extends Toolkit.Any = Toolkit.Any> {
   readonly maxFileChars?: number | undefined
 }
 
-/**
- * A registry that fills while its servers start.
- *
- * @category models
- * @since 0.1.0
- */
+/** A registry that fills while its servers start. */
 export interface Starting {
   readonly handlers: ToolHandlers.ToolHandlers["Service"]
   /** Done when the tools of every server are there, or are not to be waited for; fails as `make` does. */
@@ -82,9 +70,6 @@ export interface Starting {
  *
  * Until all are there a name or pattern that one of them may have counts as one that is expected: check again once it
  * is `ready`.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   servers: McpServers.McpServers,
@@ -177,9 +162,6 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
  * where servers, names or settings are wrong. A tool whose schema does not compile is left out, with a warning in the
  * log, and so is one that comes later and has the name of another, or one that begins as those of another server do. A
  * call while its server is gone fails, and may be tried again. The scope ends the connections, and every process.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   servers: McpServers.McpServers,
@@ -194,12 +176,7 @@ export const make = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
   return handlers
 })
 
-/**
- * Layer of a registry with the tools of MCP servers.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of a registry with the tools of MCP servers. */
 export const layer = <T extends Toolkit.Any = never>(
   servers: McpServers.McpServers,
   options: Options<T> = {}

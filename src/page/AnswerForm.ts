@@ -1,8 +1,6 @@
 /**
  * The form that answers an approval request. Approving is unavailable until the whole request has loaded; denying is
  * always possible.
- *
- * @since 0.1.0
  */
 import type { VNode } from "preact"
 import { useState } from "preact/hooks"

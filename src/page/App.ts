@@ -1,8 +1,4 @@
-/**
- * The frame of the page: user, navigation, connection state, and announcements for screen readers.
- *
- * @since 0.1.0
- */
+/** The frame of the page: user, navigation, connection state, and announcements for screen readers. */
 import { useComputed } from "@preact/signals"
 import type { VNode } from "preact"
 import { useEffect, useRef } from "preact/hooks"

@@ -1,8 +1,6 @@
 /**
- * All there is to see of an approval request before it is answered: who asks, why, for what, with which
- * arguments, and what would be written.
- *
- * @since 0.1.0
+ * All there is to see of an approval request before it is answered: who asks, why, for what, with which arguments, and
+ * what would be written.
  */
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"

@@ -1,8 +1,4 @@
-/**
- * One approval request: all of it, the answers that it takes, and how it ended.
- *
- * @since 0.1.0
- */
+/** One approval request: all of it, the answers that it takes, and how it ended. */
 import type { VNode } from "preact"
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import type { ResolvedApproval } from "../server/ApiApprovals.ts"

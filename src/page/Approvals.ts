@@ -1,8 +1,6 @@
 /**
- * Pending approval requests, oldest first, and recently resolved ones: a list, and next to it the approval request
- * in detail, or several that are answered together.
- *
- * @since 0.1.0
+ * Pending approval requests, oldest first, and recently resolved ones: a list, and next to it the approval request in
+ * detail, or several that are answered together.
  */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"

@@ -1,8 +1,6 @@
 /**
  * Answers several approval requests with one decision: all of them, or none if one has changed. Approving requires that
  * every request has loaded completely.
- *
- * @since 0.1.0
  */
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"

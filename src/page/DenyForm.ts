@@ -1,8 +1,4 @@
-/**
- * The form that denies, with an optional reason for the model.
- *
- * @since 0.1.0
- */
+/** The form that denies, with an optional reason for the model. */
 import type { VNode } from "preact"
 import { useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"

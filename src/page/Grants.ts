@@ -1,8 +1,4 @@
-/**
- * Standing approvals, and revoking them.
- *
- * @since 0.1.0
- */
+/** Standing approvals, and revoking them. */
 import type { VNode } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"
 import type { Grant } from "../server/ApiRecords.ts"

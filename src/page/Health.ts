@@ -1,8 +1,4 @@
-/**
- * The health of the server, refreshed every ten seconds while it is shown.
- *
- * @since 0.1.0
- */
+/** The health of the server, refreshed every ten seconds while it is shown. */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import type { Status } from "../server/ApiRecords.ts"

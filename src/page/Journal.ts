@@ -1,8 +1,4 @@
-/**
- * The journal: what happened to calls lately, searched, page after page.
- *
- * @since 0.1.0
- */
+/** The journal: what happened to calls lately, searched, page after page. */
 import type { VNode } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"
 import type { Entries, Entry } from "../server/ApiRecords.ts"

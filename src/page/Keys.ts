@@ -1,8 +1,6 @@
 /**
- * Keyboard shortcuts. They only move the focus and never answer a request. They are off while a person types, and can be
- * switched off, as WCAG 2.1 requires for character keys (2.1.4).
- *
- * @since 0.1.0
+ * Keyboard shortcuts. They only move the focus and never answer a request. They are off while a person types, and can
+ * be switched off, as WCAG 2.1 requires for character keys (2.1.4).
  */
 import { signal } from "@preact/signals"
 import type { VNode } from "preact"

@@ -1,8 +1,6 @@
 /**
  * Exchanges a token for a cookie that no script can read. The page never stores the token, and clears the field once
  * the token is sent.
- *
- * @since 0.1.0
  */
 import type { VNode } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"

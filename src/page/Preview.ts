@@ -1,8 +1,4 @@
-/**
- * Shows what a call would write. Files load in parts; a call cannot be approved before all parts are loaded.
- *
- * @since 0.1.0
- */
+/** Shows what a call would write. Files load in parts; a call cannot be approved before all parts are loaded. */
 import type { VNode } from "preact"
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import type { Part, Preview as Shown } from "../server/ApiApprovals.ts"

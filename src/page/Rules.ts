@@ -1,8 +1,4 @@
-/**
- * The rules, in sentences and as a graph. The code of the graph loads on demand.
- *
- * @since 0.1.0
- */
+/** The rules, in sentences and as a graph. The code of the graph loads on demand. */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import type { Rules as Given } from "../server/ApiRecords.ts"

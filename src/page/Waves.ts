@@ -1,8 +1,4 @@
-/**
- * Running and ended waves: a list, a timeline of each, and the details of a call.
- *
- * @since 0.1.0
- */
+/** Running and ended waves: a list, a timeline of each, and the details of a call. */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import type { Wire } from "../core/facts/ToolEvent.ts"

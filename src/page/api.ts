@@ -1,8 +1,4 @@
-/**
- * Requests to the server. A reply is the value or a problem with text for people. A request never throws.
- *
- * @since 0.1.0
- */
+/** Requests to the server. A reply is the value or a problem with text for people. A request never throws. */
 
 /** A problem reported by the server (RFC 9457), or the reason why the server was not reached. */
 export interface Problem {

@@ -1,9 +1,4 @@
-/**
- * Templates: `htm` over preact. A value in a template is a text or an element, and never
- * markup.
- *
- * @since 0.1.0
- */
+/** Templates: `htm` over preact. A value in a template is a text or an element, and never markup. */
 import htm from "htm"
 import { h, type VNode } from "preact"
 

@@ -1,7 +1,5 @@
 /**
  * What the page knows of the server, and how items of the live stream change it. Pure; repeated items change nothing.
- *
- * @since 0.1.0
  */
 import type { Wire } from "../core/facts/ToolEvent.ts"
 import type { Approvals, ApprovalSummary, LiveItem, ResolvedApproval } from "../server/ApiApprovals.ts"

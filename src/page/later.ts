@@ -1,8 +1,4 @@
-/**
- * Loads code on demand.
- *
- * @since 0.1.0
- */
+/** Loads code on demand. */
 import { useEffect, useState } from "preact/hooks"
 
 /** Loads a module once it is needed; `undefined` while it loads. */

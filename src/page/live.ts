@@ -1,8 +1,6 @@
 /**
  * The live stream of the page. A connection that is lost or misses its heartbeat is reopened after the last item. If
  * the server no longer has that position, the lists are read again.
- *
- * @since 0.1.0
  */
 import type { Approvals, LiveItem } from "../server/ApiApprovals.ts"
 import type { Me, Waves } from "../server/ApiModels.ts"
@@ -29,9 +27,7 @@ const silence = 40_000
 const firstPause = 500
 const longestPause = 10_000
 
-/**
- * Follows the server until it is stopped or the session ends.
- */
+/** Follows the server until it is stopped or the session ends. */
 export const follow = (): () => void => new Follower().stop
 
 // Utilities

@@ -1,8 +1,4 @@
-/**
- * The page: where it begins.
- *
- * @since 0.1.0
- */
+/** The page: where it begins. */
 import { render } from "preact"
 import { App } from "./App.ts"
 import { html } from "./html.ts"

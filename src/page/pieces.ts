@@ -1,8 +1,4 @@
-/**
- * Small components shared by views.
- *
- * @since 0.1.0
- */
+/** Small components shared by views. */
 import type { VNode } from "preact"
 import { type Problem, sentenceOf } from "./api.ts"
 import { html } from "./html.ts"

@@ -1,8 +1,4 @@
-/**
- * The current view of the page: the part of the URL after `#`.
- *
- * @since 0.1.0
- */
+/** The current view of the page: the part of the URL after `#`. */
 import { signal } from "@preact/signals"
 
 /** The name of a view and its parameters. */

@@ -1,8 +1,4 @@
-/**
- * State that all views share.
- *
- * @since 0.1.0
- */
+/** State that all views share. */
 import { signal } from "@preact/signals"
 import type { Me } from "../server/ApiModels.ts"
 import { type Known, nothing } from "./known.ts"

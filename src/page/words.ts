@@ -1,8 +1,4 @@
-/**
- * Formats values for people. Pure.
- *
- * @since 0.1.0
- */
+/** Formats values for people. Pure. */
 import type { ResolvedApproval } from "../server/ApiApprovals.ts"
 
 /** Formats a duration in its two largest units, such as `4 min 12 s`. */

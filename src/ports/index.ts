@@ -1,9 +1,9 @@
 /**
- * What a driver implements: the ports of the executor, of agents and of the
- * server, with the functions that all drivers of a port share.
+ * What a driver implements: the ports of the executor, of agents and of the server, with the functions that all drivers
+ * of a port share.
  *
- * Programs that only choose a driver do not need this entry: its layers are in
- * `effect-tool-executor`, `/tools`, `/sql` and `/server`.
+ * Programs that only choose a driver do not need this entry: its layers are in `effect-tool-executor`, `/tools`, `/sql`
+ * and `/server`.
  */
 
 export * as ArtifactStore from "./ArtifactStore.ts"

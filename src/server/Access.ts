@@ -3,8 +3,6 @@
  *
  * A host with its own users provides this service. `Access.layer` takes a list of users with the hashes of their
  * tokens.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -19,12 +17,7 @@ import type { User } from "./ApiAccess.ts"
 import { Unavailable } from "./ApiProblems.ts"
 import * as Tokens from "./Tokens.ts"
 
-/**
- * Error of a user lookup, such as of a database that does not answer.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a user lookup, such as of a database that does not answer. */
 export class AccessError extends Schema.TaggedError<AccessError>("effect-tool-executor/server/AccessError")(
   "AccessError",
   { cause: Schema.Defect() }
@@ -34,12 +27,7 @@ export class AccessError extends Schema.TaggedError<AccessError>("effect-tool-ex
   }
 }
 
-/**
- * The users.
- *
- * @category services
- * @since 0.1.0
- */
+/** The users. */
 export class Access extends Context.Service<Access, {
   /**
    * Looks up the user of a token; `None` if the token is wrong or has expired. Called for every request and repeatedly
@@ -53,12 +41,7 @@ export class Access extends Context.Service<Access, {
   readonly mayRun: (user: string) => Effect.Effect<boolean, AccessError>
 }>()("effect-tool-executor/server/Access") {}
 
-/**
- * A token, as the server knows it.
- *
- * @category options
- * @since 0.1.0
- */
+/** A token, as the server knows it. */
 export interface TokenOptions {
   /** The result of `Tokens.hash`. */
   readonly hash: string
@@ -66,12 +49,7 @@ export interface TokenOptions {
   readonly expiresAt?: number | undefined
 }
 
-/**
- * A user. Every right that is not set is denied.
- *
- * @category options
- * @since 0.1.0
- */
+/** A user. Every right that is not set is denied. */
 export interface UserOptions {
   /** 1 to 100 of `A-Z a-z 0-9 . _ @ : | + -`, and the first a letter or digit. */
   readonly name: string
@@ -89,21 +67,11 @@ export interface UserOptions {
   readonly operate?: boolean | undefined
 }
 
-/**
- * Tells whether a text is a valid user name. It stands before the `/` of principals.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a text is a valid user name. It stands before the `/` of principals. */
 export const isUserName = (text: unknown): text is string =>
   typeof text === "string" && /^[A-Za-z0-9][A-Za-z0-9._@:|+-]{0,99}$/.test(text)
 
-/**
- * Creates the service from a list of users. Fails with all problems of the list.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service from a list of users. Fails with all problems of the list. */
 export const make = Effect.fnUntraced(function*(
   options: { readonly users: ReadonlyArray<UserOptions> }
 ): Effect.fn.Return<Access["Service"], ConfigurationError> {
@@ -133,19 +101,14 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-/**
- * Layer with a list of users.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer with a list of users. */
 export const layer = (
   options: { readonly users: ReadonlyArray<UserOptions> }
 ): Layer.Layer<Access, ConfigurationError> => Layer.effect(Access, make(options))
 
 /**
- * Layer over a host's own users. The functions may require services and may fail; then
- * the request is answered with 503, and the cause is logged.
+ * Layer over a host's own users. The functions may require services and may fail; then the request is answered with
+ * 503, and the cause is logged.
  *
  * **Example** (Users in a service of the host)
  *
@@ -168,9 +131,6 @@ export const layer = (
  *   mayRun: (name) => Directory.use((it) => it.isActive(name))
  * })
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layerFrom = <E, R, E2, R2>(from: {
   readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>, E, R>
@@ -188,12 +148,7 @@ export const layerFrom = <E, R, E2, R2>(from: {
     })
   )
 
-/**
- * Answers a request with 503 if the users cannot be looked up, and logs the cause.
- *
- * @category combinators
- * @internal
- */
+/** Answers a request with 503 if the users cannot be looked up, and logs the cause. */
 export const orUnavailable = <A, E, R>(
   effect: Effect.Effect<A, E | AccessError, R>
 ): Effect.Effect<A, Exclude<E, AccessError> | Unavailable, R> =>

@@ -1,8 +1,6 @@
 /**
  * The HTTP API of the server as a value. `Server.layer` serves it, `HttpApiClient.make(Api)` makes a client, and the
  * OpenAPI document is made from it. This module contains no server code.
- *
- * @since 0.1.0
  */
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as HttpApiEndpoint from "effect/http-api/HttpApiEndpoint"
@@ -28,12 +26,7 @@ const cursor = {
 const ofSession = { session: Models.Name }
 const ofWave = { ...ofSession, wave: Models.Name }
 
-/**
- * Login of the page: exchanges a token for a cookie.
- *
- * @category groups
- * @since 0.1.0
- */
+/** Login of the page: exchanges a token for a cookie. */
 export class LoginGroup extends HttpApiGroup.make("login")
   .add(
     HttpApiEndpoint.post("login", "/login", {
@@ -47,12 +40,7 @@ export class LoginGroup extends HttpApiGroup.make("login")
   .prefix("/api")
 {}
 
-/**
- * Sessions of the current user, and their waves.
- *
- * @category groups
- * @since 0.1.0
- */
+/** Sessions of the current user, and their waves. */
 export class SessionsGroup extends HttpApiGroup.make("sessions")
   .add(
     HttpApiEndpoint.get("me", "/me", { success: Models.Me }),
@@ -127,12 +115,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
   .prefix("/api")
 {}
 
-/**
- * Approval requests that the user may answer, and standing permissions.
- *
- * @category groups
- * @since 0.1.0
- */
+/** Approval requests that the user may answer, and standing permissions. */
 export class ApprovalsGroup extends HttpApiGroup.make("approvals")
   .add(
     HttpApiEndpoint.get("list", "/approvals", { success: Approvals.Approvals, error: NotAllowed }),
@@ -177,12 +160,7 @@ export class ApprovalsGroup extends HttpApiGroup.make("approvals")
   .prefix("/api")
 {}
 
-/**
- * Live events, waves and the journal, as far as the user may see them.
- *
- * @category groups
- * @since 0.1.0
- */
+/** Live events, waves and the journal, as far as the user may see them. */
 export class RecordsGroup extends HttpApiGroup.make("records")
   .add(
     HttpApiEndpoint.get("live", "/live", {
@@ -237,12 +215,7 @@ export class RecordsGroup extends HttpApiGroup.make("records")
   .prefix("/api")
 {}
 
-/**
- * Health and metrics, for monitoring.
- *
- * @category groups
- * @since 0.1.0
- */
+/** Health and metrics, for monitoring. */
 export class SystemGroup extends HttpApiGroup.make("system")
   .add(
     HttpApiEndpoint.get("health", "/health", { success: Schema.Struct({ status: Schema.Literal("ok") }) }),
@@ -256,12 +229,7 @@ export class SystemGroup extends HttpApiGroup.make("system")
   )
 {}
 
-/**
- * The API.
- *
- * @category api
- * @since 0.1.0
- */
+/** The API. */
 export class Api extends HttpApi.make("tool-executor")
   .add(LoginGroup, SessionsGroup, ApprovalsGroup, RecordsGroup, SystemGroup)
   .annotateMerge(OpenApi.annotations({

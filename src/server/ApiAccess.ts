@@ -1,19 +1,10 @@
-/**
- * Authentication of requests: a token in `Authorization: Bearer`, or the cookie of the page.
- *
- * @since 0.1.0
- */
+/** Authentication of requests: a token in `Authorization: Bearer`, or the cookie of the page. */
 import * as Context from "effect/Context"
 import * as HttpApiMiddleware from "effect/http-api/HttpApiMiddleware"
 import * as HttpApiSecurity from "effect/http-api/HttpApiSecurity"
 import { Invalid, TooLarge, TooMany, TooSlow, Unauthorized } from "./ApiProblems.ts"
 
-/**
- * A user and their rights. `approve` and `records` list the names of users; `*` is everybody.
- *
- * @category models
- * @since 0.1.0
- */
+/** A user and their rights. `approve` and `records` list the names of users; `*` is everybody. */
 export interface User {
   readonly name: string
   /** May run calls, in their own sessions. */
@@ -28,30 +19,15 @@ export interface User {
   readonly expiresAt?: number | undefined
 }
 
-/**
- * The user who sends the request.
- *
- * @category services
- * @since 0.1.0
- */
+/** The user who sends the request. */
 export class CurrentUser
   extends Context.Service<CurrentUser, User>()("effect-tool-executor/server/ApiAccess/CurrentUser")
 {}
 
-/**
- * Name of the cookie of the page.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the cookie of the page. */
 export const cookieName = "tool_executor_session"
 
-/**
- * Admits authenticated requests.
- *
- * @category middleware
- * @since 0.1.0
- */
+/** Admits authenticated requests. */
 export class Authorization extends HttpApiMiddleware.Service<Authorization, { provides: CurrentUser }>()(
   "effect-tool-executor/server/ApiAccess/Authorization",
   {
@@ -66,19 +42,11 @@ export class Authorization extends HttpApiMiddleware.Service<Authorization, { pr
 /**
  * Reads and validates the body of a request: its size, depth, time, JSON and schema. It runs after `Authorization`, so
  * that nothing is read from unauthenticated clients.
- *
- * @category middleware
- * @since 0.1.0
  */
 export class Checks extends HttpApiMiddleware.Service<Checks>()("effect-tool-executor/server/ApiAccess/Checks", {
   error: [Invalid, TooLarge, TooSlow]
 }) {}
 
-/**
- * Tells whether a list of names covers an owner.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a list of names covers an owner. */
 export const covers = (names: ReadonlyArray<string>, owner: string): boolean =>
   names.includes("*") || names.includes(owner)

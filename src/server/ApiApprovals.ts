@@ -1,8 +1,4 @@
-/**
- * Approval requests and live events of the API.
- *
- * @since 0.1.0
- */
+/** Approval requests and live events of the API. */
 import * as Schema from "effect/Schema"
 import { Answer } from "../core/gates/ApprovalRequest.ts"
 import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
@@ -31,28 +27,19 @@ const approval = {
   hash: Schema.String
 }
 
-/**
- * Schema of a pending approval request in a list.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a pending approval request in a list. */
 export const ApprovalSummary = Schema.Struct({
   ...approval,
   /** The beginning of the arguments, as JSON. */
   summary: Schema.String
 }).annotate({ identifier: "ApprovalSummary" })
 
-/**
- * A pending approval request in a list.
- *
- * @category models
- * @since 0.1.0
- */
+/** A pending approval request in a list. */
 export type ApprovalSummary = typeof ApprovalSummary.Type
 
 /**
- * The content of a file before or after the call; `null` if the file does not exist. Its text is read separately, in parts.
+ * The content of a file before or after the call; `null` if the file does not exist. Its text is read separately, in
+ * parts.
  */
 const Content = Schema.NullOr(Schema.Struct({
   /** Characters of a text, otherwise bytes. */
@@ -64,9 +51,6 @@ const Content = Schema.NullOr(Schema.Struct({
 /**
  * Schema of what a call would write. `Files` lists files whose texts are read separately (`part`). `Diff` comes from
  * tools that describe a write only by a diff. `None` says why there is no preview.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Preview = Schema.Union([
   Schema.TaggedStruct("Files", {
@@ -76,20 +60,10 @@ export const Preview = Schema.Union([
   Schema.TaggedStruct("None", { because: Schema.String })
 ]).annotate({ identifier: "Preview" })
 
-/**
- * What a call would write.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a call would write. */
 export type Preview = typeof Preview.Type
 
-/**
- * Schema of a pending approval request with all its details.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a pending approval request with all its details. */
 export const ApprovalRequest = Schema.Struct({
   ...approval,
   args: Schema.Json,
@@ -98,20 +72,10 @@ export const ApprovalRequest = Schema.Struct({
   parameters: Schema.NullOr(Schema.Json)
 }).annotate({ identifier: "ApprovalRequest" })
 
-/**
- * A pending approval request with all its details.
- *
- * @category models
- * @since 0.1.0
- */
+/** A pending approval request with all its details. */
 export type ApprovalRequest = typeof ApprovalRequest.Type
 
-/**
- * Schema of a part of a text. `next` is where the next part begins; absent in the last.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a part of a text. `next` is where the next part begins; absent in the last. */
 export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKey(Schema.Finite) }).annotate({
   identifier: "Part"
 })
@@ -124,9 +88,6 @@ export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKe
  * `covered`: the answer to another request applied to it, too. `expired`: it was not answered in time. `withdrawn`: its
  * call stopped waiting. `suspended`: the server stopped; the request returns under the same id when the server resumes.
  * `closed`: the executor ended.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const ResolvedApproval = Schema.Struct({
   id: Schema.String,
@@ -145,20 +106,12 @@ export const ResolvedApproval = Schema.Struct({
   next: Schema.String
 }).annotate({ identifier: "ResolvedApproval" })
 
-/**
- * A resolved approval request.
- *
- * @category models
- * @since 0.1.0
- */
+/** A resolved approval request. */
 export type ResolvedApproval = typeof ResolvedApproval.Type
 
 /**
  * Schema of the approval requests that a user may answer: pending ones, oldest first, and recently resolved ones,
  * newest first. `live` continues at `cursor`.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Approvals = Schema.Struct({
   open: Schema.Array(ApprovalSummary),
@@ -166,33 +119,18 @@ export const Approvals = Schema.Struct({
   cursor: Schema.String
 }).annotate({ identifier: "Approvals" })
 
-/**
- * Schema of an answer; `hash` is that of the approval request.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an answer; `hash` is that of the approval request. */
 export const ApprovalAnswer = Schema.Struct({ hash: Schema.String, answer: Answer }).annotate({
   identifier: "ApprovalAnswer"
 })
 
-/**
- * Schema of a bulk approval: all answers are given, or none.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a bulk approval: all answers are given, or none. */
 export const BulkAnswers = Schema.Struct({
   // there may be as many as are pending: the size of the body is limited
   answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...ApprovalAnswer.fields }))
 }).annotate({ identifier: "BulkAnswers" })
 
-/**
- * Schema of a live event: what happens to the approval requests and waves that a user may see.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a live event: what happens to the approval requests and waves that a user may see. */
 export const LiveItem = Schema.Union([
   Schema.TaggedStruct("ApprovalRequested", { approval: ApprovalSummary }),
   Schema.TaggedStruct("ApprovalResolved", { approval: ResolvedApproval }),
@@ -204,20 +142,10 @@ export const LiveItem = Schema.Union([
   StreamNote
 ]).annotate({ identifier: "LiveItem" })
 
-/**
- * A live event.
- *
- * @category models
- * @since 0.1.0
- */
+/** A live event. */
 export type LiveItem = typeof LiveItem.Type
 
-/**
- * Names of live events, for the `event:` line.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names of live events, for the `event:` line. */
 export const liveNames = {
   ApprovalRequested: "approval_requested",
   ApprovalResolved: "approval_resolved",
@@ -228,18 +156,8 @@ export const liveNames = {
   ...noteNames
 } as const satisfies Record<LiveItem["_tag"], string>
 
-/**
- * Schema of a server-sent live event.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a server-sent live event. */
 export const LiveSse = sse(LiveItem)
 
-/**
- * A server-sent live event.
- *
- * @category models
- * @since 0.1.0
- */
+/** A server-sent live event. */
 export type LiveSse = typeof LiveSse.Type

@@ -1,8 +1,4 @@
-/**
- * Sessions and waves of the API: plain JSON, times in epoch milliseconds. Events of calls are `ToolEvent.Wire`.
- *
- * @since 0.1.0
- */
+/** Sessions and waves of the API: plain JSON, times in epoch milliseconds. Events of calls are `ToolEvent.Wire`. */
 import * as Schema from "effect/Schema"
 import * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
@@ -10,38 +6,18 @@ import * as WireFormat from "../wire/WireFormat.ts"
 /** A name of a session, turn or wave, chosen by a client. */
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/
 
-/**
- * Schema of the names that clients choose for sessions, turns and waves.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the names that clients choose for sessions, turns and waves. */
 export const Name = Schema.String.check(Schema.isPattern(pattern)).annotate({
   description: "1 to 100 of A-Z a-z 0-9 . _ : - , the first a letter or digit"
 })
 
-/**
- * Schema of an owner.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an owner. */
 export const Owner = { user: Schema.String, session: Schema.String }
 
-/**
- * Schema of an event of a wave.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an event of a wave. */
 export const WireEvent = ToolEvent.Wire.annotate({ identifier: "ToolEvent" })
 
-/**
- * Schema of the current user and their rights. `approve` and `records` name users, `*` is everybody.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the current user and their rights. `approve` and `records` name users, `*` is everybody. */
 export const Me = Schema.Struct({
   name: Schema.String,
   run: Schema.Boolean,
@@ -52,30 +28,15 @@ export const Me = Schema.Struct({
   expiresAt: Schema.optionalKey(Schema.Finite)
 }).annotate({ identifier: "Me" })
 
-/**
- * The current user.
- *
- * @category models
- * @since 0.1.0
- */
+/** The current user. */
 export type Me = typeof Me.Type
 
-/**
- * Schema of a session of a user, which has its own executor.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a session of a user, which has its own executor. */
 export const Session = Schema.Struct({ session: Schema.String, waves: Schema.Finite }).annotate({
   identifier: "Session"
 })
 
-/**
- * Schema of a tool as a model sees it.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a tool as a model sees it. */
 export const Tool = Schema.Struct({
   name: Schema.String,
   description: Schema.optionalKey(Schema.String),
@@ -83,12 +44,7 @@ export const Tool = Schema.Struct({
   readOnly: Schema.Boolean
 }).annotate({ identifier: "Tool" })
 
-/**
- * Schema of a message to submit. Its calls are one wave.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a message to submit. Its calls are one wave. */
 export const Submission = Schema.Struct({
   /** The provider's message, unchanged. */
   message: Schema.Json,
@@ -106,20 +62,12 @@ export const Submission = Schema.Struct({
   wave: Schema.optionalKey(Name)
 }).annotate({ identifier: "Submission" })
 
-/**
- * A message to submit.
- *
- * @category models
- * @since 0.1.0
- */
+/** A message to submit. */
 export type Submission = typeof Submission.Type
 
 /**
  * Schema of the state of a wave. `suspended`: the server stopped before the wave ended, and resumes it at its next
  * start.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const WaveInfo = Schema.Struct({
   ...Owner,
@@ -131,20 +79,12 @@ export const WaveInfo = Schema.Struct({
   endedAt: Schema.optionalKey(Schema.Finite)
 }).annotate({ identifier: "WaveInfo" })
 
-/**
- * The state of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** The state of a wave. */
 export type WaveInfo = typeof WaveInfo.Type
 
 /**
  * Schema of a wave with its results, once it has ended. `messages` are sent to the provider, in the format of the
  * submitted message.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Wave = Schema.Struct({
   ...WaveInfo.fields,
@@ -154,12 +94,7 @@ export const Wave = Schema.Struct({
   end: Schema.optionalKey(WireEvent)
 }).annotate({ identifier: "Wave" })
 
-/**
- * A wave with its results.
- *
- * @category models
- * @since 0.1.0
- */
+/** A wave with its results. */
 export type Wave = typeof Wave.Type
 
 /**
@@ -169,9 +104,6 @@ export type Wave = typeof Wave.Type
  *
  * `Gap`: this many tool events were not kept. `Reset`: the requested position is unknown; discard everything, all
  * recorded events follow. `Heartbeat`: the connection is alive. `Stopping`: the server is about to stop.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const StreamNote = Schema.Union([
   Schema.TaggedStruct("Gap", { dropped: Schema.Finite }),
@@ -180,20 +112,10 @@ export const StreamNote = Schema.Union([
   Schema.TaggedStruct("Stopping", {})
 ]).annotate({ identifier: "StreamNote" })
 
-/**
- * A note that a stream sends between events.
- *
- * @category models
- * @since 0.1.0
- */
+/** A note that a stream sends between events. */
 export type StreamNote = typeof StreamNote.Type
 
-/**
- * Names of the notes, for the `event:` line.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names of the notes, for the `event:` line. */
 export const noteNames = {
   Gap: "gap",
   Reset: "reset",
@@ -201,12 +123,7 @@ export const noteNames = {
   Stopping: "stopping"
 } as const satisfies Record<StreamNote["_tag"], string>
 
-/**
- * Schema of a server-sent event with data of a schema. Clients send its `id` as `Last-Event-ID`.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a server-sent event with data of a schema. Clients send its `id` as `Last-Event-ID`. */
 export const sse = <S extends Schema.Top>(data: S) =>
   Schema.Struct({
     id: Schema.optional(Schema.String),
@@ -214,56 +131,28 @@ export const sse = <S extends Schema.Top>(data: S) =>
     data: Schema.fromJsonString(data)
   })
 
-/**
- * Schema of an item in the stream of a wave.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of an item in the stream of a wave. */
 export const WaveItem = Schema.Union([WireEvent, StreamNote]).annotate({ identifier: "WaveItem" })
 
-/**
- * An item in the stream of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** An item in the stream of a wave. */
 export type WaveItem = typeof WaveItem.Type
 
-/**
- * Schema of a server-sent event of a wave.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a server-sent event of a wave. */
 export const WaveSse = sse(WaveItem)
 
-/**
- * A server-sent event of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A server-sent event of a wave. */
 export type WaveSse = typeof WaveSse.Type
 
 /**
  * Schema of the waves that a user may see: running and recently ended ones, without their events. `live` continues at
  * `cursor`.
- *
- * @category schemas
- * @since 0.1.0
  */
 export const Waves = Schema.Struct({
   waves: Schema.Array(WaveInfo),
   cursor: Schema.String
 }).annotate({ identifier: "Waves" })
 
-/**
- * Schema of a page of the events of a wave. The next page begins at `next`.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a page of the events of a wave. The next page begins at `next`. */
 export const WaveEvents = Schema.Struct({
   wave: WaveInfo,
   events: Schema.Array(WireEvent),

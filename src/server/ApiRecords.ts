@@ -1,17 +1,8 @@
-/**
- * Records of the API: grants, the journal, checkpoints, rules and the status of the server.
- *
- * @since 0.1.0
- */
+/** Records of the API: grants, the journal, checkpoints, rules and the status of the server. */
 import * as Schema from "effect/Schema"
 import { Owner } from "./ApiModels.ts"
 
-/**
- * Schema of a standing permission.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a standing permission. */
 export const Grant = Schema.Struct({
   id: Schema.String,
   ...Owner,
@@ -24,31 +15,16 @@ export const Grant = Schema.Struct({
   expiresAt: Schema.optionalKey(Schema.Finite)
 }).annotate({ identifier: "Grant" })
 
-/**
- * Schema of a journal entry, with outcomes as in `ToolEvent.Wire`.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a journal entry, with outcomes as in `ToolEvent.Wire`. */
 export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Schema.Json }).annotate({
   identifier: "Entry"
 })
 
-/**
- * Schema of a page of the journal. The next page is `before` its `next`, or `after` it with the oldest first.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a page of the journal. The next page is `before` its `next`, or `after` it with the oldest first. */
 export const Entries = Schema.Struct({ entries: Schema.Array(Entry), next: Schema.optionalKey(Schema.Finite) })
   .annotate({ identifier: "Entries" })
 
-/**
- * Schema of a checkpoint: a write that can be undone.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a checkpoint: a write that can be undone. */
 export const Checkpoint = Schema.Struct({
   id: Schema.String,
   at: Schema.Finite,
@@ -58,12 +34,7 @@ export const Checkpoint = Schema.Struct({
   paths: Schema.Array(Schema.String)
 }).annotate({ identifier: "Checkpoint" })
 
-/**
- * Schema of the effect of undoing a checkpoint.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the effect of undoing a checkpoint. */
 export const UndoPlan = Schema.Struct({
   checkpoint: Checkpoint,
   steps: Schema.Array(Schema.Struct({
@@ -75,12 +46,7 @@ export const UndoPlan = Schema.Struct({
   notCovered: Schema.Array(Checkpoint)
 }).annotate({ identifier: "UndoPlan" })
 
-/**
- * Schema of the rules, as sentences and as a graph of their order.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the rules, as sentences and as a graph of their order. */
 export const Rules = Schema.Struct({
   sentences: Schema.Array(Schema.String),
   nodes: Schema.Array(Schema.Struct({
@@ -99,30 +65,15 @@ export const Rules = Schema.Struct({
   }))
 }).annotate({ identifier: "Rules" })
 
-/**
- * Schema of the answer of a server that accepts work.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the answer of a server that accepts work. */
 export const Ready = Schema.Struct({ status: Schema.Literal("ready") }).annotate({ identifier: "Ready" })
 
-/**
- * Schema of the answer of a server that does not.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the answer of a server that does not. */
 export const NotReady = Schema.Struct({ status: Schema.Literals(["stopping", "failing"]) }).annotate({
   identifier: "NotReady"
 })
 
-/**
- * Schema of the status of the server. `counts` are for operators only.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the status of the server. `counts` are for operators only. */
 export const Status = Schema.Struct({
   status: Schema.Union([Ready.fields.status, NotReady.fields.status]),
   checks: Schema.Array(Schema.Struct({
@@ -138,10 +89,5 @@ export const Status = Schema.Struct({
   }))
 }).annotate({ identifier: "Status" })
 
-/**
- * The status of the server.
- *
- * @category models
- * @since 0.1.0
- */
+/** The status of the server. */
 export type Status = typeof Status.Type

@@ -3,8 +3,6 @@
  * user. A refused request learns nothing.
  *
  * A stream ends when its user is removed or gets other rights, and when its reader stalls.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -28,12 +26,7 @@ import { Limits, refusal } from "./Limits.ts"
 import { Logins } from "./Logins.ts"
 import * as SlowReaders from "./SlowReaders.ts"
 
-/**
- * Options of the checks of streams.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the checks of streams. */
 export interface Options {
   /** Time after which a stalled reader is cut off. Default 30 seconds. */
   readonly stalledAfter?: Duration.Input | undefined
@@ -41,20 +34,10 @@ export interface Options {
   readonly askAgain?: Duration.Input | undefined
 }
 
-/**
- * Default options.
- *
- * @category options
- * @since 0.1.0
- */
+/** Default options. */
 export const defaults = { stalledAfter: "30 seconds", askAgain: "30 seconds" } as const
 
-/**
- * Layer that authenticates requests, within the limits.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that authenticates requests, within the limits. */
 export const layer = (
   options?: Options
 ): Layer.Layer<Authorization, ConfigurationError, Access | Logins | Limits> =>

@@ -1,8 +1,6 @@
 /**
  * Graceful shutdown: suspends calls that wait for approval, lets running calls finish and ends all streams before the
  * HTTP server closes.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
@@ -14,12 +12,7 @@ import * as LiveLog from "./LiveLog.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
-/**
- * Graceful shutdown.
- *
- * @category services
- * @since 0.1.0
- */
+/** Graceful shutdown. */
 export class Draining extends Context.Service<Draining, {
   /** Whether shutdown has begun: no work is accepted any longer. */
   readonly isBegun: Effect.Effect<boolean>
@@ -27,31 +20,16 @@ export class Draining extends Context.Service<Draining, {
   readonly drain: Effect.Effect<void>
 }>()("effect-tool-executor/server/Draining") {}
 
-/**
- * Options of the shutdown.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the shutdown. */
 export interface Options {
   /** Time that running calls have to finish. Default 20 seconds. */
   readonly within?: Duration.Input | undefined
 }
 
-/**
- * Default options.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Default options. */
 export const defaults = { within: "20 seconds" } as const satisfies Options
 
-/**
- * Layer of the shutdown. Closing its scope does not shut down; `Server.serve` does.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the shutdown. Closing its scope does not shut down; `Server.serve` does. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<Draining, ConfigurationError, LiveLog.LiveLog | PendingApprovals.PendingApprovals | Waves.Waves> =>

@@ -2,8 +2,6 @@
  * Health of the server: its stores answer, and it is not shutting down.
  *
  * Checked on request, at most every two seconds. Details of a store's problem go to the log.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -19,22 +17,12 @@ import type { Status } from "./ApiRecords.ts"
 import * as Draining from "./Draining.ts"
 import { WaveStore } from "./WaveStore.ts"
 
-/**
- * The current health.
- *
- * @category services
- * @since 0.1.0
- */
+/** The current health. */
 export class Health extends Context.Service<Health, {
   readonly now: Effect.Effect<Pick<Status, "status" | "checks">>
 }>()("effect-tool-executor/server/Health") {}
 
-/**
- * Layer that checks the stores in the context.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that checks the stores in the context. */
 export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> = Layer.effect(
   Health,
   Effect.gen(function*() {

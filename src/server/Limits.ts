@@ -1,8 +1,6 @@
 /**
  * Limits of the server: rates of requests per address and user, open requests and streams, bytes in transit, long
  * answers, and fair turns on the main thread.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -19,12 +17,7 @@ import { type Bounds, Capacity } from "./Capacity.ts"
 import { FairTurns } from "./FairTurns.ts"
 import { type Rate, TokenBuckets } from "./TokenBuckets.ts"
 
-/**
- * The limits. Each one is released when the scope of the request closes: after its response or stream has ended.
- *
- * @category services
- * @since 0.1.0
- */
+/** The limits. Each one is released when the scope of the request closes: after its response or stream has ended. */
 export class Limits extends Context.Service<Limits, {
   /**
    * Admits a request of an address. Once its user is known, it counts for the user only, so that users behind one proxy
@@ -49,20 +42,10 @@ export class Limits extends Context.Service<Limits, {
   readonly counts: Effect.Effect<{ readonly requests: number; readonly streams: number; readonly refused: number }>
 }>()("effect-tool-executor/server/Limits") {}
 
-/**
- * Admits, or fails with the seconds to wait.
- *
- * @category models
- * @since 0.1.0
- */
+/** Admits, or fails with the seconds to wait. */
 export type Taking = Effect.Effect<void, TooMany, Scope.Scope | HttpServerRequest.HttpServerRequest>
 
-/**
- * Options of the limits.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the limits. */
 export interface Options {
   /** Requests of one address: burst and rate per second. */
   readonly perAddress?: Partial<Rate> | undefined
@@ -83,23 +66,13 @@ export interface Options {
   readonly answers?: Partial<Bounds> | undefined
 }
 
-/**
- * Concurrent requests per address and in total.
- *
- * @category options
- * @since 0.1.0
- */
+/** Concurrent requests per address and in total. */
 export interface Strangers {
   readonly perAddress: number
   readonly ofAll: number
 }
 
-/**
- * Default options.
- *
- * @category options
- * @since 0.1.0
- */
+/** Default options. */
 export const defaults = {
   perAddress: { burst: 2_000, perSecond: 500 },
   perUser: { burst: 1_000, perSecond: 200 },
@@ -110,12 +83,7 @@ export const defaults = {
   answers: { perUser: 2, ofAll: 16 }
 } as const
 
-/**
- * Creates the limits. Fails with all invalid options.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the limits. Fails with all invalid options. */
 export const make = Effect.fnUntraced(function*(
   options?: Options
 ): Effect.fn.Return<Limits["Service"], ConfigurationError> {
@@ -217,22 +185,12 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-/**
- * Admits a request, or gives the response that refuses it.
- *
- * @category combinators
- * @internal
- */
+/** Admits a request, or gives the response that refuses it. */
 export const refusal = (taking: Taking) =>
   Effect.matchEffect(taking, {
     onFailure: (problem) => Effect.orDie(HttpServerRespondable.toResponse(problem)),
     onSuccess: () => Effect.void
   })
 
-/**
- * Layer of the limits.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the limits. */
 export const layer = (options?: Options): Layer.Layer<Limits, ConfigurationError> => Layer.effect(Limits, make(options))

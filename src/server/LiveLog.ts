@@ -4,8 +4,6 @@
  *
  * A position is `<id>-<number>`. Every start of the server has another id, so old positions are recognised. Events that
  * a reader may not see are skipped, but they have numbers, too.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -19,12 +17,7 @@ import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { type LiveItem, liveNames, type LiveSse } from "./ApiApprovals.ts"
 
-/**
- * The log.
- *
- * @category services
- * @since 0.1.0
- */
+/** The log. */
 export class LiveLog extends Context.Service<LiveLog, {
   /** Adds an item of a user without waiting. `chars` is the length of its JSON, if known. */
   readonly tell: (user: string, item: LiveItem, chars?: number) => void
@@ -42,12 +35,7 @@ export class LiveLog extends Context.Service<LiveLog, {
   readonly stop: Effect.Effect<void>
 }>()("effect-tool-executor/server/LiveLog") {}
 
-/**
- * How much the log keeps.
- *
- * @category options
- * @since 0.1.0
- */
+/** How much the log keeps. */
 export interface Options {
   /** Items. Default 5,000. */
   readonly maxItems?: number | undefined
@@ -55,20 +43,10 @@ export interface Options {
   readonly maxChars?: number | undefined
 }
 
-/**
- * Default options.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Default options. */
 export const defaults = { maxItems: 5_000, maxChars: 8_000_000 } as const
 
-/**
- * Layer of the log, in memory.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the log, in memory. */
 export const layer = (options: Options = {}): Layer.Layer<LiveLog, ConfigurationError> =>
   Layer.effect(
     LiveLog,

@@ -1,8 +1,6 @@
 /**
  * Logins of the page: exchange a token for a cookie that scripts cannot read and other sites cannot use. The cookie is
  * random and kept in memory. It ends with its token.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -23,12 +21,7 @@ import { type Caller, ClientAddress } from "./ClientAddress.ts"
 import { TokenBuckets } from "./TokenBuckets.ts"
 import * as Tokens from "./Tokens.ts"
 
-/**
- * The logins.
- *
- * @category services
- * @since 0.1.0
- */
+/** The logins. */
 export class Logins extends Context.Service<Logins, {
   /** Logs in with a token, and sets the cookie of the response. */
   readonly login: (
@@ -44,12 +37,7 @@ export class Logins extends Context.Service<Logins, {
   readonly counts: Effect.Effect<{ readonly open: number; readonly refused: number }>
 }>()("effect-tool-executor/server/Logins") {}
 
-/**
- * Lifetime and limits of logins.
- *
- * @category options
- * @since 0.1.0
- */
+/** Lifetime and limits of logins. */
 export interface Options {
   /** Lifetime of a login, unless its token expires earlier. Default 12 hours. */
   readonly lifetime?: Duration.Input | undefined
@@ -147,12 +135,7 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-/**
- * Layer of the logins.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the logins. */
 export const layer = (options?: Options): Layer.Layer<Logins, ConfigurationError, Access | ClientAddress> =>
   Layer.effect(Logins, make(options))
 

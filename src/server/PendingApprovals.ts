@@ -4,8 +4,6 @@
  * It wraps `Approvals`: executors request approval through it, and each request is recorded here. Only recorded
  * requests can be answered, once, by a user who may. The hash does not authorise anything: it identifies what the user
  * saw.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -27,24 +25,14 @@ import { LiveLog } from "./LiveLog.ts"
 import type { Owner } from "./Principals.ts"
 import * as RedactedRequest from "./RedactedRequest.ts"
 
-/**
- * An answer of a user to an approval request.
- *
- * @category models
- * @since 0.1.0
- */
+/** An answer of a user to an approval request. */
 export interface Given {
   readonly id: string
   readonly hash: string
   readonly answer: Approvals.Answer
 }
 
-/**
- * The approval requests. Requests that `user` may not answer do not exist for them.
- *
- * @category services
- * @since 0.1.0
- */
+/** The approval requests. Requests that `user` may not answer do not exist for them. */
 export class PendingApprovals extends Context.Service<PendingApprovals, {
   /** Pending requests, oldest first, and recently resolved ones, newest first. */
   readonly list: (user: User) => Effect.Effect<{
@@ -71,12 +59,7 @@ export class PendingApprovals extends Context.Service<PendingApprovals, {
   readonly suspend: (reason: string) => Effect.Effect<void>
 }>()("effect-tool-executor/server/PendingApprovals") {}
 
-/**
- * Options of approval requests.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of approval requests. */
 export interface Options {
   /** Time until a request expires, or `"unlimited"`. Default 24 hours. */
   readonly timeout?: Duration.Input | "unlimited" | undefined
@@ -88,20 +71,10 @@ export interface Options {
   readonly schemaOf?: ((tool: string) => Schema.Json | undefined) | undefined
 }
 
-/**
- * Default options.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Default options. */
 export const defaults = { timeout: "24 hours", maxEnded: 1_000, keepEnded: "24 hours" } as const
 
-/**
- * Layer of the approval requests, and of the `Approvals` that executors use.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the approval requests, and of the `Approvals` that executors use. */
 export const layer = (
   options: Options = {}
 ): Layer.Layer<PendingApprovals | Approvals.Approvals, ConfigurationError, LiveLog> =>

@@ -1,8 +1,6 @@
 /**
  * Reads and validates the bodies of requests: their size, depth, time, JSON and schema. Problems say what is wrong and
  * where.
- *
- * @since 0.1.0
  */
 import * as ByteSize from "effect/ByteSize"
 import type * as Duration from "effect/Duration"
@@ -21,12 +19,7 @@ import { Invalid, TooLarge, TooSlow } from "./ApiProblems.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { Limits, refusal } from "./Limits.ts"
 
-/**
- * Limits of bodies.
- *
- * @category options
- * @since 0.1.0
- */
+/** Limits of bodies. */
 export interface Options {
   /** Bytes of a body. Default 4 MB. */
   readonly maxBodyBytes?: number | undefined
@@ -34,20 +27,10 @@ export interface Options {
   readonly bodyTimeout?: Duration.Input | undefined
 }
 
-/**
- * Default limits.
- *
- * @category options
- * @since 0.1.0
- */
+/** Default limits. */
 export const defaults = { maxBodyBytes: 4_000_000, bodyTimeout: "30 seconds" } as const
 
-/**
- * Layer that reads and validates bodies.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that reads and validates bodies. */
 export const layer = (
   options?: Options
 ): Layer.Layer<Checks, ConfigurationError, ClientAddress | Limits> =>

@@ -1,6 +1,6 @@
 /**
- * The server: executors of sessions with what stands around them, and the routes of the API over it,
- * for any `HttpRouter`.
+ * The server: executors of sessions with what stands around them, and the routes of the API over it, for any
+ * `HttpRouter`.
  *
  * **Example** (A server with one tool)
  *
@@ -34,8 +34,6 @@
  *   NodeRuntime.runMain
  * )
  * ```
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
@@ -67,12 +65,7 @@ import * as SystemHandlers from "./SystemHandlers.ts"
 import * as Waves from "./Waves.ts"
 import type { WaveStoreError } from "./WaveStore.ts"
 
-/**
- * Options of the executors and approval requests.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the executors and approval requests. */
 export interface ExecutorsOptions extends ToolExecutors.Options {
   readonly approvals?: PendingApprovals.Options | undefined
   readonly waves?: Waves.Options | undefined
@@ -80,12 +73,7 @@ export interface ExecutorsOptions extends ToolExecutors.Options {
   readonly draining?: Draining.Options | undefined
 }
 
-/**
- * Services that the routes require.
- *
- * @category models
- * @since 0.1.0
- */
+/** Services that the routes require. */
 export type Executors =
   | ToolExecutors.ToolExecutors
   | Approvals.Approvals
@@ -104,9 +92,6 @@ export type Executors =
  *
  * It requires `Access` and what `ToolExecutors.layer` requires. It uses a `Journal`, a `WaveStore` and a `Webhook` if
  * they are provided.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layerExecutors = (
   options: ExecutorsOptions = {}
@@ -122,23 +107,13 @@ export const layerExecutors = (
 /** Builds gates and tools immediately, so that their problems are reported at startup. */
 const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))
 
-/**
- * Options of the routes.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the routes. */
 export interface Options extends RequestGuard.Options {
   /** The page at `/`, or `false` to serve no page. Default: the page of this package. */
   readonly page?: PageAssets.Options | false | undefined
 }
 
-/**
- * Layer of the routes: the API, its OpenAPI document (`/openapi.json`) and the page (`/`).
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the routes: the API, its OpenAPI document (`/openapi.json`) and the page (`/`). */
 export const layer = (options: Options = {}) =>
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([
@@ -160,9 +135,6 @@ export const layer = (options: Options = {}) =>
  *
  * The server is built last and listens only once its routes can answer. When the layer is closed, waves and streams end
  * first, while the server still answers.
- *
- * @category layers
- * @since 0.1.0
  */
 export const serve = <A, E, R, S, SE, SR>(
   routes: Layer.Layer<A, E, R>,

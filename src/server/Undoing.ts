@@ -1,8 +1,4 @@
-/**
- * Undoes writes of a session from its checkpoints. Without this service there are no checkpoints.
- *
- * @since 0.1.0
- */
+/** Undoes writes of a session from its checkpoints. Without this service there are no checkpoints. */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,12 +11,7 @@ import { NotFound, NotUndone, Unavailable } from "./ApiProblems.ts"
 import type * as Api from "./ApiRecords.ts"
 import * as Principals from "./Principals.ts"
 
-/**
- * Undo in one root. Checkpoints of other sessions do not exist.
- *
- * @category services
- * @since 0.1.0
- */
+/** Undo in one root. Checkpoints of other sessions do not exist. */
 export class Undoing extends Context.Service<Undoing, {
   /** The checkpoints of a session, newest first. */
   readonly list: (
@@ -39,12 +30,7 @@ export class Undoing extends Context.Service<Undoing, {
   ) => Effect.Effect<typeof Api.UndoPlan.Type, NotFound | NotUndone | Unavailable>
 }>()("effect-tool-executor/server/Undoing") {}
 
-/**
- * Layer that undoes writes in the root of the workspace tools.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that undoes writes in the root of the workspace tools. */
 export const layer = (
   options: { readonly root: string }
 ): Layer.Layer<Undoing, ConfigurationError, Checkpoints.Checkpoints> =>
@@ -82,12 +68,7 @@ export const layer = (
     })
   )
 
-/**
- * A service without checkpoints.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** A service without checkpoints. */
 export const none: Undoing["Service"] = {
   list: () => Effect.succeed([]),
   plan: () => Effect.fail(new NotFound({})),

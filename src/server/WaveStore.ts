@@ -4,8 +4,6 @@
  *
  * Keys are listed once, at startup: they show which waves have no end. Ends are numbered, so that old ones are found
  * without listing.
- *
- * @since 0.1.0
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -18,12 +16,7 @@ import * as FileChange from "../core/vocabulary/FileChange.ts"
 import type { Owner } from "./Principals.ts"
 import * as WaveText from "./WaveText.ts"
 
-/**
- * Error of a store that cannot be read or written.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a store that cannot be read or written. */
 export class WaveStoreError extends Schema.TaggedError<WaveStoreError>("effect-tool-executor/server/WaveStoreError")(
   "WaveStoreError",
   { operation: Schema.String, cause: Schema.Defect() }
@@ -33,12 +26,7 @@ export class WaveStoreError extends Schema.TaggedError<WaveStoreError>("effect-t
   }
 }
 
-/**
- * Error of a record that this release cannot read: it is damaged, or has another version.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a record that this release cannot read: it is damaged, or has another version. */
 export class WaveUnreadable extends Schema.TaggedError<WaveUnreadable>("effect-tool-executor/server/WaveUnreadable")(
   "WaveUnreadable",
   { wave: Schema.String, problem: Schema.String }
@@ -50,36 +38,16 @@ export class WaveUnreadable extends Schema.TaggedError<WaveUnreadable>("effect-t
 
 export { Ended, KeptTurn, SubmittedWave } from "./WaveText.ts"
 
-/**
- * A submitted wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A submitted wave. */
 export type SubmittedWave = typeof WaveText.SubmittedWave.Type
 
-/**
- * The result of a wave: the messages for the provider, and its lifecycle events.
- *
- * @category models
- * @since 0.1.0
- */
+/** The result of a wave: the messages for the provider, and its lifecycle events. */
 export type Ended = typeof WaveText.Ended.Type
 
-/**
- * What a turn remembers between its waves.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a turn remembers between its waves. */
 export type KeptTurn = typeof WaveText.KeptTurn.Type
 
-/**
- * The store of waves.
- *
- * @category services
- * @since 0.1.0
- */
+/** The store of waves. */
 export class WaveStore extends Context.Service<WaveStore, {
   /** Waves without an end, oldest first. Call it once, at startup: it also finds the records of earlier starts. */
   readonly open: Effect.Effect<ReadonlyArray<SubmittedWave>, WaveStoreError>
@@ -96,12 +64,7 @@ export class WaveStore extends Context.Service<WaveStore, {
   readonly prune: (before: { readonly waves: number; readonly turns: number }) => Effect.Effect<void, WaveStoreError>
 }>()("effect-tool-executor/server/WaveStore") {}
 
-/**
- * Creates the service over a key-value store.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service over a key-value store. */
 export const make = Effect.fnUntraced(function*(
   store: KeyValueStore.KeyValueStore
 ): Effect.fn.Return<WaveStore["Service"]> {
@@ -218,23 +181,13 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-/**
- * Layer of the store over a key-value store, such as a database (`KeyValueStore.layerSql`).
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the store over a key-value store, such as a database (`KeyValueStore.layerSql`). */
 export const layer: Layer.Layer<WaveStore, never, KeyValueStore.KeyValueStore> = Layer.effect(
   WaveStore,
   Effect.flatMap(KeyValueStore.KeyValueStore, make)
 )
 
-/**
- * Layer of a store in memory.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of a store in memory. */
 export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
 // Utilities

@@ -1,8 +1,6 @@
 /**
  * The waves of all sessions: submitted once, run with or without a client, found again by name, and resumed after a
  * restart.
- *
- * @since 0.1.0
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -37,12 +35,7 @@ import * as WaveOptions from "./WaveOptions.ts"
 import * as WaveRun from "./WaveRun.ts"
 import * as WaveStore from "./WaveStore.ts"
 
-/**
- * A known wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A known wave. */
 export interface Handle {
   readonly info: Effect.Effect<WaveInfo>
   /** Its state, with results once it has ended. */
@@ -61,23 +54,13 @@ export interface Handle {
   readonly cancel: (of: { readonly callId?: string | undefined; readonly reason: string }) => Effect.Effect<void>
 }
 
-/**
- * A page of the events of a wave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A page of the events of a wave. */
 export interface Happened {
   readonly events: ReadonlyArray<ToolEvent.Wire>
   readonly next?: number
 }
 
-/**
- * The waves.
- *
- * @category services
- * @since 0.1.0
- */
+/** The waves. */
 export class Waves extends Context.Service<Waves, {
   /** Runs the calls of a message as a wave, or returns the existing wave of that name. */
   readonly submit: (
@@ -106,20 +89,10 @@ export class Waves extends Context.Service<Waves, {
   readonly drain: (within: Duration.Input) => Effect.Effect<void>
 }>()("effect-tool-executor/server/Waves") {}
 
-/**
- * Limits of the waves.
- *
- * @category options
- * @since 0.1.0
- */
+/** Limits of the waves. */
 export type Options = WaveOptions.Options
 
-/**
- * Default limits.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Default limits. */
 export const defaults = WaveOptions.defaults
 
 /**
@@ -130,21 +103,13 @@ export const defaults = WaveOptions.defaults
  * With a `Journal` and a persistent `WaveStore`, the next start resumes unfinished waves of users who may still run
  * them (`Access`). Without a journal their calls become `Unknown`; without a store the waves are forgotten. Fails if
  * the store cannot be read.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (
   options?: Options
 ): Layer.Layer<Waves, ConfigurationError | WaveStore.WaveStoreError, Access | ToolExecutors | LiveLog> =>
   Layer.effect(Waves, make(options))
 
-/**
- * Creates the service for the rest of the scope.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service for the rest of the scope. */
 export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<
   Waves["Service"],
   ConfigurationError | WaveStore.WaveStoreError,

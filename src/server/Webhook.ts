@@ -6,8 +6,6 @@
  * can drop duplicates. Arguments are not included; approvers see them on the page.
  *
  * Approval requests do not wait for the webhook. Redirects are not followed.
- *
- * @since 0.1.0
  */
 import { hmac } from "@noble/hashes/hmac.js"
 import { sha256 } from "@noble/hashes/sha2.js"
@@ -31,12 +29,7 @@ import { ConfigurationError, type Problem } from "../core/vocabulary/Configurati
 import { OptionReader } from "../internal/OptionReader.ts"
 import * as Principals from "./Principals.ts"
 
-/**
- * Options of the webhook.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the webhook. */
 export interface Options {
   /** Address of the receiver: `https`, or `http` in a private network. */
   readonly url: string
@@ -48,12 +41,7 @@ export interface Options {
   readonly delay?: Duration.Input | undefined
 }
 
-/**
- * Layer that reports each approval request made through the `Approvals` in the context.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that reports each approval request made through the `Approvals` in the context. */
 export const layer = (
   options: Options
 ): Layer.Layer<never, ConfigurationError, Approvals.Approvals | HttpClient.HttpClient> =>
@@ -73,12 +61,7 @@ export const layer = (
     yield* Effect.forEach(yield* approvals.list, asked, { discard: true })
   }))
 
-/**
- * The headers of a message: its id, time and signature.
- *
- * @category signing
- * @since 0.1.0
- */
+/** The headers of a message: its id, time and signature. */
 export const sign = (
   key: Uint8Array,
   message: { readonly id: string; readonly seconds: number; readonly body: string }

@@ -1,145 +1,61 @@
-/**
- * The executor behind HTTP: sessions, waves, approval requests and records.
- *
- * @since 0.1.0
- */
+/** The executor behind HTTP: sessions, waves, approval requests and records. */
 
-/**
- * Users and their rights.
- *
- * @since 0.1.0
- */
+/** Users and their rights. */
 export * as Access from "./public/Access.ts"
 
-/**
- * The HTTP API as a value, for servers, clients and its OpenAPI document.
- *
- * @since 0.1.0
- */
+/** The HTTP API as a value, for servers, clients and its OpenAPI document. */
 export * as Api from "./public/Api.ts"
 
-/**
- * Authentication of requests.
- *
- * @since 0.1.0
- */
+/** Authentication of requests. */
 export type * as ApiAccess from "./ApiAccess.ts"
 
-/**
- * Sessions and waves of the API.
- *
- * @since 0.1.0
- */
+/** Sessions and waves of the API. */
 export type * as ApiModels from "./ApiModels.ts"
 
-/**
- * Problems that the API answers with.
- *
- * @since 0.1.0
- */
+/** Problems that the API answers with. */
 export type * as ApiProblems from "./ApiProblems.ts"
 
-/**
- * Approval requests and live events of the API.
- *
- * @since 0.1.0
- */
+/** Approval requests and live events of the API. */
 export type * as ApiApprovals from "./ApiApprovals.ts"
 
-/**
- * Records of the API.
- *
- * @since 0.1.0
- */
+/** Records of the API. */
 export type * as ApiRecords from "./ApiRecords.ts"
 
-/**
- * Authenticates requests by token or cookie.
- *
- * @since 0.1.0
- */
+/** Authenticates requests by token or cookie. */
 export * as Authentication from "./public/Authentication.ts"
 
-/**
- * Graceful shutdown.
- *
- * @since 0.1.0
- */
+/** Graceful shutdown. */
 export * as Draining from "./public/Draining.ts"
 
-/**
- * Reads and validates the bodies of requests.
- *
- * @since 0.1.0
- */
+/** Reads and validates the bodies of requests. */
 export * as RequestBody from "./public/RequestBody.ts"
 
-/**
- * Limits of the server.
- *
- * @since 0.1.0
- */
+/** Limits of the server. */
 export * as Limits from "./public/Limits.ts"
 
-/**
- * Live events of the whole server.
- *
- * @since 0.1.0
- */
+/** Live events of the whole server. */
 export * as LiveLog from "./public/LiveLog.ts"
 
-/**
- * Logins of the page.
- *
- * @since 0.1.0
- */
+/** Logins of the page. */
 export type * as Logins from "./Logins.ts"
 
-/**
- * Approval requests of all sessions.
- *
- * @since 0.1.0
- */
+/** Approval requests of all sessions. */
 export * as PendingApprovals from "./public/PendingApprovals.ts"
 
-/**
- * The server: routes for any `HttpRouter`.
- *
- * @since 0.1.0
- */
+/** The server: routes for any `HttpRouter`. */
 export * as Server from "./Server.ts"
 
-/**
- * Tokens of users.
- *
- * @since 0.1.0
- */
+/** Tokens of users. */
 export * as Tokens from "./public/Tokens.ts"
 
-/**
- * Undoes writes of a session.
- *
- * @since 0.1.0
- */
+/** Undoes writes of a session. */
 export * as Undoing from "./public/Undoing.ts"
 
-/**
- * Submitted waves and their results.
- *
- * @since 0.1.0
- */
+/** Submitted waves and their results. */
 export * as WaveStore from "./public/WaveStore.ts"
 
-/**
- * The waves of all sessions.
- *
- * @since 0.1.0
- */
+/** The waves of all sessions. */
 export * as Waves from "./public/Waves.ts"
 
-/**
- * Notifies another system of pending approval requests.
- *
- * @since 0.1.0
- */
+/** Notifies another system of pending approval requests. */
 export * as Webhook from "./public/Webhook.ts"

@@ -1,14 +1,13 @@
 /**
- * What principals keep in a database, each within a share and all within a total: the
- * tables that artifacts and checkpoints have alike.
+ * What principals keep in a database, each within a share and all within a total: the tables that artifacts and
+ * checkpoints have alike.
  *
- * An entry has contents, which are stored in parts: a part of a large one is read
- * without the rest. Whoever adds or removes takes the row of the total first, so that of
- * several processes one decides after the other and what it decides by still holds when
- * it is written. The total is read from that row: entries are never added up.
+ * An entry has contents, which are stored in parts: a part of a large one is read without the rest. Whoever adds or
+ * removes takes the row of the total first, so that of several processes one decides after the other and what it
+ * decides by still holds when it is written. The total is read from that row: entries are never added up.
  *
- * Principals are kept as hashes: they may be any text, and a database has no place for
- * some. Numbers are doubles, as in JavaScript.
+ * Principals are kept as hashes: they may be any text, and a database has no place for some. Numbers are doubles, as in
+ * JavaScript.
  */
 import * as Effect from "effect/Effect"
 import type { MigrationError } from "effect/sql/Migrator"
@@ -46,9 +45,8 @@ export interface There {
 /** The tables of a component. */
 export interface Holdings {
   /**
-   * Adds what `decide` gives for the existing entries, after pruning some, and removes
-   * what has to give way to it: all or nothing. `prepare` runs before others have to wait,
-   * where the database has several writers.
+   * Adds what `decide` gives for the existing entries, after pruning some, and removes what has to give way to it: all
+   * or nothing. `prepare` runs before others have to wait, where the database has several writers.
    */
   readonly add: <E>(
     principal: string,

@@ -1,9 +1,8 @@
 /**
  * Searching the journal in PostgreSQL or SQLite.
  *
- * Each statement looks at a bounded number of rows, in the order of an index, however
- * rare what is asked for may be: one condition chooses the index, the others are
- * looked at in the rows that it gives.
+ * Each statement looks at a bounded number of rows, in the order of an index, however rare what is asked for may be:
+ * one condition chooses the index, the others are looked at in the rows that it gives.
  */
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -201,9 +200,8 @@ const indexedRows = (
 }
 
 /**
- * The pattern of a text, in whatever case. What clients see is written a little differently
- * (`call_id` for `callId`), and not all databases know the cases of all letters: there
- * the pattern takes anything.
+ * The pattern of a text, in whatever case. What clients see is written a little differently (`call_id` for `callId`),
+ * and not all databases know the cases of all letters: there the pattern takes anything.
  */
 const patternOf = (text: string): string =>
   `%${Tables.plain(text).replace(/[!%]/g, "!$&").replace(/(?:_|[^\x20-\x7e])+/g, "%")}%`

@@ -104,8 +104,8 @@ export const renewTerm = (sql: Sql, term: number, leaseMillis: number): Effect.E
   )
 
 /**
- * Keeps every append up to a number from being written from now on; gives the number of
- * the last one that was, or `undefined` if the term is over.
+ * Keeps every append up to a number from being written from now on; gives the number of the last one that was, or
+ * `undefined` if the term is over.
  */
 export const fence = (sql: Sql, term: number, append: number): Effect.Effect<number | undefined, SqlError> =>
   Effect.map(
@@ -128,8 +128,8 @@ export const endAllTerms = (sql: Sql): Effect.Effect<unknown, SqlError> =>
   sql`UPDATE tool_executor_journal_terms SET ended_at = ${sql.literal(now(sql))} WHERE ended_at IS NULL`
 
 /**
- * An entry as `append` takes it, with its text. `tag` is not always its own: claims
- * stand between the entries, too, and are no entries.
+ * An entry as `append` takes it, with its text. `tag` is not always its own: claims stand between the entries, too, and
+ * are no entries.
  */
 export type Row = readonly [
   tag: string,
@@ -163,9 +163,8 @@ export interface Writing {
 }
 
 /**
- * Writes rows behind all others in a term; gives how many: none if the term is over or
- * the append was fenced off. In PostgreSQL the lease of the term is renewed, too: its row
- * is written even so.
+ * Writes rows behind all others in a term; gives how many: none if the term is over or the append was fenced off. In
+ * PostgreSQL the lease of the term is renewed, too: its row is written even so.
  */
 export const append = (
   sql: Sql,

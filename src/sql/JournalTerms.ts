@@ -1,7 +1,7 @@
 /**
- * The term in which a process writes to a journal in SQL. It lives as long as its lease
- * is renewed, by the clock of the database. A term that another process has ended is
- * replaced by a new one: calls that arrive from then on are written in that.
+ * The term in which a process writes to a journal in SQL. It lives as long as its lease is renewed, by the clock of the
+ * database. A term that another process has ended is replaced by a new one: calls that arrive from then on are written
+ * in that.
  */
 import type * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

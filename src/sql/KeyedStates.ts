@@ -1,11 +1,9 @@
 /**
- * States that processes share, one to a key: each changes in steps, and a step is
- * isolated from all others.
+ * States that processes share, one to a key: each changes in steps, and a step is isolated from all others.
  *
- * Both tables of what lasts longer than a process but not for ever (circuits, rate
- * limits) are made of it. The clock is the database's, so that processes whose clocks
- * differ agree; a state whose time is over is as if it were not there, and its row is
- * deleted some time later.
+ * Both tables of what lasts longer than a process but not for ever (circuits, rate limits) are made of it. The clock is
+ * the database's, so that processes whose clocks differ agree; a state whose time is over is as if it were not there,
+ * and its row is deleted some time later.
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"

@@ -1,11 +1,10 @@
 /**
  * The schema of a component, brought up to date when its layer is built.
  *
- * Each component has separate migrations and a separate table of versions, so that components
- * share a database, in whatever versions. A migration that was released is never
- * changed: what it should have done is done by the next one. A database that a newer
- * version has been at is refused, since its content is unknown. So is one that
- * lacks a table of its version.
+ * Each component has separate migrations and a separate table of versions, so that components share a database, in
+ * whatever versions. A migration that was released is never changed: what it should have done is done by the next one.
+ * A database that a newer version has been at is refused, since its content is unknown. So is one that lacks a table of
+ * its version.
  */
 import * as Effect from "effect/Effect"
 import * as Migrator from "effect/sql/Migrator"

@@ -1,20 +1,17 @@
 /**
  * Every statement of a store runs outside of its host's transactions, and ends in time.
  *
- * A `SqlClient` has the open transaction in the context of its caller: a store that
- * a handler reaches from inside `sql.withTransaction` would write into the handler's
- * transaction, as a savepoint of it, and lose what it wrote when that is rolled back.
- * So every store runs its statements through `own`, which leaves the caller's transaction
- * out of the context: PostgreSQL's pool then lends another connection.
+ * A `SqlClient` has the open transaction in the context of its caller: a store that a handler reaches from inside
+ * `sql.withTransaction` would write into the handler's transaction, as a savepoint of it, and lose what it wrote when
+ * that is rolled back. So every store runs its statements through `own`, which leaves the caller's transaction out of
+ * the context: PostgreSQL's pool then lends another connection.
  *
- * A connection may fall silent without being closed, after a failover for example. A
- * statement that misses its deadline fails, and the pool discards its connection unless
- * the server cancels the statement within a second.
+ * A connection may fall silent without being closed, after a failover for example. A statement that misses its deadline
+ * fails, and the pool discards its connection unless the server cancels the statement within a second.
  *
- * The pool needs a free connection: if all of its connections are in transactions that
- * wait for a store, the store fails at its deadline. A client of SQLite has one connection
- * in all, which the transaction has; there `own` fails immediately, and the store needs a
- * separate client, best with a separate file: SQLite has one writer per file, so a
+ * The pool needs a free connection: if all of its connections are in transactions that wait for a store, the store
+ * fails at its deadline. A client of SQLite has one connection in all, which the transaction has; there `own` fails
+ * immediately, and the store needs a separate client, best with a separate file: SQLite has one writer per file, so a
  * store in the file of an open transaction waits for its deadline.
  */
 import * as Cause from "effect/Cause"
@@ -31,8 +28,7 @@ import * as SqlError from "effect/sql/SqlError"
 export const deadline = 5_000
 
 /**
- * Runs statements, or a transaction, outside of any transaction of the caller, on one
- * connection and within a deadline.
+ * Runs statements, or a transaction, outside of any transaction of the caller, on one connection and within a deadline.
  */
 export const own =
   (sql: SqlClient.SqlClient, millis = deadline) =>
@@ -45,8 +41,8 @@ export const own =
     })
 
 /**
- * Says with which client one reads what may take long, where that is another one: a
- * client of SQLite works in the thread of its program.
+ * Says with which client one reads what may take long, where that is another one: a client of SQLite works in the
+ * thread of its program.
  */
 export const readWith = (sql: SqlClient.SqlClient, reader: SqlClient.SqlClient): void => void readers.set(sql, reader)
 
@@ -79,8 +75,8 @@ const lent = <A, E, R>(
   })
 
 /**
- * An effect with a timeout. `scope` has its connection: a
- * statement that goes on when it is closed takes the connection out of the pool.
+ * An effect with a timeout. `scope` has its connection: a statement that goes on when it is closed takes the connection
+ * out of the pool.
  */
 const inTime = <A, E, R>(
   effect: Effect.Effect<A, E, R>,

@@ -1,11 +1,10 @@
 /**
- * The part of the state that this process has changed last. What is decided on it is
- * written without having been loaded, if no other process has changed it meanwhile: the
- * statement that writes it makes sure of that. So a process that is alone with its
- * principals and batches asks the database once for each change.
+ * The part of the state that this process has changed last. What is decided on it is written without having been
+ * loaded, if no other process has changed it meanwhile: the statement that writes it makes sure of that. So a process
+ * that is alone with its principals and batches asks the database once for each change.
  *
- * Only what takes, starts or settles is decided on it. What refuses is decided on what
- * was loaded, since it writes nothing that could be guarded.
+ * Only what takes, starts or settles is decided on it. What refuses is decided on what was loaded, since it writes
+ * nothing that could be guarded.
  */
 import type { Needs } from "./StateRows.ts"
 import { type Options, World } from "./StateWorld.ts"

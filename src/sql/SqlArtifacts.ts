@@ -1,9 +1,9 @@
 /**
- * Artifacts in PostgreSQL or SQLite: they outlast the process that made them, and every
- * process of the database keeps one set of bounds with the others.
+ * Artifacts in PostgreSQL or SQLite: they outlast the process that made them, and every process of the database keeps
+ * one set of bounds with the others.
  *
- * The store runs on its own connection (`sql/OwnConnection`): a rollback of the host's transaction does
- * not remove payloads.
+ * The store runs on its own connection (`sql/OwnConnection`): a rollback of the host's transaction does not remove
+ * payloads.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -1,9 +1,9 @@
 /**
- * Checkpoints in PostgreSQL or SQLite: another process can undo what this one did, and
- * every process of the database keeps one set of bounds with the others.
+ * Checkpoints in PostgreSQL or SQLite: another process can undo what this one did, and every process of the database
+ * keeps one set of bounds with the others.
  *
- * A checkpoint is stored before its write. The store runs on its own connection (`sql/OwnConnection`): a
- * rollback of the host's transaction does not remove checkpoints.
+ * A checkpoint is stored before its write. The store runs on its own connection (`sql/OwnConnection`): a rollback of
+ * the host's transaction does not remove checkpoints.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

@@ -1,9 +1,9 @@
 /**
- * The circuits of tools in a database, PostgreSQL or SQLite: the processes that share
- * it agree on which tools are not to be called.
+ * The circuits of tools in a database, PostgreSQL or SQLite: the processes that share it agree on which tools are not
+ * to be called.
  *
- * The place of the one call that tries a paused tool is held by a lease, which is
- * renewed as long as that call runs: a process that dies gives it back.
+ * The place of the one call that tries a paused tool is held by a lease, which is renewed as long as that call runs: a
+ * process that dies gives it back.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -70,8 +70,8 @@ export const layer = (options?: Options): Layer.Layer<
 > => Layer.effect(CircuitBreaker.CircuitBreakerStore, make(options))
 
 /**
- * Deletes the circuits that were unused for their time; gives how many
- * those were. A store in use does so every ten minutes.
+ * Deletes the circuits that were unused for their time; gives how many those were. A store in use does so every ten
+ * minutes.
  */
 export const prune: Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient> = Effect.suspend(() =>
   KeyedStates.prune(table)

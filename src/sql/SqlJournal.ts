@@ -1,14 +1,12 @@
 /**
  * The journal in PostgreSQL or SQLite, for one process or many.
  *
- * One statement appends a group of entries: it takes places for them and
- * looks at its term in one step: entries have their places in the order in which they
- * were committed, and nothing is written in a term that is over. A term lives as long
- * as its lease is renewed, by the clock of the database; a claim ends the terms of the
- * dead whose calls it takes over, so that one that was only stopped cannot go on.
+ * One statement appends a group of entries: it takes places for them and looks at its term in one step: entries have
+ * their places in the order in which they were committed, and nothing is written in a term that is over. A term lives
+ * as long as its lease is renewed, by the clock of the database; a claim ends the terms of the dead whose calls it
+ * takes over, so that one that was only stopped cannot go on.
  *
- * All of it is outside of a host's transactions (`OwnConnection`). In SQLite that means
- * a separate client.
+ * All of it is outside of a host's transactions (`OwnConnection`). In SQLite that means a separate client.
  */
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -36,13 +34,13 @@ import { deadline, own, reading } from "./OwnConnection.ts"
 /** What the journal keeps, and for how long its term is taken for alive. */
 export interface Options extends Partial<Journal.Keeps> {
   /**
-   * This long after the last sign of life of a writer, other processes may take over
-   * its calls. It gives one three times as often. Default 30 seconds.
+   * This long after the last sign of life of a writer, other processes may take over its calls. It gives one three
+   * times as often. Default 30 seconds.
    */
   readonly lease?: Duration.Input | undefined
   /**
-   * No other process can have the database open, for instance because of a lock: what earlier terms
-   * held is free immediately, however long their leases are. Default `false`.
+   * No other process can have the database open, for instance because of a lock: what earlier terms held is free
+   * immediately, however long their leases are. Default `false`.
    */
   readonly isAlone?: boolean | undefined
 }
@@ -136,9 +134,8 @@ export const page = (
 }
 
 /**
- * Removes what is older than a time (epoch milliseconds), but for calls that have no
- * end yet; gives how many entries that were. What is removed cannot be resumed any
- * more.
+ * Removes what is older than a time (epoch milliseconds), but for calls that have no end yet; gives how many entries
+ * that were. What is removed cannot be resumed any more.
  */
 export const prune = Effect.fnUntraced(function*(
   before: number
@@ -207,8 +204,8 @@ const mustBeDurable = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
 const over = "its term is over: others have taken over its calls while it gave no sign of life"
 
 /**
- * Writes lines, unless their term has ended. An append whose answer was lost is looked up
- * before the next one: its lines may be submitted again, and are written once.
+ * Writes lines, unless their term has ended. An append whose answer was lost is looked up before the next one: its
+ * lines may be submitted again, and are written once.
  */
 const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, terms: Terms, given: ReadonlyArray<Journal.Line>) {
   let lines = given.filter((it) => it.term?.isOver !== true)

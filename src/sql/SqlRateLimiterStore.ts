@@ -1,6 +1,6 @@
 /**
- * What rate limits have counted, in a database, PostgreSQL or SQLite: the processes
- * that share it together start no more calls than a limit allows.
+ * What rate limits have counted, in a database, PostgreSQL or SQLite: the processes that share it together start no
+ * more calls than a limit allows.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -40,8 +40,8 @@ export const layer: Layer.Layer<
 > = Layer.effect(RateLimiter.RateLimiterStore, make)
 
 /**
- * Deletes what no limit depends on any more; gives how many entries those were. The
- * store in use does so every ten minutes.
+ * Deletes what no limit depends on any more; gives how many entries those were. The store in use does so every ten
+ * minutes.
  */
 export const prune: Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient> = Effect.suspend(() =>
   KeyedStates.prune(table)

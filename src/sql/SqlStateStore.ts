@@ -1,15 +1,13 @@
 /**
  * `StateStore` in PostgreSQL or SQLite, for as many processes as share the database.
  *
- * What is asked for at one moment, by whatever executor over this store, is one group,
- * decided and written as one (`StateDatabase`). It is atomic however many processes do
- * it, and nothing is locked between two messages.
+ * What is asked for at one moment, by whatever executor over this store, is one group, decided and written as one
+ * (`StateDatabase`). It is atomic however many processes do it, and nothing is locked between two messages.
  *
- * A change whose answer was lost is looked up by its name before anything is tried
- * again: it is made once.
+ * A change whose answer was lost is looked up by its name before anything is tried again: it is made once.
  *
- * Reservations are leased: one that is not renewed is free again after its lease,
- * as the database tells the time, but for what had started.
+ * Reservations are leased: one that is not renewed is free again after its lease, as the database tells the time, but
+ * for what had started.
  */
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -44,14 +42,13 @@ import type { Options as WorldOptions, World } from "./StateWorld.ts"
 /** Times of the store. */
 export interface Options {
   /**
-   * How long a reservation is held unless it is renewed, which executors do at half
-   * time. Longer than a process may stand still; after a crash it lasts so long until
-   * what never started is free again. Default 30 seconds.
+   * How long a reservation is held unless it is renewed, which executors do at half time. Longer than a process may
+   * stand still; after a crash it lasts so long until what never started is free again. Default 30 seconds.
    */
   readonly lease?: Duration.Input | undefined
   /**
-   * No other process can have the database open, for instance because of a lock: what was reserved
-   * before is free immediately, however long its lease is. Default `false`.
+   * No other process can have the database open, for instance because of a lock: what was reserved before is free
+   * immediately, however long its lease is. Default `false`.
    */
   readonly isAlone?: boolean | undefined
   /** How long a group is tried again where the database cannot be reached or is busy. Default 5 seconds. */
@@ -71,8 +68,8 @@ export const defaults = {
 } as const satisfies Options
 
 /**
- * Brings the tables up to date, and opens a store over them. It uses connections of
- * its own, also inside a host's transaction (`OwnConnection`).
+ * Brings the tables up to date, and opens a store over them. It uses connections of its own, also inside a host's
+ * transaction (`OwnConnection`).
  */
 export const make = Effect.fnUntraced(function*(
   options: Options = {}

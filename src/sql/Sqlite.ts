@@ -1,17 +1,16 @@
 /**
- * A `SqlClient` over `node:sqlite`: one connection to one file, in WAL mode, that
- * puts what it commits on disk before it answers.
+ * A `SqlClient` over `node:sqlite`: one connection to one file, in WAL mode, that puts what it commits on disk before
+ * it answers.
  *
- * Whoever shares the file waits for its lock without holding up this thread: SQLite's
- * own waiting would, and a transaction of this very process that another fiber still
- * has open could never end. The wait is in real time, since the lock may be another
- * process's; a transaction takes the lock as it begins, so nothing in it waits.
+ * Whoever shares the file waits for its lock without holding up this thread: SQLite's own waiting would, and a
+ * transaction of this very process that another fiber still has open could never end. The wait is in real time, since
+ * the lock may be another process's; a transaction takes the lock as it begins, so nothing in it waits.
  *
- * What may take long to read, such as a search of the journal, is read by another
- * connection in a separate thread (`SqliteThread`).
+ * What may take long to read, such as a search of the journal, is read by another connection in a separate thread
+ * (`SqliteThread`).
  *
- * One connection has one transaction at a time: two parts of a program that write
- * inside of each other need a client each (see `sql/OwnConnection`).
+ * One connection has one transaction at a time: two parts of a program that write inside of each other need a client
+ * each (see `sql/OwnConnection`).
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -38,8 +37,8 @@ export interface Options {
   /** How long to wait for others who have locked the file. Default 5 seconds. */
   readonly busyTimeout?: Duration.Input | undefined
   /**
-   * `FULL` has what was committed survive a loss of power; `NORMAL` is faster, and has
-   * it survive the end of the process only. Default `FULL`.
+   * `FULL` has what was committed survive a loss of power; `NORMAL` is faster, and has it survive the end of the
+   * process only. Default `FULL`.
    */
   readonly synchronous?: "FULL" | "NORMAL" | undefined
   /** The file has to exist, and is not changed. */

@@ -1,9 +1,8 @@
 /**
- * A read-only connection of SQLite in a separate thread: nothing that takes
- * long there holds up the program.
+ * A read-only connection of SQLite in a separate thread: nothing that takes long there holds up the program.
  *
- * The thread starts with the first statement, runs one statement after the other, and
- * keeps no program alive. The next statement restarts one that has died.
+ * The thread starts with the first statement, runs one statement after the other, and keeps no program alive. The next
+ * statement restarts one that has died.
  */
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"

@@ -1,7 +1,6 @@
 /**
- * How a state store asks its database: what a group of operations needs is loaded, or
- * remembered, the changes are decided, and all of them are written in one step, if
- * no other process has changed it meanwhile.
+ * How a state store asks its database: what a group of operations needs is loaded, or remembered, the changes are
+ * decided, and all of them are written in one step, if no other process has changed it meanwhile.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"

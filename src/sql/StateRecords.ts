@@ -1,13 +1,12 @@
 /**
  * What a state store in SQL keeps: the records, and how they are written as rows.
  *
- * What belongs to a batch or to a principal is one record each, its scope: counts,
- * choices of groups, clocks. A scope has a version, and whatever is changed in it or
- * in anything that is reserved in it changes that version, so that a change that was
- * decided on outdated records is never made.
+ * What belongs to a batch or to a principal is one record each, its scope: counts, choices of groups, clocks. A scope
+ * has a version, and whatever is changed in it or in anything that is reserved in it changes that version, so that a
+ * change that was decided on outdated records is never made.
  *
- * Texts that come from others are hashed where they name a record, since they may be
- * of any length, and are kept as JSON, since PostgreSQL has no text with a NUL.
+ * Texts that come from others are hashed where they name a record, since they may be of any length, and are kept as
+ * JSON, since PostgreSQL has no text with a NUL.
  */
 import * as Result from "effect/Result"
 import { hash } from "node:crypto"
@@ -120,8 +119,8 @@ export const batchId: (batch: string) => string = remembered((batch) => `b${dige
 export const principalId: (principal: string) => string = remembered((principal) => `p${digest(principal)}`, 1_000)
 
 /**
- * Names a key by all that tells it from others. Those of one batch stand side by
- * side, so that a database writes few pages for all of them.
+ * Names a key by all that tells it from others. Those of one batch stand side by side, so that a database writes few
+ * pages for all of them.
  */
 export const keyId = ({ agent, batch, key, principal, process, scope, tool }: KeyClaim): string => {
   const within = scope === "batch" ? batch : scope === "process" ? process : ""

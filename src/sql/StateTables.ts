@@ -1,11 +1,10 @@
 /**
- * The tables of a state store, and the statements over them: the same text for
- * PostgreSQL and SQLite but for a few fragments, each with one parameter, a JSON text.
+ * The tables of a state store, and the statements over them: the same text for PostgreSQL and SQLite but for a few
+ * fragments, each with one parameter, a JSON text.
  *
- * In PostgreSQL all changes are one statement, which changes nothing if a scope no longer has
- * the version that was loaded: there is no transaction that could stay
- * open when its client stands still or is gone. SQLite has no such statement; there
- * both, loading and changing, are one transaction, and it is the only writer.
+ * In PostgreSQL all changes are one statement, which changes nothing if a scope no longer has the version that was
+ * loaded: there is no transaction that could stay open when its client stands still or is gone. SQLite has no such
+ * statement; there both, loading and changing, are one transaction, and it is the only writer.
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -208,8 +207,8 @@ export const isConflict = ({ reason: { cause } }: SqlError): boolean =>
   typeof cause === "object" && cause !== null && "code" in cause && cause.code === "22P02"
 
 /**
- * Makes all changes, or none where a scope has another version; says which. Scopes are locked in one order.
- * Where scopes are begun, it fails instead: one that another process has begun meanwhile is found too late.
+ * Makes all changes, or none where a scope has another version; says which. Scopes are locked in one order. Where
+ * scopes are begun, it fails instead: one that another process has begun meanwhile is found too late.
  */
 const changesAll = (dialect: Dialect): string => {
   const { begin, field, guard, length, now, rows } = dialect

@@ -1,7 +1,6 @@
 /**
- * A part of the state, loaded: what calls reserve, start and settle is decided on it,
- * and it knows what has changed. The rules are those of `MemoryStore`; that
- * what both say is the same is held by one suite.
+ * A part of the state, loaded: what calls reserve, start and settle is decided on it, and it knows what has changed.
+ * The rules are those of `MemoryStore`; that what both say is the same is held by one suite.
  *
  * It loads nothing and waits for nothing: its caller brings all that is needed.
  */

@@ -1,6 +1,6 @@
 /**
- * What becomes of a circuit when a call is let in and when it has ended: the steps of
- * `CircuitBreakerStore`, as those of effect's stores in memory and Redis.
+ * What becomes of a circuit when a call is let in and when it has ended: the steps of `CircuitBreakerStore`, as those
+ * of effect's stores in memory and Redis.
  */
 import * as Duration from "effect/Duration"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"

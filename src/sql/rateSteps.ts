@@ -1,6 +1,6 @@
 /**
- * How counts change when tokens are taken: the steps of
- * `RateLimiterStore`, as those of effect's stores in memory and Redis.
+ * How counts change when tokens are taken: the steps of `RateLimiterStore`, as those of effect's stores in memory and
+ * Redis.
  */
 import * as Duration from "effect/Duration"
 import type * as RateLimiter from "effect/persistence/RateLimiter"

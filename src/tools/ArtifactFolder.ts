@@ -1,13 +1,12 @@
 /**
  * Artifacts in a folder, so that they outlast the process that made them.
  *
- * Only its owner can read the folder (mode 0700, files 0600). A payload is a file, there
- * as a whole or not at all: `HASH OF THE PRINCIPAL/ID.HASH OF THE BATCH`, so that who
- * may read it is in its path, and no name that comes from outside is. How large it is and when
- * it was put is in its id: nothing is opened to keep the bounds.
+ * Only its owner can read the folder (mode 0700, files 0600). A payload is a file, there as a whole or not at all:
+ * `HASH OF THE PRINCIPAL/ID.HASH OF THE BATCH`, so that who may read it is in its path, and no name that comes from
+ * outside is. How large it is and when it was put is in its id: nothing is opened to keep the bounds.
  *
- * Several processes may share a folder. Each counts what the others have put; two that
- * put at the same moment may pass a bound by what they put, until the next one does.
+ * Several processes may share a folder. Each counts what the others have put; two that put at the same moment may pass
+ * a bound by what they put, until the next one does.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -31,8 +30,7 @@ export interface Options extends ArtifactStore.Options {
 }
 
 /**
- * Layer that keeps artifacts in a folder; fails with `ConfigurationError` where that
- * lies in the root, or around it.
+ * Layer that keeps artifacts in a folder; fails with `ConfigurationError` where that lies in the root, or around it.
  */
 export const layer = (options: Options): Layer.Layer<ArtifactStore.ArtifactStore, ConfigurationError> =>
   Layer.effect(ArtifactStore.ArtifactStore, make(options))

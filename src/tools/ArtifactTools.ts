@@ -16,8 +16,6 @@
  *
  * export const executor = LocalExecutor.layer([kit, ArtifactTools.toolkit]).pipe(Layer.provide(ArtifactTools.layer))
  * ```
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -46,12 +44,7 @@ const Failure = Schema.Struct({
 
 const id = Schema.NonEmptyString.annotate({ description: "Id of the artifact, as given in the output that was cut" })
 
-/**
- * The tool `read_artifact`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `read_artifact`. */
 export const read = Tool.make("read_artifact", {
   description: `Reads part of an output that was too large to show: at most ${maxLength} characters from an offset.`,
   parameters: Schema.Struct({
@@ -72,12 +65,7 @@ export const read = Tool.make("read_artifact", {
   failure: Failure
 })
 
-/**
- * The tool `search_artifact`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `search_artifact`. */
 export const search = Tool.make("search_artifact", {
   description:
     `Finds a text in an output that was too large to show, ignoring case. Returns the first ${maxMatches} matches with ` +
@@ -96,20 +84,10 @@ export const search = Tool.make("search_artifact", {
   failure: Failure
 })
 
-/**
- * Both tools.
- *
- * @category tools
- * @since 0.1.0
- */
+/** Both tools. */
 export const toolkit = Toolkit.make(bounded(read), bounded(search))
 
-/**
- * Layer with the handlers of both tools.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer with the handlers of both tools. */
 export const layer: Layer.Layer<Tool.HandlersFor<typeof toolkit.tools>> = toolkit.toLayer({
   read_artifact: ({ id, length = 4_000, offset = 0 }) =>
     Effect.map(part(id, offset, length), ({ chars, text }) => {

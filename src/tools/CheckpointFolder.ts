@@ -1,9 +1,8 @@
 /**
  * Checkpoints in a folder, so that another process can undo what this one did.
  *
- * The folder lies outside the root that tools work in, and only its owner can
- * read it (mode 0700, files 0600). A checkpoint is one folder, there as
- * a whole or not at all.
+ * The folder lies outside the root that tools work in, and only its owner can read it (mode 0700, files 0600). A
+ * checkpoint is one folder, there as a whole or not at all.
  */
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
@@ -26,8 +25,7 @@ export interface Options extends Checkpoints.Options {
 }
 
 /**
- * Layer that keeps checkpoints in a folder; fails with `ConfigurationError` where
- * that lies in the root, or around it.
+ * Layer that keeps checkpoints in a folder; fails with `ConfigurationError` where that lies in the root, or around it.
  */
 export const layer = (options: Options): Layer.Layer<Checkpoints.Checkpoints, ConfigurationError> =>
   Layer.effect(Checkpoints.Checkpoints, make(options))

@@ -1,19 +1,14 @@
 /**
- * Names of files and folders whose content other programs execute: what is
- * written there runs later, without another call to approve.
+ * Names of files and folders whose content other programs execute: what is written there runs later, without another
+ * call to approve.
  *
- * Names are in lower case and matched in any case, since some file systems do not
- * tell cases apart. `*` is any run of characters. No such list is complete.
- *
- * @since 0.1.0
+ * Names are in lower case and matched in any case, since some file systems do not tell cases apart. `*` is any run of
+ * characters. No such list is complete.
  */
 
 /**
  * Files and folders that editors, version control, continuous integration, package managers, shells and agents execute
  * or obey without being asked. Writing them, or anything in such a folder, needs an approval.
- *
- * @category constants
- * @since 0.1.0
  */
 export const byThemselves: ReadonlyArray<string> = [
   // version control and its hooks
@@ -46,11 +41,8 @@ export const byThemselves: ReadonlyArray<string> = [
 ].flatMap((it) => it.split(" "))
 
 /**
- * Executed by commands such as `npm test` or `make`. They cannot be written
- * without an approval while a policy lets any command run unasked.
- *
- * @category constants
- * @since 0.1.0
+ * Executed by commands such as `npm test` or `make`. They cannot be written without an approval while a policy lets any
+ * command run unasked.
  */
 export const byCommands: ReadonlyArray<string> = [
   // JavaScript and TypeScript
@@ -123,12 +115,8 @@ export const byCommands: ReadonlyArray<string> = [
 const filesByCommands = new Set(["build", "targets", "workspace", "dune", "configure", "bootstrap"])
 
 /**
- * Tells who executes what lies at a path, its parts in order: `themselves`
- * without being asked, `commands` when they are run; `undefined` if nothing that
- * is known does.
- *
- * @category getters
- * @since 0.1.0
+ * Tells who executes what lies at a path, its parts in order: `themselves` without being asked, `commands` when they
+ * are run; `undefined` if nothing that is known does.
  */
 export const executedBy = (parts: ReadonlyArray<string>): "themselves" | "commands" | undefined => {
   // as file systems that do not tell cases apart fold them

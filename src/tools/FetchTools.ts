@@ -18,8 +18,6 @@
  *   policy: { allow: ["fetch_url(api.example.com)", "fetch_url(localhost:3000)"] }
  * }).pipe(Layer.provide(layer))
  * ```
- *
- * @since 0.1.0
  */
 import type * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -33,12 +31,7 @@ import * as FetchUrl from "./FetchUrl.ts"
 import * as HttpExchange from "./HttpExchange.ts"
 import * as PublicAddress from "./PublicAddress.ts"
 
-/**
- * What may be reached, and how much of it is given.
- *
- * @category options
- * @since 0.1.0
- */
+/** What may be reached, and how much of it is given. */
 export interface Options {
   /**
    * Private hosts that may be reached: an address or a range such as `10.0.0.0/8` under any name, or a name such as
@@ -58,20 +51,10 @@ export interface Options {
   readonly authorities?: string | undefined
 }
 
-/**
- * The tools.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tools. */
 export const toolkit = Toolkit.make(FetchUrl.tool)
 
-/**
- * Handlers of the tools.
- *
- * @category models
- * @since 0.1.0
- */
+/** Handlers of the tools. */
 export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
 
 /**
@@ -81,19 +64,11 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
  *
  * Fails with `ConfigurationError` if an entry of `allowPrivate` is not a host, address or range, `maxBytes` is not a
  * whole number of 1 or more, or `connectTimeout` is not a finite duration above zero.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (options: Options = {}): Layer.Layer<Handlers, ConfigurationError> =>
   toolkit.toLayer(Effect.map(check(options), (checked) => toolkit.of({ fetch_url: FetchUrl.make(checked) })))
 
-/**
- * Makes the toolkit and its handlers.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the toolkit and its handlers. */
 export const make = (options: Options = {}): {
   readonly toolkit: typeof toolkit
   readonly layer: Layer.Layer<Handlers, ConfigurationError>

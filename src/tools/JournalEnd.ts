@@ -1,9 +1,9 @@
 /**
- * The last place of a journal that a crash could not have lost, kept beside it
- * (`journal.ndjson.end`): a journal that ends before it was cut, emptied or replaced.
+ * The last place of a journal that a crash could not have lost, kept beside it (`journal.ndjson.end`): a journal that
+ * ends before it was cut, emptied or replaced.
  *
- * It is written after what it tells of is on the disk, and nobody waits for it: it may
- * say less than there is, and never more.
+ * It is written after what it tells of is on the disk, and nobody waits for it: it may say less than there is, and
+ * never more.
  */
 import { createHash } from "node:crypto"
 import { constants } from "node:fs"

@@ -1,16 +1,15 @@
 /**
- * The journal in a file: one line of JSON for each entry (NDJSON), for one process that
- * writes and any number that read.
+ * The journal in a file: one line of JSON for each entry (NDJSON), for one process that writes and any number that
+ * read.
  *
- * Who writes holds a lock that the system gives back when the process ends, however
- * that happens: a term lasts as long as the lock. A group of entries is one
- * write and, where it has to be durable, one `fsync`. A line that a crash has torn is
- * cut off before the next one is written, and is never read.
+ * Who writes holds a lock that the system gives back when the process ends, however that happens: a term lasts as long
+ * as the lock. A group of entries is one write and, where it has to be durable, one `fsync`. A line that a crash has
+ * torn is cut off before the next one is written, and is never read.
  *
- * Beside `journal.ndjson` there are `journal.ndjson.key`, the key of its hashes,
- * `journal.ndjson.lock`, `journal.ndjson.end`, by which a journal that was cut is known,
- * and parts that were full: `journal.ndjson.1` is the oldest. Each of these has an index of
- * its calls (`journal.ndjson.1.index`), so that resuming does not read all of them.
+ * Beside `journal.ndjson` there are `journal.ndjson.key`, the key of its hashes, `journal.ndjson.lock`,
+ * `journal.ndjson.end`, by which a journal that was cut is known, and parts that were full: `journal.ndjson.1` is the
+ * oldest. Each of these has an index of its calls (`journal.ndjson.1.index`), so that resuming does not read all of
+ * them.
  */
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -32,9 +31,8 @@ export interface Options extends Partial<Journal.Keeps> {
   /** Path of the file, made for its owner alone; apart from any root that tools work in. */
   readonly path: string
   /**
-   * A file with so many bytes is full: the next entries go into a new one. Full ones
-   * are never removed: only the operator knows how long they are needed. Default
-   * 67,108,864 (64 MiB).
+   * A file with so many bytes is full: the next entries go into a new one. Full ones are never removed: only the
+   * operator knows how long they are needed. Default 67,108,864 (64 MiB).
    */
   readonly maxBytes?: number | undefined
 }
@@ -53,8 +51,8 @@ export const layer = (
   Layer.effect(Journal.Journal, make(options))
 
 /**
- * Creates the journal. It takes the lock when it is first written to, and has it for
- * the rest of the scope; while somebody else has it, it can be read alone.
+ * Creates the journal. It takes the lock when it is first written to, and has it for the rest of the scope; while
+ * somebody else has it, it can be read alone.
  */
 export const make = Effect.fnUntraced(function*(
   options: Options
@@ -147,9 +145,8 @@ const pageOf = async (
 }
 
 /**
- * The key of the journal's hashes; the first one who comes makes it. Under another key
- * no call would be known again, and what has run would run once more: a journal without
- * its key is refused.
+ * The key of the journal's hashes; the first one who comes makes it. Under another key no call would be known again,
+ * and what has run would run once more: a journal without its key is refused.
  */
 const keyOf = async (path: string): Promise<Buffer> => {
   await PrivateFolder.make(NodePath.dirname(path))

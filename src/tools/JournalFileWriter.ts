@@ -1,8 +1,8 @@
 /**
  * Writes the journal in a file, once it has the file's lock.
  *
- * A second file says what is on the disk: `journal.ndjson.end` has the last place that a
- * crash could not have lost, so that a file which was cut, emptied or replaced is found out.
+ * A second file says what is on the disk: `journal.ndjson.end` has the last place that a crash could not have lost, so
+ * that a file which was cut, emptied or replaced is found out.
  */
 import { fstatSync } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"

@@ -1,9 +1,9 @@
 /**
  * Where the lines of each call are in a part of a journal, and whether it has an end there.
  *
- * The part that is written has its index in memory; a part that is full has it in a
- * file beside it (`journal.ndjson.1.index`), which is made anew where it is missing. The
- * index knows how long its part is, so that a part that was cut is found out.
+ * The part that is written has its index in memory; a part that is full has it in a file beside it
+ * (`journal.ndjson.1.index`), which is made anew where it is missing. The index knows how long its part is, so that a
+ * part that was cut is found out.
  */
 import { createHash, randomUUID } from "node:crypto"
 import * as NodeFsPromises from "node:fs/promises"
@@ -117,8 +117,8 @@ export const read = async (part: string, size: number): Promise<Index | undefine
 }
 
 /**
- * When the last thing happened that a part which is full has (epoch milliseconds), if an
- * index says so. Fails where the part has not the size of its index: it was cut.
+ * When the last thing happened that a part which is full has (epoch milliseconds), if an index says so. Fails where the
+ * part has not the size of its index: it was cut.
  */
 export const latestOf = async (part: string, size: number): Promise<number | undefined> => {
   let file: NodeFsPromises.FileHandle

@@ -1,6 +1,6 @@
 /**
- * The files of a journal, as they are read: parts that were full, in their order, and
- * the one that is written. A line is an entry, with its place before it.
+ * The files of a journal, as they are read: parts that were full, in their order, and the one that is written. A line
+ * is an entry, with its place before it.
  */
 import * as Result from "effect/Result"
 import * as NodeFsPromises from "node:fs/promises"
@@ -18,8 +18,8 @@ export interface Line {
 }
 
 /**
- * Numbers of the parts that were full, the oldest first: of `journal.ndjson` they are
- * `journal.ndjson.1`, `journal.ndjson.2` and so on.
+ * Numbers of the parts that were full, the oldest first: of `journal.ndjson` they are `journal.ndjson.1`,
+ * `journal.ndjson.2` and so on.
  */
 export const numbers = async (path: string): Promise<ReadonlyArray<number>> => {
   const prefix = `${NodePath.basename(path)}.`
@@ -37,8 +37,8 @@ export const isThere = async (path: string): Promise<boolean> => {
 }
 
 /**
- * Reads the whole lines between two places, up to the end that the journal has when this
- * begins, or from that end backwards.
+ * Reads the whole lines between two places, up to the end that the journal has when this begins, or from that end
+ * backwards.
  */
 export async function* lines(
   path: string,
@@ -79,8 +79,8 @@ export async function* lines(
 }
 
 /**
- * The last whole line of a file that is one, and where it ends; nothing if there is
- * none. What comes behind it was torn.
+ * The last whole line of a file that is one, and where it ends; nothing if there is none. What comes behind it was
+ * torn.
  */
 export const lastOf = async (
   file: NodeFsPromises.FileHandle
@@ -232,8 +232,8 @@ async function* backwards(file: NodeFsPromises.FileHandle, end: number, before: 
 const textsOf = (lines: Buffer): Array<string> => lines.toString("utf8").split("\n").filter((it) => it !== "")
 
 /**
- * Where lines begin that are not far from a place, one before and one behind what has
- * it: lines are in the order of their places.
+ * Where lines begin that are not far from a place, one before and one behind what has it: lines are in the order of
+ * their places.
  */
 const around = async (
   file: NodeFsPromises.FileHandle,

@@ -3,37 +3,20 @@
  *
  * Everything that is not known to be public is not: private, loopback, link-local, shared (CGNAT), multicast, reserved
  * and documentation ranges, and IPv6 addresses that stand for IPv4 ones (mapped, translated, 6to4, Teredo).
- *
- * @since 0.1.0
  */
 import * as Result from "effect/Result"
 import { BlockList, isIP } from "node:net"
 import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import * as FetchTarget from "./FetchTarget.ts"
 
-/**
- * Tells whether an address is public; a text that is not an address is not.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether an address is public; a text that is not an address is not. */
 export const isPublic = (address: string): boolean =>
   isIP(address) === 4 ? !special(address) : unicast(address) && !special(address)
 
-/**
- * Tells whether a host, given by a name or an address, may be reached at an address.
- *
- * @category models
- * @since 0.1.0
- */
+/** Tells whether a host, given by a name or an address, may be reached at an address. */
 export type Reach = (hostname: string, address: string) => boolean
 
-/**
- * Makes the predicate that accepts public addresses and the allowed private ones.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes the predicate that accepts public addresses and the allowed private ones. */
 export const reach = (allowPrivate: ReadonlyArray<string>): Result.Result<Reach, ReadonlyArray<Problem>> => {
   const entries = allowPrivate.map(parseEntry)
   const problems = entries.flatMap((it, index): ReadonlyArray<Problem> =>

@@ -3,8 +3,6 @@
  *
  * It starts in a folder of the workspace and is **not confined to it**: what it runs may read, write and send whatever
  * the user of this process may. Confine it with permissions, or with a sandbox round the process.
- *
- * @since 0.1.0
  */
 import * as Tool from "effect/ai/Tool"
 import * as Duration from "effect/Duration"
@@ -22,20 +20,10 @@ import * as ProcessGroup from "./ProcessGroup.ts"
 import type * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * Bytes kept of each of the two outputs, half from its start and half from its end.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Bytes kept of each of the two outputs, half from its start and half from its end. */
 export const maxOutputBytes = 200_000
 
-/**
- * The tool `run_command`.
- *
- * @category tools
- * @since 0.1.0
- */
+/** The tool `run_command`. */
 export const tool = Tool.make("run_command", {
   description:
     "Runs a command and returns its exit code and output. Set either command, a line for sh -c, or argv, a " +
@@ -92,9 +80,6 @@ export const tool = Tool.make("run_command", {
  * **Gotchas**
  *
  * A command can be written in more ways than anybody can list. Denying some prevents mistakes, not attacks.
- *
- * @category policies
- * @since 0.1.0
  */
 export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const { argv, command, cwd } = params as Tool.Parameters<typeof tool>
@@ -132,12 +117,7 @@ const spellings = (
 /** A line that cannot be taken for one of the other forms of a target. */
 const unmarked = (line: string): string => /^(?:line: |argv: |in ")/.test(line) ? `line: ${line}` : line
 
-/**
- * What a command runs with.
- *
- * @category options
- * @since 0.1.0
- */
+/** What a command runs with. */
 export interface Options {
   /** Every environment variable that the command gets. */
   readonly environment: Readonly<Record<string, string>>
@@ -155,9 +135,6 @@ export interface Options {
  * Output is reported as progress at most every 50 ms, of a flood its last 4,096 characters. Fails with `InvalidCommand`
  * where there is not exactly one of `command` and `argv` or the program cannot be started, and as `Descriptor.open` for
  * `cwd`.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (
   workspace: Workspace.Workspace,

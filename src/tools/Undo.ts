@@ -3,8 +3,6 @@
  *
  * A file that changed since its write stays unchanged unless the caller insists. A link, or a path through one, is
  * never written to. Overwritten content is kept as a separate checkpoint first, so that an undo can be undone.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -16,12 +14,7 @@ import * as FileWriter from "./FileWriter.ts"
 import * as Workspace from "./Workspace.ts"
 import { attempt, type WorkspaceFailure } from "./WorkspaceFailure.ts"
 
-/**
- * What undoing does with one file.
- *
- * @category models
- * @since 0.1.0
- */
+/** What undoing does with one file. */
 export interface Step {
   readonly path: string
   /**
@@ -32,12 +25,7 @@ export interface Step {
   readonly because?: string | undefined
 }
 
-/**
- * What undoing a checkpoint does.
- *
- * @category models
- * @since 0.1.0
- */
+/** What undoing a checkpoint does. */
 export interface Plan {
   readonly checkpoint: Checkpoints.Checkpoint
   readonly steps: ReadonlyArray<Step>
@@ -47,12 +35,7 @@ export interface Plan {
   readonly notCovered: ReadonlyArray<Checkpoints.Checkpoint>
 }
 
-/**
- * Error of what cannot be undone, or not without insisting; nothing was written.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of what cannot be undone, or not without insisting; nothing was written. */
 export class UndoRefused extends Schema.TaggedError<UndoRefused>("effect-tool-executor/UndoRefused")("UndoRefused", {
   id: Schema.String,
   problems: Schema.Array(Schema.Struct({ path: Schema.String, problem: Schema.String })),
@@ -65,24 +48,14 @@ export class UndoRefused extends Schema.TaggedError<UndoRefused>("effect-tool-ex
   }
 }
 
-/**
- * Says what undoing a checkpoint would do; changes nothing.
- *
- * @category undoing
- * @since 0.1.0
- */
+/** Says what undoing a checkpoint would do; changes nothing. */
 export const plan = (
   workspace: Workspace.Workspace,
   checkpoint: Checkpoints.Checkpoint
 ): Effect.Effect<Plan, Checkpoints.CheckpointError, Checkpoints.Checkpoints> =>
   Effect.map(look(workspace, checkpoint), ({ plan }) => plan)
 
-/**
- * Undoes a checkpoint: all of its files, or none.
- *
- * @category undoing
- * @since 0.1.0
- */
+/** Undoes a checkpoint: all of its files, or none. */
 export const restore = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
   checkpoint: Checkpoints.Checkpoint,

@@ -5,8 +5,6 @@
  * because links can be swapped between looking and opening. What a descriptor turned out to be is what is used.
  *
  * It does not stop hard links or mounts that bring foreign files under the root: to the file system those are inside.
- *
- * @since 0.1.0
  */
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
@@ -15,12 +13,7 @@ import * as NodePath from "node:path"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/**
- * A root folder that paths cannot leave.
- *
- * @category models
- * @since 0.1.0
- */
+/** A root folder that paths cannot leave. */
 export interface Workspace {
   /** Real path of the root. */
   readonly root: string
@@ -32,20 +25,10 @@ export interface Workspace {
   readonly unprotect?: ReadonlyArray<string> | undefined
 }
 
-/**
- * Characters that a path may have: what is longer no operating system opens.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Characters that a path may have: what is longer no operating system opens. */
 export const maxPathChars = 4_096
 
-/**
- * Makes a workspace of an existing folder; fails with `ConfigurationError` if the folder does not exist.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Makes a workspace of an existing folder; fails with `ConfigurationError` if the folder does not exist. */
 export const make = Effect.fnUntraced(function*(
   root: string,
   guards: Pick<Workspace, "protect" | "unprotect"> = {}
@@ -74,9 +57,6 @@ export const make = Effect.fnUntraced(function*(
  *
  * Relative paths start at the root; absolute ones must lie in it. `a/../b` is `b`. Fails with `InvalidPath`, as for a
  * path that is too long to be looked at, or with `OutsideRoot`.
- *
- * @category paths
- * @since 0.1.0
  */
 export const locate = (self: Workspace, path: string): Effect.Effect<string, WorkspaceFailure.WorkspaceFailure> => {
   const isTooLong = path.length > maxPathChars
@@ -97,12 +77,7 @@ export const locate = (self: Workspace, path: string): Effect.Effect<string, Wor
     : Effect.fail(outside(path))
 }
 
-/**
- * Gives the real path of something that exists; fails with `NotFound` or, where links lead out, with `OutsideRoot`.
- *
- * @category paths
- * @since 0.1.0
- */
+/** Gives the real path of something that exists; fails with `NotFound` or, where links lead out, with `OutsideRoot`. */
 export const realPath = Effect.fnUntraced(function*(
   self: Workspace,
   path: string
@@ -116,9 +91,6 @@ export const realPath = Effect.fnUntraced(function*(
  * Gives the key of a path for `ToolAnnotations.Resources`: the real path of as much of it as exists, then the rest; a
  * link that leads to nothing is what it leads to. Never fails, so that a call that will be refused has a key too; that
  * of a path which is too long is its text.
- *
- * @category paths
- * @since 0.1.0
  */
 export const resourceKey = (self: Workspace, path: string): Effect.Effect<string> =>
   path.length > maxPathChars
@@ -128,32 +100,17 @@ export const resourceKey = (self: Workspace, path: string): Effect.Effect<string
       (absolute) => follow(absolute, 40)
     )
 
-/**
- * Gives a path inside the root as results show it: relative, with `/`; the root is `.`.
- *
- * @category paths
- * @since 0.1.0
- */
+/** Gives a path inside the root as results show it: relative, with `/`; the root is `.`. */
 export const display = (self: Workspace, real: string): string => {
   const relative = NodePath.relative(self.root, real)
   return relative === "" ? "." : NodePath.sep === "/" ? relative : relative.split(NodePath.sep).join("/")
 }
 
-/**
- * Tells whether an absolute path is the root or lies below it.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether an absolute path is the root or lies below it. */
 export const isWithin = (root: string, absolute: string): boolean =>
   absolute === root || absolute.startsWith(root.endsWith(NodePath.sep) ? root : root + NodePath.sep)
 
-/**
- * Failure of a path that leads out of the root.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Failure of a path that leads out of the root. */
 export const outside = (path: string): WorkspaceFailure.WorkspaceFailure =>
   WorkspaceFailure.make(
     "OutsideRoot",

@@ -19,8 +19,6 @@
  *   return yield* Stream.runCollect(results)
  * }).pipe(Effect.provide(layer))
  * ```
- *
- * @since 0.1.0
  */
 import type * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -46,12 +44,7 @@ import * as Workspace from "./Workspace.ts"
 import type { WorkspaceFailure } from "./WorkspaceFailure.ts"
 import * as WriteFile from "./WriteFile.ts"
 
-/**
- * What the tools work on and with.
- *
- * @category options
- * @since 0.1.0
- */
+/** What the tools work on and with. */
 export interface Options {
   /** Path of an existing folder; a relative one starts at the working directory of the process. */
   readonly root: string
@@ -78,12 +71,7 @@ export interface Options {
   readonly drain?: Duration.Input | undefined
 }
 
-/**
- * Names of the environment variables that commands get by default: nothing that commonly holds a secret.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Names of the environment variables that commands get by default: nothing that commonly holds a secret. */
 export const defaultEnvironment: ReadonlyArray<string> = [
   "PATH",
   "HOME",
@@ -105,9 +93,6 @@ export const defaultEnvironment: ReadonlyArray<string> = [
  *
  * Without a root there are no resource keys, so `write_file` and `edit_file` of this toolkit run alone, and there is no
  * preview of their changes. The toolkit of `make` has both, and its writers of different files run concurrently.
- *
- * @category tools
- * @since 0.1.0
  */
 export const toolkit = Toolkit.make(
   ReadFile.tool,
@@ -119,12 +104,7 @@ export const toolkit = Toolkit.make(
   RunCommand.tool
 )
 
-/**
- * Handlers of the tools.
- *
- * @category models
- * @since 0.1.0
- */
+/** Handlers of the tools. */
 export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
 
 /**
@@ -134,9 +114,6 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
  *
  * Fails with `ConfigurationError` where the root is missing or not a folder, or where a duration is negative, endless
  * or not a duration.
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationError> =>
   toolkit.toLayer(Effect.gen(function*() {
@@ -157,9 +134,6 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
  * (`ToolAnnotations.Resources`) and for policies the same relative to the root (`ToolAnnotations.Targets`), with what
  * lies in a `.git` protected. What would be written can be seen before (`ToolAnnotations.Preview`). A command is a
  * target if it is plain words.
- *
- * @category constructors
- * @since 0.1.0
  */
 export const make = (options: Options): {
   readonly toolkit: typeof toolkit

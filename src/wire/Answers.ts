@@ -4,8 +4,8 @@ import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as Shape from "./Shape.ts"
 
 /**
- * Gives the text that answers a call: lone surrogates are replaced, and an error
- * is never without a text, which some providers refuse.
+ * Gives the text that answers a call: lone surrogates are replaced, and an error is never without a text, which some
+ * providers refuse.
  */
 export const answer = (outcome: ToolOutcome.ToolOutcome): string => {
   const text = Shape.wellFormed(ToolOutcome.text(outcome))

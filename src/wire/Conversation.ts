@@ -1,40 +1,22 @@
-/**
- * Which calls of a conversation still have to be answered.
- *
- * @since 0.1.0
- */
+/** Which calls of a conversation still have to be answered. */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import type { Mistake, Read } from "./Shape.ts"
 
-/**
- * The answer to a call, by the id of the call.
- *
- * @category models
- * @since 0.1.0
- */
+/** The answer to a call, by the id of the call. */
 export interface Answer {
   readonly answers: unknown
 }
 
 /**
- * A call that only its own kind of answer fits, which an outcome is not: a
- * mistake, unless somebody has answered it.
- *
- * @category models
- * @since 0.1.0
+ * A call that only its own kind of answer fits, which an outcome is not: a mistake, unless somebody has answered it.
  */
 export interface Foreign {
   readonly id: string
   readonly mistake: Mistake
 }
 
-/**
- * First in, first out, in constant time however long it is.
- *
- * @category models
- * @since 0.1.0
- */
+/** First in, first out, in constant time however long it is. */
 export class Queue<A> {
   private readonly entries: Array<A>
   private first = 0
@@ -52,12 +34,7 @@ export class Queue<A> {
   }
 }
 
-/**
- * The calls that no later entry answers, in order. With equal ids, an answer belongs to the first unanswered call.
- *
- * @category reading
- * @since 0.1.0
- */
+/** The calls that no later entry answers, in order. With equal ids, an answer belongs to the first unanswered call. */
 export const unanswered = (
   conversation: ReadonlyArray<ToolCall.ToolCall | Foreign | Answer>
 ): Read<ReadonlyArray<ToolCall.ToolCall>> => {

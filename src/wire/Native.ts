@@ -24,9 +24,8 @@ export const looksLike = (input: unknown): boolean =>
  *
  * **Details**
  *
- * An `id` that is left out becomes `call_1`, `call_2`, … by its place; `params`
- * that are left out become `{}`. A key that a call does not have is a mistake,
- * since a misspelt `params` would run the tool without its arguments.
+ * An `id` that is left out becomes `call_1`, `call_2`, … by its place; `params` that are left out become `{}`. A key
+ * that a call does not have is a mistake, since a misspelt `params` would run the tool without its arguments.
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const calls = Shape.isArray(input) ? input : Shape.own(input, "calls")

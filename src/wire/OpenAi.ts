@@ -1,8 +1,7 @@
 /**
  * The shape of OpenAI chat completions, which many servers copy.
  *
- * Only whole messages are read, no chunks of a stream. The items of the
- * Responses API are in `OpenAiResponses`.
+ * Only whole messages are read, no chunks of a stream. The items of the Responses API are in `OpenAiResponses`.
  */
 import * as Result from "effect/Result"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"

@@ -67,11 +67,10 @@ export const looksLike = (input: unknown): boolean =>
  *
  * **Details**
  *
- * A custom tool, whose input is plain text, gets it as `{ input }`. A call of a
- * built-in tool is one of `shell`, `local_shell` or `apply_patch` with its action
- * or operation. Their answers are items of other types, so their calls have the
- * type before the id, such as `custom_tool_call:`. A function that is in a
- * namespace has it in its name: `files.delete`.
+ * A custom tool, whose input is plain text, gets it as `{ input }`. A call of a built-in tool is one of `shell`,
+ * `local_shell` or `apply_patch` with its action or operation. Their answers are items of other types, so their calls
+ * have the type before the id, such as `custom_tool_call:`. A function that is in a namespace has it in its name:
+ * `files.delete`.
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   const items = Shape.isArray(input) ? input : Shape.own(input, "output")

@@ -1,6 +1,6 @@
 /**
- * What the messages of `effect/ai` and of the AI SDK have in common: parts of
- * the same types, in which the keys of a call have other names.
+ * What the messages of `effect/ai` and of the AI SDK have in common: parts of the same types, in which the keys of a
+ * call have other names.
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -27,13 +27,11 @@ export const someCall = (input: unknown, keys: Keys): boolean => {
 }
 
 /**
- * Reads the calls of a message, of a conversation or of an array of parts that
- * have no result yet.
+ * Reads the calls of a message, of a conversation or of an array of parts that have no result yet.
  *
  * **Details**
  *
- * What the provider runs itself is passed over, and what a person has denied
- * already: the library answers that.
+ * What the provider runs itself is passed over, and what a person has denied already: the library answers that.
  */
 export const read = (
   input: unknown,

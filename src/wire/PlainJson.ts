@@ -24,19 +24,16 @@ const valueChars = 20
  *
  * **Details**
  *
- * As `JSON.stringify` does it, and where that would throw or lose the value: a
- * `bigint` becomes its digits, an error its name, message and own properties, a
- * map its pairs, a set its members, a loop `"[circular]"`, what lies more than
- * 200 levels deep `"[too deep]"`, what comes after 100,000,000 characters
- * `"[too large]"` (each value counts for 20 more), what throws when read
- * `"[unreadable]"`, and lone surrogates U+FFFD.
+ * As `JSON.stringify` does it, and where that would throw or lose the value: a `bigint` becomes its digits, an error
+ * its name, message and own properties, a map its pairs, a set its members, a loop `"[circular]"`, what lies more than
+ * 200 levels deep `"[too deep]"`, what comes after 100,000,000 characters `"[too large]"` (each value counts for 20
+ * more), what throws when read `"[unreadable]"`, and lone surrogates U+FFFD.
  */
 export const from = (value: unknown): unknown => plain(value, [], false, { left: largest, isShown: false }) ?? null
 
 /**
- * Turns any value into plain JSON for clients: as `from` does it, but of errors
- * their name and message alone, of a cause nothing but that it is one, and no
- * more than 10,000,000 characters.
+ * Turns any value into plain JSON for clients: as `from` does it, but of errors their name and message alone, of a
+ * cause nothing but that it is one, and no more than 10,000,000 characters.
  */
 export const shown = (value: unknown): Schema.Json =>
   (plain(value, [], false, { left: largestShown, isShown: true }) ?? null) as Schema.Json

@@ -86,8 +86,8 @@ export const found = <A>(
   Result.map(entries(array, path, read), (all) => all.filter((it): it is A & {} => it !== undefined))
 
 /**
- * Passes over an entry that is not a call, and refuses one that is a call in
- * another shape: it would be lost without a word.
+ * Passes over an entry that is not a call, and refuses one that is a call in another shape: it would be lost without a
+ * word.
  */
 export const passOver = (entry: unknown, path: string, expected: string): Read<undefined> => {
   const type = own(entry, "type")

@@ -6,8 +6,7 @@ import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as Shape from "./Shape.ts"
 
 /**
- * The entries that a reader has judged to be calls: it has read them, or knows that
- * somebody else runs or answers them.
+ * The entries that a reader has judged to be calls: it has read them, or knows that somebody else runs or answers them.
  */
 export type Judged = Set<Shape.JsonObject>
 

@@ -1,6 +1,6 @@
 /**
- * Messages of the AI SDK's UI: parts of type `tool-NAME` and `dynamic-tool`, whose
- * state says what has become of a call.
+ * Messages of the AI SDK's UI: parts of type `tool-NAME` and `dynamic-tool`, whose state says what has become of a
+ * call.
  */
 import * as Result from "effect/Result"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
@@ -11,8 +11,8 @@ import type { Judged } from "./StrayCalls.ts"
 export const looksLike = (input: unknown): boolean => Shape.isArray(input) ? input.some(isMessage) : isMessage(input)
 
 /**
- * Reads the calls that have no output yet, of a message or of an array of them. Those that a
- * person has yet to allow are not among them.
+ * Reads the calls that have no output yet, of a message or of an array of them. Those that a person has yet to allow
+ * are not among them.
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (!Shape.isArray(input)) {

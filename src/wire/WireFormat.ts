@@ -1,22 +1,17 @@
 /**
- * Waves on the wire: calls are read from, and outcomes written back to, the
- * shapes of OpenAI (chat completions and the Responses API), of Anthropic
- * messages, of Gemini, of Bedrock's Converse API, of MCP, of LangChain, of
- * `effect/ai`, of the AI SDK, and our own.
+ * Waves on the wire: calls are read from, and outcomes written back to, the shapes of OpenAI (chat completions and the
+ * Responses API), of Anthropic messages, of Gemini, of Bedrock's Converse API, of MCP, of LangChain, of `effect/ai`, of
+ * the AI SDK, and our own.
  *
- * A call that is in a message is read or refused, and never passed over. Images
- * and documents that a tool gives are written wherever a shape has a place for
- * them; otherwise a text names them.
+ * A call that is in a message is read or refused, and never passed over. Images and documents that a tool gives are
+ * written wherever a shape has a place for them; otherwise a text names them.
  *
- * n calls in, n outcomes out, with the same ids and in the same order; equal
- * ids are kept. What a provider's message must look like is checked here, and
- * one `WireFormatError` says what is wrong with it. What a model wrote into the
+ * n calls in, n outcomes out, with the same ids and in the same order; equal ids are kept. What a provider's message
+ * must look like is checked here, and one `WireFormatError` says what is wrong with it. What a model wrote into the
  * arguments of a call is not: that is refused call by call, by the executor.
  *
- * Ids are strings here. Where a shape has more than that, such as the numbers
- * of JSON-RPC, the id of a call says it, and `write` gives back what came in.
- *
- * @since 0.1.0
+ * Ids are strings here. Where a shape has more than that, such as the numbers of JSON-RPC, the id of a call says it,
+ * and `write` gives back what came in.
  */
 import type * as Prompt from "effect/ai/Prompt"
 import * as Result from "effect/Result"
@@ -36,12 +31,7 @@ import * as OpenAiResponses from "./OpenAiResponses.ts"
 import * as Shape from "./Shape.ts"
 import * as StrayCalls from "./StrayCalls.ts"
 
-/**
- * Schema of the name of a format, in the order in which `detect` tries them.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of the name of a format, in the order in which `detect` tries them. */
 export const Format = Schema.Literals([
   "langchain",
   "openai",
@@ -55,31 +45,16 @@ export const Format = Schema.Literals([
   "native"
 ])
 
-/**
- * Name of a format.
- *
- * @category models
- * @since 0.1.0
- */
+/** Name of a format. */
 export type Format = typeof Format.Type
 
-/**
- * The calls of a message, in its order, and the format they came in.
- *
- * @category models
- * @since 0.1.0
- */
+/** The calls of a message, in its order, and the format they came in. */
 export interface Wave {
   readonly format: Format
   readonly calls: ReadonlyArray<ToolCall.ToolCall>
 }
 
-/**
- * What `write` gives, by format.
- *
- * @category models
- * @since 0.1.0
- */
+/** What `write` gives, by format. */
 export interface Written {
   /** One `tool` message per outcome, as plain objects that LangChain takes for messages. */
   readonly langchain: Array<LangChain.ToolMessage>
@@ -103,12 +78,7 @@ export interface Written {
   readonly native: ReadonlyArray<Shape.JsonObject>
 }
 
-/**
- * Error of a message that is not of its format.
- *
- * @category errors
- * @since 0.1.0
- */
+/** Error of a message that is not of its format. */
 export class WireFormatError extends Schema.TaggedError<WireFormatError>(
   "effect-tool-executor/WireFormat/WireFormatError"
 )("WireFormatError", {
@@ -134,9 +104,6 @@ export class WireFormatError extends Schema.TaggedError<WireFormatError>(
  * **Details**
  *
  * An empty array is `native`. An ambiguous message, such as plain text, has no calls, and its answer is empty.
- *
- * @category reading
- * @since 0.1.0
  */
 export const detect = (input: unknown): Result.Result<Format, WireFormatError> => {
   return readable("auto", () => {
@@ -157,9 +124,8 @@ export const detect = (input: unknown): Result.Result<Format, WireFormatError> =
  *
  * **Details**
  *
- * It takes any JSON value and never throws. A message without calls is an empty
- * wave. Arguments that are not JSON become a call that keeps their text, which
- * the executor refuses.
+ * It takes any JSON value and never throws. A message without calls is an empty wave. Arguments that are not JSON
+ * become a call that keeps their text, which the executor refuses.
  *
  * **Example** (Reading what a model wants)
  *
@@ -176,8 +142,6 @@ export const detect = (input: unknown): Result.Result<Format, WireFormatError> =
  * ```
  *
  * @see {@link readText} for text that is to be parsed first
- * @category reading
- * @since 0.1.0
  */
 export const read = (input: unknown, format: Format | "auto" = "auto"): Result.Result<Wave, WireFormatError> =>
   Result.flatMap(
@@ -194,8 +158,6 @@ export const read = (input: unknown, format: Format | "auto" = "auto"): Result.R
  * Reads the calls of a message from its text.
  *
  * @see {@link read} for a message that is parsed already
- * @category reading
- * @since 0.1.0
  */
 export const readText = (text: string, format: Format | "auto" = "auto"): Result.Result<Wave, WireFormatError> =>
   Result.flatMap(
@@ -217,8 +179,8 @@ export const readText = (text: string, format: Format | "auto" = "auto"): Result
  *
  * **Details**
  *
- * One answer per outcome, in order, as a value that `JSON.stringify` takes. The text
- * for the model is `ToolOutcome.text`; lone surrogates in it are replaced.
+ * One answer per outcome, in order, as a value that `JSON.stringify` takes. The text for the model is
+ * `ToolOutcome.text`; lone surrogates in it are replaced.
  *
  * **Example** (Answering)
  *
@@ -232,9 +194,6 @@ export const readText = (text: string, format: Format | "auto" = "auto"): Result
  * WireFormat.write("openai", [outcome])
  * // => [{ role: "tool", tool_call_id: "1", content: '"rm" was not run, because the wave ended.' }]
  * ```
- *
- * @category writing
- * @since 0.1.0
  */
 export const write = <F extends Format>(format: F, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Written[F] =>
   shapes[format].write(outcomes)

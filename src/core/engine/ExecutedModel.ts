@@ -26,8 +26,8 @@ export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-e
 })
 
 /**
- * Returns the tools of a toolkit without their handlers, for requests. The executor has the handlers and runs the calls,
- * so code that sends requests does not need them.
+ * Returns the tools of a toolkit without their handlers, for requests. The executor has the handlers and runs the
+ * calls, so code that sends requests does not need them.
  *
  * **Example** (Asking without handlers)
  *

@@ -83,9 +83,7 @@ export const make = (engine: Engine, state: ProcessState, run: Run): Effect.Effe
     execute: (call) => Effect.suspend(() => arrive()(Received.one(call), (outcome) => answer(engine, state, outcome)))
   }))
 
-/**
- * Fits an output that the caller gets whole to the limits for the model. An output that fits is returned unchanged.
- */
+/** Fits an output that the caller gets whole to the limits for the model. An output that fits is returned unchanged. */
 export const fitted = (
   { handlers, output: policy, principal }: Engine,
   { batch }: ProcessState,

@@ -67,9 +67,7 @@ export const changed = (call: Call, now: number): ToolRefusal | undefined => {
   }
 }
 
-/**
- * Why a call may not share the outcome of an equal call: that call had other targets, which this one may not touch.
- */
+/** Why a call may not share the outcome of an equal call: that call had other targets, which this one may not touch. */
 export const changedBy = (
   call: Call,
   leader: Call,

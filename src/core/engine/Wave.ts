@@ -29,8 +29,7 @@ import type { Restore } from "./WaveWaits.ts"
 /**
  * Keeps the last wave of each registry, with its first call, in memory. V8 discards compiled code for a kind of object
  * when no such object survives garbage collection; without this a single call takes 1.6 times as long (`npm run bench
- * --
- * --only single`).
+ * -- --only single`).
  */
 const last = new WeakMap<object, Wave>()
 

@@ -1,9 +1,4 @@
-/**
- * Approval requests, the answers to them, and how a request ends. `Approvals`
- * re-exports all of it.
- *
- * @since 0.1.0
- */
+/** Approval requests, the answers to them, and how a request ends. `Approvals` re-exports all of it. */
 import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
@@ -13,12 +8,7 @@ import { validateStrict } from "../vocabulary/ConfigurationError.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
 import * as Grant from "../vocabulary/Grant.ts"
 
-/**
- * A request for a person to approve a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** A request for a person to approve a call. */
 export interface ApprovalRequest {
   /** A secret: it cannot be guessed. */
   readonly id: string
@@ -54,11 +44,8 @@ export interface ApprovalRequest {
 }
 
 /**
- * What a call would write: a diff, which may be cut. Inside the process `changes` has
- * the complete files. It is not enumerable, so that logs and records contain only the diff.
- *
- * @category models
- * @since 0.1.0
+ * What a call would write: a diff, which may be cut. Inside the process `changes` has the complete files. It is not
+ * enumerable, so that logs and records contain only the diff.
  */
 export type Preview =
   | {
@@ -69,11 +56,8 @@ export type Preview =
   | { readonly _tag: "None"; readonly because: string }
 
 /**
- * A request before it is submitted. The driver chooses its id and deadline, unless the
- * request has them already because it was pending when a process ended.
- *
- * @category models
- * @since 0.1.0
+ * A request before it is submitted. The driver chooses its id and deadline, unless the request has them already because
+ * it was pending when a process ended.
  */
 export interface NewRequest extends Omit<ApprovalRequest, "id" | "requestedAt" | "expiresAt"> {
   readonly id?: string | undefined
@@ -90,14 +74,10 @@ const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
  *
  * **Details**
  *
- * `ApproveForDuration` (at most 365 days) and `ApproveForScope` make a grant for the
- * exact targets of this call, or for the whole tool if the call has no targets or
- * `scope` is `"tool"`. The grant counts for the calling agent and its sub-agents, with
- * `agents: "all"` for every agent of the principal. `params` are edited arguments: the
- * call is checked again with them but needs no second approval, and no grant is made.
- *
- * @category schemas
- * @since 0.1.0
+ * `ApproveForDuration` (at most 365 days) and `ApproveForScope` make a grant for the exact targets of this call, or for
+ * the whole tool if the call has no targets or `scope` is `"tool"`. The grant counts for the calling agent and its
+ * sub-agents, with `agents: "all"` for every agent of the principal. `params` are edited arguments: the call is checked
+ * again with them but needs no second approval, and no grant is made.
  */
 export const Answer = Schema.Union([
   Schema.TaggedStruct("ApproveOnce", { params }),
@@ -106,12 +86,7 @@ export const Answer = Schema.Union([
   Schema.TaggedStruct("Deny", { reason: Schema.optionalKey(Schema.String) })
 ])
 
-/**
- * The answer to a request.
- *
- * @category models
- * @since 0.1.0
- */
+/** The answer to a request. */
 export type Answer = typeof Answer.Type
 
 /**
@@ -119,14 +94,10 @@ export type Answer = typeof Answer.Type
  *
  * **Details**
  *
- * `Approved`: `grant` is the grant that the answer made, or the grant of another
- * request that covers this one; `edited` has the edited arguments. `Denied`: by a
- * person (`user`), on expiry, because the service closed, or without an approver.
- * `Suspended`: the wait ended without an answer; the request stays open elsewhere and
- * the call is cancelled. `person` is the approver, if known.
- *
- * @category schemas
- * @since 0.1.0
+ * `Approved`: `grant` is the grant that the answer made, or the grant of another request that covers this one; `edited`
+ * has the edited arguments. `Denied`: by a person (`user`), on expiry, because the service closed, or without an
+ * approver. `Suspended`: the wait ended without an answer; the request stays open elsewhere and the call is cancelled.
+ * `person` is the approver, if known.
  */
 export const Resolution = Schema.Union([
   Schema.TaggedStruct("Approved", {
@@ -143,28 +114,18 @@ export const Resolution = Schema.Union([
   Schema.TaggedStruct("Suspended", { reason: Schema.String })
 ])
 
-/**
- * How a submitted request ends.
- *
- * @category models
- * @since 0.1.0
- */
+/** How a submitted request ends. */
 export type Resolution = typeof Resolution.Type
 
-/**
- * An answer that was rejected.
- *
- * @category errors
- * @since 0.1.0
- */
+/** An answer that was rejected. */
 export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-tool-executor/ApprovalError")(
   "ApprovalError",
   {
     id: Schema.String,
     /**
-     * `NotPending`: unknown, answered, withdrawn or expired. `NotTheSame`: the answer
-     * was to another call. `NotEditable`: the call is already running. `NotAnAnswer`:
-     * malformed; `problem` says where. `NoDuration`: the duration is missing or invalid.
+     * `NotPending`: unknown, answered, withdrawn or expired. `NotTheSame`: the answer was to another call.
+     * `NotEditable`: the call is already running. `NotAnAnswer`: malformed; `problem` says where. `NoDuration`: the
+     * duration is missing or invalid.
      */
     reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
     problem: Schema.optionalKey(Schema.String)
@@ -187,31 +148,19 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
   }
 }
 
-/**
- * What the approver saw: the tool with its arguments, or their `hash`.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the approver saw: the tool with its arguments, or their `hash`. */
 export type Shown = { readonly tool: string; readonly args: unknown } | { readonly hash: string }
 
 /**
- * Gives the SHA-256 of a tool and its arguments, in hex. A page sends it with the
- * answer, so that the answer counts for this call only. The hash of arguments that are
- * nested too deeply is empty, and no answer matches it.
- *
- * @category getters
- * @since 0.1.0
+ * Gives the SHA-256 of a tool and its arguments, in hex. A page sends it with the answer, so that the answer counts for
+ * this call only. The hash of arguments that are nested too deeply is empty, and no answer matches it.
  */
 export const hash = ({ args, tool }: { readonly tool: string; readonly args: unknown }): string =>
   FileChange.hashOf(canonical([tool, args]))
 
 /**
- * Resolves a pending request by an answer, or says why the answer is rejected. `of` is
- * what the approver saw, `grantId` the id of the grant if the answer makes one. For drivers.
- *
- * @category conversions
- * @since 0.1.0
+ * Resolves a pending request by an answer, or says why the answer is rejected. `of` is what the approver saw, `grantId`
+ * the id of the grant if the answer makes one. For drivers.
  */
 export const resolve = (
   request: ApprovalRequest,

@@ -1,11 +1,9 @@
 /**
  * Gate 12: pending approval requests, answered by id and in any order.
  *
- * An executor submits requests to this service if its context has one. Without it,
- * calls that need approval are denied immediately. A request is answered once. It is
- * denied when it expires or the scope closes, and withdrawn when its call no longer waits.
- *
- * @since 0.1.0
+ * An executor submits requests to this service if its context has one. Without it, calls that need approval are denied
+ * immediately. A request is answered once. It is denied when it expires or the scope closes, and withdrawn when its
+ * call no longer waits.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -29,38 +27,28 @@ import { type Begin, type Ending, type Given, PendingRequests } from "./PendingR
 export * from "./ApprovalRequest.ts"
 export type { Begin, Ending, Given } from "./PendingRequests.ts"
 
-/**
- * A change of the pending requests. A withdrawn request has no answer.
- *
- * @category models
- * @since 0.1.0
- */
+/** A change of the pending requests. A withdrawn request has no answer. */
 export type Change =
   | { readonly _tag: "Requested"; readonly request: ApprovalRequest }
   | { readonly _tag: "Ended"; readonly id: string; readonly how: Ending }
 
-/**
- * The pending requests.
- *
- * @category services
- * @since 0.1.0
- */
+/** The pending requests. */
 export class Approvals extends Context.Service<Approvals, {
   /** Gives a new request its id and deadline, without submitting it. For executors. */
   readonly request: (question: NewRequest) => Effect.Effect<ApprovalRequest>
   /**
-   * Makes a request pending and waits for its resolution. Interruption withdraws it.
-   * `onResolved` runs in the step that resolves the request, so that an answer counts
-   * even if the waiting call is interrupted before it resumes. For executors.
+   * Makes a request pending and waits for its resolution. Interruption withdraws it. `onResolved` runs in the step that
+   * resolves the request, so that an answer counts even if the waiting call is interrupted before it resumes. For
+   * executors.
    */
   readonly submit: (
     request: ApprovalRequest,
     onResolved?: ((resolution: Resolution) => void) | undefined
   ) => Effect.Effect<Resolution>
   /**
-   * Answers a request, once. `of` is what the approver saw, or its `hash`: an answer to
-   * a different tool or different arguments is rejected. `person` is the approver, for
-   * the record. The approved call runs only after this has returned.
+   * Answers a request, once. `of` is what the approver saw, or its `hash`: an answer to a different tool or different
+   * arguments is rejected. `person` is the approver, for the record. The approved call runs only after this has
+   * returned.
    */
   readonly answer: (id: string, answer: Answer, of?: Shown, person?: string) => Effect.Effect<void, ApprovalError>
   /** Denies a request immediately because no approver can be reached, as without `Approvals`. */
@@ -71,12 +59,7 @@ export class Approvals extends Context.Service<Approvals, {
   readonly changes: Stream.Stream<Change>
 }>()("effect-tool-executor/policy/Approvals") {}
 
-/**
- * Options of the requests.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of the requests. */
 export interface Options {
   /** How long a request waits for an answer, or `"unlimited"`, if it has no deadline yet. Default 300 seconds. */
   readonly timeout?: Duration.Input | "unlimited" | undefined
@@ -84,22 +67,12 @@ export interface Options {
   readonly makeId?: Effect.Effect<string> | undefined
 }
 
-/**
- * Creates the service in memory. Requests that are pending when the scope closes are denied.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service in memory. Requests that are pending when the scope closes are denied. */
 export const make = (
   options?: Options
 ): Effect.Effect<Approvals["Service"], ConfigurationError, Scope.Scope> => makeWith(options, () => undefined)
 
-/**
- * The service, and what a server that records the requests also needs.
- *
- * @category models
- * @since 0.1.0
- */
+/** The service, and what a server that records the requests also needs. */
 export interface Recorded {
   readonly approvals: Approvals["Service"]
   /** Answers several requests in one step: all of them, or none, with the reasons. */
@@ -109,11 +82,8 @@ export interface Recorded {
 }
 
 /**
- * Creates the service for a server that records the requests. `begin` runs when a
- * request becomes pending and returns a callback for its end; both run inside the step.
- *
- * @category constructors
- * @since 0.1.0
+ * Creates the service for a server that records the requests. `begin` runs when a request becomes pending and returns a
+ * callback for its end; both run inside the step.
  */
 export const makeRecorded = Effect.fnUntraced(function*(
   begin: Begin,
@@ -176,14 +146,10 @@ export const makeRecorded = Effect.fnUntraced(function*(
 })
 
 /**
- * Creates the service around a function that returns the answer of an approver. The
- * function is interrupted when the request ends another way: answered elsewhere by
- * its id, withdrawn, or expired. If it dies or returns an invalid answer, the request
- * is denied. Several requests can be open concurrently; use a `Semaphore` where an
- * approver can answer only one at a time, as in a terminal.
- *
- * @category constructors
- * @since 0.1.0
+ * Creates the service around a function that returns the answer of an approver. The function is interrupted when the
+ * request ends another way: answered elsewhere by its id, withdrawn, or expired. If it dies or returns an invalid
+ * answer, the request is denied. Several requests can be open concurrently; use a `Semaphore` where an approver can
+ * answer only one at a time, as in a terminal.
  */
 export const makeApprover = Effect.fnUntraced(function*<R>(
   put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>,
@@ -207,12 +173,7 @@ export const makeApprover = Effect.fnUntraced(function*<R>(
   return approvals
 })
 
-/**
- * Layer of pending requests, for executors and approvers.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of pending requests, for executors and approvers. */
 export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationError> =>
   Layer.effect(Approvals, make(options))
 
@@ -231,8 +192,6 @@ export const layer = (options?: Options): Layer.Layer<Approvals, ConfigurationEr
  * ```
  *
  * @see {@link makeApprover} for when the function is called and interrupted
- * @category layers
- * @since 0.1.0
  */
 export const layerApprover = <R>(
   put: (request: ApprovalRequest) => Effect.Effect<Answer, never, R>,

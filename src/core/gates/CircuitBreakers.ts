@@ -1,14 +1,12 @@
 /**
  * Gate 6: stops calling a tool that keeps failing.
  *
- * One circuit per tool, by `effect/persistence/CircuitBreaker`. It opens after enough
- * failures, and later lets one call probe whether the tool works again. Circuits live
- * in a `CircuitBreakerStore`, which processes can share, or in memory.
+ * One circuit per tool, by `effect/persistence/CircuitBreaker`. It opens after enough failures, and later lets one call
+ * probe whether the tool works again. Circuits live in a `CircuitBreakerStore`, which processes can share, or in
+ * memory.
  *
- * The gate checks a call when its run begins, before anything is reserved or
- * approved, and admits it right before its handler: only calls that run count or probe.
- *
- * @since 0.1.0
+ * The gate checks a call when its run begins, before anything is reserved or approved, and admits it right before its
+ * handler: only calls that run count or probe.
  */
 import * as Cause from "effect/Cause"
 import * as Deferred from "effect/Deferred"
@@ -30,42 +28,24 @@ import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Gate from "./Gate.ts"
 
 /**
- * Options of the circuits. `ToolAnnotations.CircuitBreaker` or the `tools` option of
- * the host say when the circuit of a tool opens.
- *
- * @category options
- * @since 0.1.0
+ * Options of the circuits. `ToolAnnotations.CircuitBreaker` or the `tools` option of the host say when the circuit of a
+ * tool opens.
  */
 export interface Options {
   /** How long a call waits for the store. Default 2 seconds. */
   readonly storeTimeout?: Duration.Input | undefined
 }
 
-/**
- * Default options.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Default options. */
 export const defaults = { storeTimeout: "2 seconds" } as const
 
-/**
- * Name of the gate. A gate layer with the same name replaces it.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the gate. A gate layer with the same name replaces it. */
 export const name = "CircuitBreakers"
 
-/** The store in the context, or one in memory. @internal */
+/** The store in the context, or one in memory. */
 export const store = serviceOr(CircuitBreaker.CircuitBreakerStore, CircuitBreaker.layerStoreMemory())
 
-/**
- * Creates the gate. Every executor has one unless a layer replaces it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the gate. Every executor has one unless a layer replaces it. */
 export const make = Effect.fnUntraced(function*(
   options: Options = {}
 ): Effect.fn.Return<Gate.Gate, ConfigurationError, Scope.Scope> {
@@ -139,20 +119,10 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-/**
- * Layer of the gate with a store (`CircuitBreakerStore`) or options.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the gate with a store (`CircuitBreakerStore`) or options. */
 export const layer = (options?: Options): Layer.Layer<never, ConfigurationError> => Gate.layer(make(options))
 
-/**
- * Layer that turns circuits off, even for tools that declare one.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that turns circuits off, even for tools that declare one. */
 export const layerNoop: Layer.Layer<never> = Gate.layer({ name, concerns: () => false })
 
 // Utilities

@@ -1,10 +1,9 @@
 /**
  * Gate 8: an equal call inside the window is not run again.
  *
- * Equal is the same tool with the same decoded parameters, whatever the order
- * of object keys, within the scope of the policy: by default one batch, so a model
- * that is refused has seen the result. The keys live in `StateStore`; here is the
- * policy that says which calls have one and what a duplicate gets.
+ * Equal is the same tool with the same decoded parameters, whatever the order of object keys, within the scope of the
+ * policy: by default one batch, so a model that is refused has seen the result. The keys live in `StateStore`; here is
+ * the policy that says which calls have one and what a duplicate gets.
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -19,12 +18,11 @@ import type { GateCall } from "./Gate.ts"
 /** Options of the policy. */
 export interface Options {
   /**
-   * How far a key reaches: one process, one batch (a conversation, whose model has
-   * seen the result), or everything that the principal does. Default `"batch"`.
+   * How far a key reaches: one process, one batch (a conversation, whose model has seen the result), or everything that
+   * the principal does. Default `"batch"`.
    *
-   * With `"principal"` a replay crosses batches. It gives everything but an artifact,
-   * which belongs to its batch: there a ReadOnly tool runs again, and a call that may
-   * change things is refused.
+   * With `"principal"` a replay crosses batches. It gives everything but an artifact, which belongs to its batch: there
+   * a ReadOnly tool runs again, and a call that may change things is refused.
    */
   readonly scope?: "process" | "batch" | "principal" | undefined
   /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
@@ -32,8 +30,8 @@ export interface Options {
   /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added, and `Unknown` always is. */
   readonly outcomes?: ReadonlyArray<"Succeeded" | "Failed"> | undefined
   /**
-   * What an equal call gets once the first has its outcome: a refusal, or that
-   * outcome again, if the rules of order and the permissions let it. Default `"reject"`.
+   * What an equal call gets once the first has its outcome: a refusal, or that outcome again, if the rules of order and
+   * the permissions let it. Default `"reject"`.
    */
   readonly onDuplicate?: "reject" | "replay" | undefined
   /** What an equal call gets while the first runs: a refusal, or the same outcome when it is there. Default `"reject"`. */
@@ -43,9 +41,8 @@ export interface Options {
 /**
  * Which calls are equal, and what the second of two equal ones gets.
  *
- * `layer` decides by a policy. Another service decides as it likes: what it
- * refuses itself (`claim`) never reaches the store, and what it has kept with a
- * key (`settlement`) it is given again (`duplicate`).
+ * `layer` decides by a policy. Another service decides as it likes: what it refuses itself (`claim`) never reaches the
+ * store, and what it has kept with a key (`settlement`) it is given again (`duplicate`).
  */
 export class Dedupe extends Context.Service<Dedupe, {
   /** Gives the key that a call needs, `undefined` if it needs none, or says why the call may not run. */

@@ -1,11 +1,8 @@
 /**
  * What a gate sees of a call, what it may answer, and how a host adds gates.
  *
- * The built-in gates (`Permissions`, `Rules`, `Dedupe`, …) are services. A host's
- * gate is a `Gate`, provided by a layer that may require services. It lists the
- * moments of a call at which it runs.
- *
- * @since 0.1.0
+ * The built-in gates (`Permissions`, `Rules`, `Dedupe`, …) are services. A host's gate is a `Gate`, provided by a layer
+ * that may require services. It lists the moments of a call at which it runs.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -18,12 +15,7 @@ import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Target } from "./PermissionPattern.ts"
 
-/**
- * A call as the gates see it: its tool is known and its parameters are decoded.
- *
- * @category models
- * @since 0.1.0
- */
+/** A call as the gates see it: its tool is known and its parameters are decoded. */
 export interface GateCall {
   /** The call as the model made it: the same object at every moment, even if a person edited its arguments. */
   readonly call: ToolCall
@@ -43,33 +35,19 @@ export interface GateCall {
   readonly process: string
 }
 
-/**
- * What a gate answers: nothing, or why the call may not run.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a gate answers: nothing, or why the call may not run. */
 export type Verdict = ToolRefusal | undefined
 
-/**
- * The moments at which a gate of the host is asked, in their order.
- *
- * @category models
- * @since 0.1.0
- */
+/** The moments at which a gate of the host is asked, in their order. */
 export type Moment = "arrive" | "guard" | "admit" | "recheck"
 
 /**
  * A gate of the host.
  *
- * It refuses a call by failing, with a reason for the model or with a refusal such
- * as `PolicyDenied`. A gate that dies or exceeds `guardTimeout` (for all gates of a
- * moment together) also refuses. It may wait. A gate can run several times for one
- * call: after a person edits the arguments, after a second wait for permits, and in
- * waves that are approved up front. If it takes something, it must take it once per `call`.
- *
- * @category models
- * @since 0.1.0
+ * It refuses a call by failing, with a reason for the model or with a refusal such as `PolicyDenied`. A gate that dies
+ * or exceeds `guardTimeout` (for all gates of a moment together) also refuses. It may wait. A gate can run several
+ * times for one call: after a person edits the arguments, after a second wait for permits, and in waves that are
+ * approved up front. If it takes something, it must take it once per `call`.
  */
 export interface Gate<R = never> {
   /** Appears in refusals. An inner gate replaces an outer one of the same name, so tests can swap gates. */
@@ -85,43 +63,29 @@ export interface Gate<R = never> {
   /** On start, holding all permits, right before the handler. */
   readonly recheck?: Ask<R> | undefined
   /**
-   * Gives back what the gate took for the call. Runs once per call that the gate saw,
-   * however the call ended, before its outcome is reported.
+   * Gives back what the gate took for the call. Runs once per call that the gate saw, however the call ended, before
+   * its outcome is reported.
    */
   readonly settle?: ((call: GateCall, outcome: ToolOutcome) => Effect.Effect<void, never, R>) | undefined
 }
 
-/**
- * A check of a gate: succeed to let the call pass, fail to refuse it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A check of a gate: succeed to let the call pass, fail to refuse it. */
 export type Ask<R = never> = (call: GateCall) => Effect.Effect<void, string | ToolRefusal, R>
 
-/**
- * The services that a gate requires at any of its moments.
- *
- * @category models
- * @since 0.1.0
- */
+/** The services that a gate requires at any of its moments. */
 export type ServicesOf<G> = {
   [K in keyof G]-?: NonNullable<G[K]> extends (...args: never) => Effect.Effect<infer _A, infer _E, infer R> ? R : never
 }[keyof G]
 
 /**
- * Where a gate runs among the host's other gates of the same moment. By default
- * gates run in the order in which they are provided: outer layers first, then those
- * of one `Layer.mergeAll` from left to right.
- *
- * @category models
- * @since 0.1.0
+ * Where a gate runs among the host's other gates of the same moment. By default gates run in the order in which they
+ * are provided: outer layers first, then those of one `Layer.mergeAll` from left to right.
  */
 export type Place = { readonly before: string } | { readonly after: string }
 
 /**
- * Layer that adds a gate of the host, or replaces the one of its name that is
- * provided further out. The services that it requires are those of the layer.
+ * Layer that adds a gate of the host, or replaces the one of its name that is provided further out. The services that
+ * it requires are those of the layer.
  *
  * **Example** (A quota of the tenant)
  *
@@ -150,9 +114,6 @@ export type Place = { readonly before: string } | { readonly after: string }
  *   }
  * }))
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layer = <const G extends Gate<unknown>, E = never, R = never>(
   gate: G | Effect.Effect<G, E, R>,
@@ -165,18 +126,18 @@ export const layer = <const G extends Gate<unknown>, E = never, R = never>(
     )
   )
 
-/** Layer of several gates that take one place under one name. @internal */
+/** Layer of several gates that take one place under one name. */
 export const layerAll = <R = never>(name: string, gates: ReadonlyArray<Gate<R>>): Layer.Layer<never, never, R> =>
   entryLayer<R, never, never>(Effect.succeed({ name, gates, place: undefined }))
 
-/** Gates that take one place under one name. @internal */
+/** Gates that take one place under one name. */
 export interface Entry<R = never> {
   readonly name: string
   readonly gates: ReadonlyArray<Gate<R>>
   readonly place: Place | undefined
 }
 
-/** Gives the entry of a gate of the executor's own, where the host provides none of its name. @internal */
+/** Gives the entry of a gate of the executor's own, where the host provides none of its name. */
 export const entryOr = <E, R>(
   name: string,
   make: Effect.Effect<Gate, E, R>
@@ -188,7 +149,7 @@ export const entryOr = <E, R>(
       : Effect.succeed(given)
   })
 
-/** Gives the gates that a context provides, outer layers first. @internal */
+/** Gives the gates that a context provides, outer layers first. */
 export const entriesIn = (context: Context.Context<never>): ReadonlyArray<Entry> =>
   Array.from(context.mapUnsafe).flatMap(([key, it]) => key.startsWith(prefix) ? [it as Entry] : [])
 

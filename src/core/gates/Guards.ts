@@ -1,11 +1,8 @@
 /**
  * Gate 7: the host's own checks.
  *
- * A guard is a gate that is asked once: when the run of a call begins, before
- * anything is reserved. It says no by failing. One that dies or takes too long
- * says no, too.
- *
- * @since 0.1.0
+ * A guard is a gate that is asked once: when the run of a call begins, before anything is reserved. It says no by
+ * failing. One that dies or takes too long says no, too.
  */
 import type * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
@@ -14,12 +11,7 @@ import * as Schema from "effect/Schema"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Gate from "./Gate.ts"
 
-/**
- * One check of the host.
- *
- * @category models
- * @since 0.1.0
- */
+/** One check of the host. */
 export interface Guard<R = never> {
   /** Named in the refusal. */
   readonly name: string
@@ -27,20 +19,10 @@ export interface Guard<R = never> {
   readonly check: (call: Gate.GateCall) => Effect.Effect<void, string | ToolRefusal, R>
 }
 
-/**
- * The services that guards require.
- *
- * @category models
- * @since 0.1.0
- */
+/** The services that guards require. */
 export type ServicesOf<G extends Guard<unknown>> = G extends Guard<infer R> ? R : never
 
-/**
- * Layer of the host's guards, asked in order. It replaces those further out.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the host's guards, asked in order. It replaces those further out. */
 export const layer = <const G extends ReadonlyArray<Guard<unknown>>>(
   guards: G
 ): Layer.Layer<never, never, ServicesOf<G[number]>> =>
@@ -52,20 +34,10 @@ export const layer = <const G extends ReadonlyArray<Guard<unknown>>>(
     }))
   )
 
-/**
- * Layer without guards.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer without guards. */
 export const layerNoop: Layer.Layer<never> = layer([])
 
-/**
- * Checks by tool, each with the parameters of its tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** Checks by tool, each with the parameters of its tool. */
 export type Checks<Tools extends Record<string, Tool.Any>> = {
   readonly [K in keyof Tools]?: (
     params: Tool.Parameters<Tools[K]>,
@@ -101,8 +73,8 @@ type Check<R> = (params: unknown, call: Gate.GateCall) => Effect.Effect<void, st
 
 export {
   /**
-   * Creates a guard from checks by tool, each of which is given the decoded
-   * parameters of its tool. Tools without a check pass.
+   * Creates a guard from checks by tool, each of which is given the decoded parameters of its tool. Tools without a
+   * check pass.
    *
    * **Example** (A limit on what may be paid)
    *
@@ -117,9 +89,6 @@ export {
    *   pay: ({ amount }) => amount > 100 ? Effect.fail("At most 100 may be paid.") : Effect.void
    * })
    * ```
-   *
-   * @category constructors
-   * @since 0.1.0
    */
   make as for
 }

@@ -1,7 +1,6 @@
 /**
- * The host's gates, and those of the executor that are made the same way, as an
- * executor asks them: in their order, within a time limit, and told afterwards how
- * each call ended that they were asked about.
+ * The host's gates, and those of the executor that are made the same way, as an executor asks them: in their order,
+ * within a time limit, and told afterwards how each call ended that they were asked about.
  */
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
@@ -23,8 +22,8 @@ export type HostGates = { readonly [M in Moment]: ReadonlyArray<Gate> }
 export type GatesFor = (registry: Registry) => HostGates
 
 /**
- * The host's gates that are provided here, between the executor's own, in their
- * order; fails where a gate names a place that does not exist.
+ * The host's gates that are provided here, between the executor's own, in their order; fails where a gate names a place
+ * that does not exist.
  */
 export const provided = (own: {
   readonly first: ReadonlyArray<Entry>

@@ -1,8 +1,7 @@
 /**
  * The pending approval requests. Each of them ends once.
  *
- * Every change to a request, or to several that are answered together, is one
- * synchronous step.
+ * Every change to a request, or to several that are answered together, is one synchronous step.
  */
 import type * as Clock from "effect/Clock"
 import * as SecureRandom from "effect/crypto/SecureRandom"
@@ -79,8 +78,8 @@ export class PendingRequests {
   }
 
   /**
-   * Answers all given requests, or none of them if one answer is rejected. An answer
-   * that grants a permission also approves other pending requests it covers.
+   * Answers all given requests, or none of them if one answer is rejected. An answer that grants a permission also
+   * approves other pending requests it covers.
    */
   answer(given: ReadonlyArray<Given>): Result.Result<void, ReadonlyArray<ApprovalError>> {
     const now = this.clock.currentTimeMillisUnsafe()

@@ -1,31 +1,22 @@
 /**
  * Patterns of a policy: `tool`, or `tool(target)` over what a call is about.
  *
- * In both parts `*` is any run of characters and `?` is one. A pattern without
- * a target is about every call of the tool. Pure.
+ * In both parts `*` is any run of characters and `?` is one. A pattern without a target is about every call of the
+ * tool. Pure.
  *
- * `write_file(src/*)` covers a call of `write_file` about `src/deep/a.ts`, and none about
- * `src/a.ts` and `package.json` together.
- *
- * @since 0.1.0
+ * `write_file(src/*)` covers a call of `write_file` about `src/deep/a.ts`, and none about `src/a.ts` and `package.json`
+ * together.
  */
 import * as Result from "effect/Result"
 import { matches } from "../../internal/wildcard.ts"
 
-/**
- * One thing that a call is about: a path relative to the root, a host, a
- * command line, in its one canonical text.
- *
- * @category models
- * @since 0.1.0
- */
+/** One thing that a call is about: a path relative to the root, a host, a command line, in its one canonical text. */
 export interface Target {
   readonly text: string
   /**
-   * `exact`: the text may mean more than it says (a shell line), so only a
-   * pattern for the whole tool allows it. `protected`: it guards other things
-   * (`.git`, the executor's own files), so no pattern allows it. Both can be
-   * denied by any.
+   * `exact`: the text may mean more than it says (a shell line), so only a pattern for the whole tool allows it.
+   * `protected`: it guards other things (`.git`, the executor's own files), so no pattern allows it. Both can be denied
+   * by any.
    */
   readonly kind?: "exact" | "protected" | undefined
   /** Other ways to write the same, such as a program by its path: patterns that deny or ask are matched against these as well. */
@@ -34,12 +25,7 @@ export interface Target {
   readonly runBy?: string | undefined
 }
 
-/**
- * A pattern, parsed.
- *
- * @category models
- * @since 0.1.0
- */
+/** A pattern, parsed. */
 export interface PermissionPattern {
   /** As it was written. */
   readonly source: string
@@ -48,12 +34,7 @@ export interface PermissionPattern {
   readonly target: string | undefined
 }
 
-/**
- * Parses a pattern; the failure says what is wrong with it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Parses a pattern; the failure says what is wrong with it. */
 export const parse = (source: string): Result.Result<PermissionPattern, string> => {
   const open = source.indexOf("(")
   const tool = open === -1 ? source : source.slice(0, open)
@@ -66,32 +47,19 @@ export const parse = (source: string): Result.Result<PermissionPattern, string> 
     : Result.succeed({ source, tool, target })
 }
 
-/**
- * Parses a pattern; throws a `RangeError` if it is not valid.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Parses a pattern; throws a `RangeError` if it is not valid. */
 export const parseUnsafe = (source: string): PermissionPattern =>
   Result.getOrThrowWith(
     parse(source),
     (problem) => new RangeError(`PermissionPattern.parse: ${problem}, got ${JSON.stringify(source)}`)
   )
 
-/**
- * Tells whether a pattern is about a tool.
- *
- * @category predicates
- * @since 0.1.0
- */
+/** Tells whether a pattern is about a tool. */
 export const names = (self: PermissionPattern, tool: string): boolean => matches(self.tool, tool)
 
 /**
- * Tells whether a pattern touches a call: a pattern with a target has to fit at
- * least one of the call's targets. Unknown targets may be anything.
- *
- * @category predicates
- * @since 0.1.0
+ * Tells whether a pattern touches a call: a pattern with a target has to fit at least one of the call's targets.
+ * Unknown targets may be anything.
  */
 export const touches = (
   self: PermissionPattern,
@@ -100,23 +68,16 @@ export const touches = (
 ): boolean => names(self, tool) && fits(self, targets)
 
 /**
- * Tells whether a pattern fits what a call is about, whatever its tool: any of
- * the targets is enough, and unknown ones may be anything.
- *
- * @category predicates
- * @since 0.1.0
+ * Tells whether a pattern fits what a call is about, whatever its tool: any of the targets is enough, and unknown ones
+ * may be anything.
  */
 export const fits = ({ target }: PermissionPattern, targets: ReadonlyArray<Target> | undefined): boolean =>
   target === undefined || targets === undefined ||
   targets.some(({ spellings = [], text }) => [text, ...spellings].some((it) => matches(target, it)))
 
 /**
- * Tells whether patterns cover a call: one is about the tool as a whole, or
- * every target is covered and none is `exact`. A `protected` target of a call
- * is never covered.
- *
- * @category predicates
- * @since 0.1.0
+ * Tells whether patterns cover a call: one is about the tool as a whole, or every target is covered and none is
+ * `exact`. A `protected` target of a call is never covered.
  */
 export const covers = (
   patterns: ReadonlyArray<PermissionPattern>,

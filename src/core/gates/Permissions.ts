@@ -1,10 +1,8 @@
 /**
  * Gates 5 and 12: who may call what.
  *
- * `decide` applies a `Policy`: allow, ask or deny, without side effects, looked
- * at on Arrival and once more at Start. `Approvals` decides who is asked.
- *
- * @since 0.1.0
+ * `decide` applies a `Policy`: allow, ask or deny, without side effects, looked at on Arrival and once more at Start.
+ * `Approvals` decides who is asked.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -20,12 +18,7 @@ import type { Reporter } from "./HostGates.ts"
 import type { Target } from "./PermissionPattern.ts"
 import * as Policy from "./Policy.ts"
 
-/**
- * The policy of an executor.
- *
- * @category services
- * @since 0.1.0
- */
+/** The policy of an executor. */
 export class Permissions extends Context.Service<Permissions, {
   /** Says what the policy holds of a call. Pure. */
   readonly decide: (call: GateCall) => Policy.Decision
@@ -34,8 +27,8 @@ export class Permissions extends Context.Service<Permissions, {
   /** Nobody is asked because a rule requires consent. Default false. */
   readonly waivesConsent?: boolean | undefined
   /**
-   * Tells whether what a call is about (`GateCall.targets`) matters; it is found
-   * out only then. Default: it does, where the tool says so.
+   * Tells whether what a call is about (`GateCall.targets`) matters; it is found out only then. Default: it does, where
+   * the tool says so.
    */
   readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
   /** Tells, from now on, when other permissions hold. Default: they never change. */
@@ -47,12 +40,8 @@ export class Permissions extends Context.Service<Permissions, {
 }>()("effect-tool-executor/policy/Permissions") {}
 
 /**
- * Creates the service of a policy; fails with every pattern that is not valid and
- * every key that is not known. Whether each pattern fits a tool is checked when an
- * executor is built.
- *
- * @category constructors
- * @since 0.1.0
+ * Creates the service of a policy; fails with every pattern that is not valid and every key that is not known. Whether
+ * each pattern fits a tool is checked when an executor is built.
  */
 export const make = (
   policy: Policy.Policy
@@ -88,42 +77,29 @@ export const make = (
   })
 }
 
-/**
- * Layer that decides by a policy: patterns over tools and what they are about,
- * a mode, a default.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that decides by a policy: patterns over tools and what they are about, a mode, a default. */
 export const layer = (policy: Policy.Policy): Layer.Layer<Permissions, ConfigurationError> =>
   Layer.effect(Permissions, make(policy))
 
-/**
- * The policy of `layerRef`, to be read and replaced while executors run.
- *
- * @category services
- * @since 0.1.0
- */
+/** The policy of `layerRef`, to be read and replaced while executors run. */
 export class PermissionsRef extends Context.Service<PermissionsRef, {
   /** The policy that holds now. */
   readonly get: Effect.Effect<Policy.Policy>
   /**
-   * Replaces the policy. A wrong one changes nothing and fails with everything
-   * that is wrong, tools that are not there included.
+   * Replaces the policy. A wrong one changes nothing and fails with everything that is wrong, tools that are not there
+   * included.
    */
   readonly set: (policy: Policy.Policy) => Effect.Effect<void, ConfigurationError>
 }>()("effect-tool-executor/policy/Permissions/PermissionsRef") {}
 
 /**
- * Layer that decides by a policy which may be replaced while executors run
- * (`PermissionsRef`).
+ * Layer that decides by a policy which may be replaced while executors run (`PermissionsRef`).
  *
  * **Details**
  *
- * A new policy applies to every later decision: the tools that a model sees, arriving
- * calls, and waiting calls, which it may still refuse before they start. Pending
- * approval requests stay pending. A call that was admitted without approval needs none
- * later. Running calls are not stopped.
+ * A new policy applies to every later decision: the tools that a model sees, arriving calls, and waiting calls, which
+ * it may still refuse before they start. Pending approval requests stay pending. A call that was admitted without
+ * approval needs none later. Running calls are not stopped.
  *
  * **Example** (Locking writes while a release is built)
  *
@@ -139,9 +115,6 @@ export class PermissionsRef extends Context.Service<PermissionsRef, {
  *     return yield* Effect.ensuring(release, Effect.orDie(ref.set(policy)))
  *   })
  * ```
- *
- * @category layers
- * @since 0.1.0
  */
 export const layerRef = (
   policy: Policy.Policy
@@ -171,12 +144,7 @@ export const layerRef = (
     }))
   }))
 
-/**
- * Layer that allows every call without asking, whatever rules and tools say.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that allows every call without asking, whatever rules and tools say. */
 export const layerAllowAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
   decide: () => ({ _tag: "Allow" }),
   sees: () => true,
@@ -184,19 +152,14 @@ export const layerAllowAll: Layer.Layer<Permissions> = Layer.succeed(Permissions
   needsTargets: () => false
 })
 
-/**
- * Layer that refuses every call.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that refuses every call. */
 export const layerDenyAll: Layer.Layer<Permissions> = Layer.succeed(Permissions, {
   decide: () => ({ _tag: "Deny", rule: "every tool is denied" }),
   sees: () => false,
   needsTargets: () => false
 })
 
-/** Fails where permissions are about tools that an executor neither has nor expects. @internal */
+/** Fails where permissions are about tools that an executor neither has nor expects. */
 export const checkNames = (
   permissions: Permissions["Service"],
   handlers: ToolHandlers["Service"],
@@ -206,15 +169,10 @@ export const checkNames = (
   return problems.length === 0 ? Effect.void : new ConfigurationError({ subject, problems })
 }
 
-/**
- * Layer that lets only ReadOnly, closed-world tools run.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that lets only ReadOnly, closed-world tools run. */
 export const layerReadOnly: Layer.Layer<Permissions> = Layer.sync(Permissions, () => readOnly)
 
-/** Lets only ReadOnly, closed-world tools run. @internal */
+/** Lets only ReadOnly, closed-world tools run. */
 export const readOnly: Permissions["Service"] = {
   decide: ({ tool }) =>
     isHarmless(tool)
@@ -225,11 +183,8 @@ export const readOnly: Permissions["Service"] = {
 }
 
 /**
- * What both allow: the stricter of two decisions holds. Whether people are asked
- * because a rule requires consent is decided by the first; the second can only
- * narrow it.
- *
- * @internal
+ * What both allow: the stricter of two decisions holds. Whether people are asked because a rule requires consent is
+ * decided by the first; the second can only narrow it.
  */
 export const both = (a: Permissions["Service"], b: Permissions["Service"]): Permissions["Service"] => ({
   decide: (call) => {
@@ -249,7 +204,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
   problems: (tools, expects) => [...problemsOf(a, tools, expects), ...problemsOf(b, tools, expects)]
 })
 
-/** Gate 5: the policy's no. Asking comes later. @internal */
+/** Gate 5: the policy's no. Asking comes later. */
 export const check = (self: Permissions["Service"], call: GateCall, reporter?: Reporter): Verdict => {
   const decision = decide(self, call)
   if (decision._tag !== "Deny") return undefined
@@ -257,29 +212,24 @@ export const check = (self: Permissions["Service"], call: GateCall, reporter?: R
   return { _tag: "PolicyDenied", rule: decision.rule }
 }
 
-/**
- * Why a person has to be asked, and what an answer may be remembered for.
- *
- * @category models
- * @since 0.1.0
- */
+/** Why a person has to be asked, and what an answer may be remembered for. */
 export interface Asks {
   readonly why: string
   readonly remember: "call" | "resources" | "tool"
 }
 
-/** Gate 12: tells whether a rule or the policy requires approval. @internal */
+/** Gate 12: tells whether a rule or the policy requires approval. */
 export const asks = (
   self: Permissions["Service"],
   call: GateCall,
   consent: Consent | undefined
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
 
-/** Tells whether the policy objects to the targets of this call and not to every call of the tool. @internal */
+/** Tells whether the policy objects to the targets of this call and not to every call of the tool. */
 export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean =>
   reasonsOf(decide(self, call)).length > 0
 
-/** Tells whether a call of another tool with the same targets would run without approval. @internal */
+/** Tells whether a call of another tool with the same targets would run without approval. */
 export const letsRun = (
   self: Permissions["Service"],
   call: GateCall,
@@ -291,12 +241,7 @@ export const letsRun = (
   return decision._tag === "Allow" && asksOf(self, decision, consent) === undefined
 }
 
-/**
- * The decision of the policy about one target of a running call.
- *
- * @category gates
- * @since 0.1.0
- */
+/** The decision of the policy about one target of a running call. */
 export type Permit =
   | { readonly _tag: "Allow" }
   | { readonly _tag: "Deny" }
@@ -304,10 +249,8 @@ export type Permit =
   | { readonly _tag: "Ask"; readonly asks: Asks; readonly isAnswered: boolean }
 
 /**
- * Decides about one target of a running call like about the call. `within` is the
- * target of the call that contains it, if any.
- *
- * @internal
+ * Decides about one target of a running call like about the call. `within` is the target of the call that contains it,
+ * if any.
  */
 export const permit = (
   self: Permissions["Service"],
@@ -328,7 +271,7 @@ export const permit = (
   return { _tag: "Ask", asks, isAnswered: reasonsOf(decision).every((it) => own.includes(it)) }
 }
 
-/** Tells whether the agent may see the tool. A policy that throws hides it. @internal */
+/** Tells whether the agent may see the tool. A policy that throws hides it. */
 export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
   try {
     return self.sees(tool)
@@ -337,7 +280,7 @@ export const sees = (self: Permissions["Service"], tool: RegisteredTool): boolea
   }
 }
 
-/** Tells whether the targets of calls of the tool matter to the policy. @internal */
+/** Tells whether the targets of calls of the tool matter to the policy. */
 export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool): boolean => {
   try {
     const says: unknown = self.needsTargets?.(tool)

@@ -1,6 +1,6 @@
 /**
- * A limit that calls wait for: a pool, a tool's cap or a resource key. Each is a
- * number of permits, or a source of permits, with a queue of waiting tickets.
+ * A limit that calls wait for: a pool, a tool's cap or a resource key. Each is a number of permits, or a source of
+ * permits, with a queue of waiting tickets.
  *
  * `Pools` decides which call needs which permits, in which order.
  */

@@ -1,6 +1,6 @@
 /**
- * The leases that one pool holds of a `PermitSource`: one per holder, and one place
- * in the queue of the source for all waiting tickets.
+ * The leases that one pool holds of a `PermitSource`: one per holder, and one place in the queue of the source for all
+ * waiting tickets.
  */
 import type * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"

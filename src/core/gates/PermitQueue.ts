@@ -1,9 +1,9 @@
 /**
  * Moves tickets through their permits one after the other, in a fixed order.
  *
- * A released permit goes to exactly one waiting ticket. Tickets that hold everything
- * continue in a loop and not inside `release`: a settled call starts the next one,
- * which may settle immediately, and thousands of them would overflow the stack.
+ * A released permit goes to exactly one waiting ticket. Tickets that hold everything continue in a loop and not inside
+ * `release`: a settled call starts the next one, which may settle immediately, and thousands of them would overflow the
+ * stack.
  */
 import * as Effect from "effect/Effect"
 import * as MutableList from "effect/MutableList"

@@ -1,13 +1,9 @@
 /**
- * What a policy says of a call: allow, ask or deny, over tools and what they
- * are about. Pure; `Permissions` applies it.
+ * What a policy says of a call: allow, ask or deny, over tools and what they are about. Pure; `Permissions` applies it.
  *
- * In this order: a `deny` pattern that touches the call, the mode, an `ask`
- * pattern that touches it, the tool's own `needsApproval` unless `skipApproval`
- * names the tool, `allow` patterns that cover all of it, the default. A protected target, or one that is not known and so
- * may be protected, is asked about where it would otherwise be allowed.
- *
- * @since 0.1.0
+ * In this order: a `deny` pattern that touches the call, the mode, an `ask` pattern that touches it, the tool's own
+ * `needsApproval` unless `skipApproval` names the tool, `allow` patterns that cover all of it, the default. A protected
+ * target, or one that is not known and so may be protected, is asked about where it would otherwise be allowed.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -21,12 +17,7 @@ const Patterns = Schema.Array(Schema.NonEmptyString.annotate({
   description: "A tool, or tool(target); * is any run of characters, ? is one"
 }))
 
-/**
- * Schema of a policy as data.
- *
- * @category schemas
- * @since 0.1.0
- */
+/** Schema of a policy as data. */
 export const Policy = Schema.Struct({
   default: optional(Schema.Literals(["allow", "ask", "deny", "cautious", "readOnly"])).annotate({
     description:
@@ -53,21 +44,15 @@ export const Policy = Schema.Struct({
  *
  * **Details**
  *
- * `default` decides about calls that match no list. `cautious`, the default, lets
- * ReadOnly, closed-world tools run and requires approval of the others; without an
- * approver these are denied. `readOnly` denies the others.
+ * `default` decides about calls that match no list. `cautious`, the default, lets ReadOnly, closed-world tools run and
+ * requires approval of the others; without an approver these are denied. `readOnly` denies the others.
  *
- * `mode`: `ask` (the default) adds nothing. `acceptEdits` requires no approval
- * for tools that declare `ToolAnnotations.Edits`. `readOnly` and `plan` deny what
- * is not ReadOnly, `offline` what declares `Tool.OpenWorld`, `denyAll`
- * everything.
+ * `mode`: `ask` (the default) adds nothing. `acceptEdits` requires no approval for tools that declare
+ * `ToolAnnotations.Edits`. `readOnly` and `plan` deny what is not ReadOnly, `offline` what declares `Tool.OpenWorld`,
+ * `denyAll` everything.
  *
- * `skipApproval`: exact names of tools whose own `needsApproval` does not count.
- * Without it a call that its tool wants approved is asked about even where
- * `allow` covers it: the tool's author knows when a call is dangerous.
- *
- * @category models
- * @since 0.1.0
+ * `skipApproval`: exact names of tools whose own `needsApproval` does not count. Without it a call that its tool wants
+ * approved is asked about even where `allow` covers it: the tool's author knows when a call is dangerous.
  */
 export interface Policy {
   readonly default?: "allow" | "ask" | "deny" | "cautious" | "readOnly" | undefined
@@ -78,29 +63,18 @@ export interface Policy {
   readonly skipApproval?: ReadonlyArray<string> | undefined
 }
 
-/**
- * What the policy says of a call.
- *
- * @category models
- * @since 0.1.0
- */
+/** What the policy says of a call. */
 export type Decision =
   | { readonly _tag: "Allow" }
   /**
-   * A person is to be asked; `why` gives the reason. `because` lists the reasons that
-   * lie in the targets themselves, each as one text: empty where every call of the
-   * tool would ask. Default: `why` alone.
+   * A person is to be asked; `why` gives the reason. `because` lists the reasons that lie in the targets themselves,
+   * each as one text: empty where every call of the tool would ask. Default: `why` alone.
    */
   | { readonly _tag: "Ask"; readonly why: string; readonly because?: ReadonlyArray<string> | undefined }
   /** `rule` is the part of the policy that says no. */
   | { readonly _tag: "Deny"; readonly rule: string }
 
-/**
- * A policy whose patterns are parsed.
- *
- * @category models
- * @since 0.1.0
- */
+/** A policy whose patterns are parsed. */
 export interface Parsed {
   readonly default: NonNullable<Policy["default"]>
   readonly mode: NonNullable<Policy["mode"]>
@@ -111,12 +85,8 @@ export interface Parsed {
 }
 
 /**
- * Parses a policy; fails with every pattern that is not valid. Where the names of
- * the tools are given, a pattern that fits none of them is a problem as well,
- * unless such a tool is expected to come.
- *
- * @category constructors
- * @since 0.1.0
+ * Parses a policy; fails with every pattern that is not valid. Where the names of the tools are given, a pattern that
+ * fits none of them is a problem as well, unless such a tool is expected to come.
  */
 export const parse = (
   policy: Policy,
@@ -159,7 +129,7 @@ export const parse = (
   return problems.length > 0 ? Result.fail(problems) : Result.succeed(parsed)
 }
 
-/** Gives what a policy says of one tool's calls, so that each call asks only what matters to it. @internal */
+/** Gives what a policy says of one tool's calls, so that each call asks only what matters to it. */
 export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
   const naming = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
     patterns.filter((it) => PermissionPattern.names(it, tool.name))
@@ -217,24 +187,18 @@ export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
   }
 }
 
-/**
- * What a policy says of one tool's calls.
- *
- * @category models
- * @since 0.1.0
- */
+/** What a policy says of one tool's calls. */
 export interface ToolPolicy {
   /**
-   * Says what holds of a call about these targets; `undefined` if they could not
-   * be found out: then patterns with a target deny and ask, but do not allow.
-   * `needsApproval` is what the tool says of the call.
+   * Says what holds of a call about these targets; `undefined` if they could not be found out: then patterns with a
+   * target deny and ask, but do not allow. `needsApproval` is what the tool says of the call.
    */
   readonly decide: (targets: ReadonlyArray<PermissionPattern.Target> | undefined, needsApproval: boolean) => Decision
   /** Whether what a call is about matters. */
   readonly needsTargets: boolean
 }
 
-/** Tells whether an agent may know of a tool: some call of it is not denied. @internal */
+/** Tells whether an agent may know of a tool: some call of it is not denied. */
 export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
   const names = namesOf(tool)
   if (self.deny.some((it) => it.target === undefined && names.some((name) => PermissionPattern.names(it, name)))) {

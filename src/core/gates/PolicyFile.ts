@@ -1,6 +1,6 @@
 /**
- * Files that hold rules and a policy besides other things: read so that every
- * problem is listed, including those in rules and patterns.
+ * Files that hold rules and a policy besides other things: read so that every problem is listed, including those in
+ * rules and patterns.
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
@@ -10,9 +10,8 @@ import { ConfigurationError, decodeStrict, type Problem, validateStrict } from "
 import * as Policy from "./Policy.ts"
 
 /**
- * Reads what a person wrote, with a rule set under the key `rules` and a policy
- * under the key `policy`. `subject` names the file, `toolsOf` gives the tools
- * that it is for; where they are not known yet, their names are not checked.
+ * Reads what a person wrote, with a rule set under the key `rules` and a policy under the key `policy`. `subject` names
+ * the file, `toolsOf` gives the tools that it is for; where they are not known yet, their names are not checked.
  */
 export const decode = <A, I>(
   schema: Schema.Codec<A, I>,

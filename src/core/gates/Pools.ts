@@ -1,14 +1,10 @@
 /**
  * Limits how many calls run concurrently, by class, by tool and by resource key.
  *
- * The executor counts its own permits. A `Semaphore` or another `PermitSource` can
- * be shared with other code. Calls wait in one queue per permit; a released permit
- * goes to the first call, in constant time.
+ * The executor counts its own permits. A `Semaphore` or another `PermitSource` can be shared with other code. Calls
+ * wait in one queue per permit; a released permit goes to the first call, in constant time.
  *
- * A call takes its permits in one fixed order: resource keys (sorted), then the
- * tool's cap, then the pool of its class.
- *
- * @since 0.1.0
+ * A call takes its permits in one fixed order: resource keys (sorted), then the tool's cap, then the pool of its class.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -22,20 +18,11 @@ import { PermitQueue } from "./PermitQueue.ts"
 import { fromSemaphore, type PermitSource } from "./PermitSource.ts"
 
 /**
- * Size of a pool: a number of permits, a semaphore that the host shares with other
- * code, or another source of permits.
- *
- * @category options
- * @since 0.1.0
+ * Size of a pool: a number of permits, a semaphore that the host shares with other code, or another source of permits.
  */
 export type Size = number | Semaphore.Semaphore | PermitSource
 
-/**
- * Sizes of the pools.
- *
- * @category options
- * @since 0.1.0
- */
+/** Sizes of the pools. */
 export interface Options {
   /** Concurrent ReadOnly calls. Default 20. */
   readonly read?: Size | undefined
@@ -45,17 +32,11 @@ export interface Options {
   readonly serial?: Size | undefined
 }
 
-/**
- * What pools do for calls.
- *
- * @category models
- * @since 0.1.0
- */
+/** What pools do for calls. */
 export interface Service {
   /**
-   * Takes all permits of a ticket, or waits in line for them. If all are free this is
-   * `Effect.void`, an `Exit`. Interruption gives everything back. If the ticket
-   * leaves, or has left, the wait is interrupted.
+   * Takes all permits of a ticket, or waits in line for them. If all are free this is `Effect.void`, an `Exit`.
+   * Interruption gives everything back. If the ticket leaves, or has left, the wait is interrupted.
    */
   readonly enter: (ticket: Ticket) => Effect.Effect<void>
   /** Gives back the permits of tool and class but keeps the resource keys. Idempotent. */
@@ -76,33 +57,22 @@ export interface Service {
   /** Calls `onDeadlock` of a call that waits for another call's outcome and so for itself. */
   readonly checkJoin: (ticket: Ticket) => void
   /**
-   * Pools for a sub-agent: shares reads, serial writers and resource keys. The
-   * concurrent pool and the caps of tools are new, so that a waiting caller holds
-   * nothing its sub-agents need. A semaphore of the host is not shared as the
+   * Pools for a sub-agent: shares reads, serial writers and resource keys. The concurrent pool and the caps of tools
+   * are new, so that a waiting caller holds nothing its sub-agents need. A semaphore of the host is not shared as the
    * concurrent pool; the sub-agent gets one of the default size.
    */
   readonly fork: () => Service
   /**
-   * Pools for another session: shares resource keys and the caps of tools. The pools
-   * of the classes are new, so that slow calls of one session do not block others.
+   * Pools for another session: shares resource keys and the caps of tools. The pools of the classes are new, so that
+   * slow calls of one session do not block others.
    */
   readonly session: () => Service
 }
 
-/**
- * The pools of one or more executors.
- *
- * @category services
- * @since 0.1.0
- */
+/** The pools of one or more executors. */
 export class Pools extends Context.Service<Pools, Service>()("effect-tool-executor/policy/Pools") {}
 
-/**
- * Creates pools; fails with every cap that is not a whole number of 1 or more.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates pools; fails with every cap that is not a whole number of 1 or more. */
 export const make = Effect.fnUntraced(function*(
   options?: Options
 ): Effect.fn.Return<Service, ConfigurationError> {
@@ -126,21 +96,10 @@ export const make = Effect.fnUntraced(function*(
   return fromClasses(classes, fresh, shared)
 })
 
-/**
- * Layer of pools: 20 reads, 10 concurrent writers, 1 serial writer by default.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of pools: 20 reads, 10 concurrent writers, 1 serial writer by default. */
 export const layer = (options?: Options): Layer.Layer<Pools, ConfigurationError> => Layer.effect(Pools, make(options))
 
-/**
- * Layer without class pools. Caps of tools and resource keys still hold: they
- * are the tool's own.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer without class pools. Caps of tools and resource keys still hold: they are the tool's own. */
 export const layerNoop: Layer.Layer<Pools> = Layer.effect(
   Pools,
   Effect.map(Effect.context<never>(), (context) => {

@@ -1,15 +1,12 @@
 /**
- * The last gate before a handler: limits how many calls of a tool or a principal may
- * start in a window, by `effect/persistence/RateLimiter`.
+ * The last gate before a handler: limits how many calls of a tool or a principal may start in a window, by
+ * `effect/persistence/RateLimiter`.
  *
- * A token cannot be given back, so the gate takes it last, when only the limit can
- * still refuse the call. Calls that are refused elsewhere, and duplicates, take none.
- * A call is also refused before approval if no token is left. That check takes no
- * token, so some approved calls may still be refused.
+ * A token cannot be given back, so the gate takes it last, when only the limit can still refuse the call. Calls that
+ * are refused elsewhere, and duplicates, take none. A call is also refused before approval if no token is left. That
+ * check takes no token, so some approved calls may still be refused.
  *
  * Counts live in a `RateLimiterStore`, which processes can share, or in memory.
- *
- * @since 0.1.0
  */
 import * as Cause from "effect/Cause"
 import * as Duration from "effect/Duration"
@@ -28,11 +25,7 @@ import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Gate from "./Gate.ts"
 
 /**
- * Options of the rate limits. `ToolAnnotations.RateLimit` or the `tools` option of the
- * host set the limit of a tool.
- *
- * @category options
- * @since 0.1.0
+ * Options of the rate limits. `ToolAnnotations.RateLimit` or the `tools` option of the host set the limit of a tool.
  */
 export interface Options {
   /** How many calls of each principal may start in a window, over all tools. Default: no limit. */
@@ -41,31 +34,16 @@ export interface Options {
   readonly storeTimeout?: Duration.Input | undefined
 }
 
-/**
- * Default options.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Default options. */
 export const defaults = { storeTimeout: "2 seconds" } as const
 
-/**
- * Name of the gate. A gate layer with the same name replaces it.
- *
- * @category constants
- * @since 0.1.0
- */
+/** Name of the gate. A gate layer with the same name replaces it. */
 export const name = "RateLimits"
 
-/** The store in the context, or one in memory. @internal */
+/** The store in the context, or one in memory. */
 export const store = serviceOr(RateLimiter.RateLimiterStore, RateLimiter.layerStoreMemory)
 
-/**
- * Creates the gate. Every executor has one unless a layer replaces it.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the gate. Every executor has one unless a layer replaces it. */
 export const make = Effect.fnUntraced(function*(
   options: Options = {}
 ): Effect.fn.Return<Gate.Gate, ConfigurationError, Scope.Scope> {
@@ -115,20 +93,10 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-/**
- * Layer of the gate with a store (`RateLimiterStore`), a limit per principal, or other options.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of the gate with a store (`RateLimiterStore`), a limit per principal, or other options. */
 export const layer = (options?: Options): Layer.Layer<never, ConfigurationError> => Gate.layer(make(options))
 
-/**
- * Layer that turns rate limits off, even for tools that declare one.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer that turns rate limits off, even for tools that declare one. */
 export const layerNoop: Layer.Layer<never> = Gate.layer({ name, concerns: () => false })
 
 // Utilities

@@ -1,12 +1,9 @@
 /**
  * Gates 9, 10 and 11: the rules of the host.
  *
- * `RuleSet` decides what a rule set says at a moment; here it is enforced on
- * calls. The order of a process (gate 9) is judged by its history,
- * the limits of a batch (gate 10) and cooldowns (gate 11) are claims on
- * `StateStore`. A wrong set fails the layer with everything that is wrong.
- *
- * @since 0.1.0
+ * `RuleSet` decides what a rule set says at a moment; here it is enforced on calls. The order of a process (gate 9) is
+ * judged by its history, the limits of a batch (gate 10) and cooldowns (gate 11) are claims on `StateStore`. A wrong
+ * set fails the layer with everything that is wrong.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -26,18 +23,15 @@ import type { GateCall } from "./Gate.ts"
 /**
  * The rules of an executor.
  *
- * `layer` enforces a rule set. A custom service can count differently:
- * `Rules.of({ ...Rules.fromSet(current), claims, explain })`.
- *
- * @category services
- * @since 0.1.0
+ * `layer` enforces a rule set. A custom service can count differently: `Rules.of({ ...Rules.fromSet(current), claims,
+ * explain })`.
  */
 export class Rules extends Context.Service<Rules, {
   /** The rules of the host and of the current tools. */
   readonly current: () => RuleSet.RuleSet
   /**
-   * Gate 9: refuses a call that the order of the process forbids now. Without a call,
-   * tells whether the tool may come next with any arguments.
+   * Gate 9: refuses a call that the order of the process forbids now. Without a call, tells whether the tool may come
+   * next with any arguments.
    */
   readonly check: (history: RuleSet.History, tool: string, call?: GateCall) => ToolRefusal | undefined
   /** Gates 10 and 11: what a call of the tool claims of its batch and its principal. */
@@ -48,52 +42,27 @@ export class Rules extends Context.Service<Rules, {
   readonly changes?: Stream.Stream<void> | undefined
 }>()("effect-tool-executor/policy/Rules") {}
 
-/**
- * Where limits count.
- *
- * @category models
- * @since 0.1.0
- */
+/** Where limits count. */
 export interface RuleScope {
   /** The batch, as the store knows it. */
   readonly batch: string
   readonly principal: string
 }
 
-/**
- * A claim that rules make.
- *
- * @category models
- * @since 0.1.0
- */
+/** A claim that rules make. */
 export type RuleClaim = Exclude<Claim, { readonly _tag: "Key" }>
 
-/**
- * A refused claim of rules, and why.
- *
- * @category models
- * @since 0.1.0
- */
+/** A refused claim of rules, and why. */
 export type RuleRefused = Exclude<Refused, { readonly _tag: "KeyTaken" }>
 
-/**
- * Creates the rules of an executor; fails with every problem of the set.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the rules of an executor; fails with every problem of the set. */
 export const make = Effect.fnUntraced(function*(
   rules: ReadonlyArray<ToolRule>
 ): Effect.fn.Return<Rules["Service"], ConfigurationError, ToolHandlers> {
   return fromSet(yield* checkedSet(yield* ToolHandlers, rules))
 })
 
-/**
- * Creates the service of a rule set that may be replaced.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates the service of a rule set that may be replaced. */
 export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
   Rules.of({
     current,
@@ -116,27 +85,18 @@ export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
   })
 
 /**
- * Layer that enforces a rule set, with the rules that tools bring themselves
- * (`ToolAnnotations.Rules`).
+ * Layer that enforces a rule set, with the rules that tools bring themselves (`ToolAnnotations.Rules`).
  *
  * **Details**
  *
- * Fails with one `ConfigurationError` that lists all problems: malformed rules,
- * unknown tools and arguments, cycles, required tools that can never run, contradictions.
- *
- * @category layers
- * @since 0.1.0
+ * Fails with one `ConfigurationError` that lists all problems: malformed rules, unknown tools and arguments, cycles,
+ * required tools that can never run, contradictions.
  */
 export const layer = (
   rules: ReadonlyArray<ToolRule>
 ): Layer.Layer<Rules, ConfigurationError, ToolHandlers> => Layer.effect(Rules, make(rules))
 
-/**
- * The rules of `layerRef`, to be read and replaced while executors run.
- *
- * @category services
- * @since 0.1.0
- */
+/** The rules of `layerRef`, to be read and replaced while executors run. */
 export class RulesRef extends Context.Service<RulesRef, {
   /** The current rules of the host. */
   readonly get: Effect.Effect<ReadonlyArray<ToolRule>>
@@ -145,17 +105,13 @@ export class RulesRef extends Context.Service<RulesRef, {
 }>()("effect-tool-executor/policy/Rules/RulesRef") {}
 
 /**
- * Layer that enforces a rule set which may be replaced while executors run
- * (`RulesRef`).
+ * Layer that enforces a rule set which may be replaced while executors run (`RulesRef`).
  *
  * **Details**
  *
- * New rules apply to every later decision, also about waiting calls: the order is
- * checked again before they start. Earlier successes count for them. `Periodic` rules
- * run as long as an executor does, so a set with different ones is refused.
- *
- * @category layers
- * @since 0.1.0
+ * New rules apply to every later decision, also about waiting calls: the order is checked again before they start.
+ * Earlier successes count for them. `Periodic` rules run as long as an executor does, so a set with different ones is
+ * refused.
  */
 export const layerRef = (
   rules: ReadonlyArray<ToolRule>
@@ -178,12 +134,7 @@ export const layerRef = (
     )
   }))
 
-/**
- * Layer without rules, those that tools bring included.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer without rules, those that tools bring included. */
 export const layerNoop: Layer.Layer<Rules> = Layer.sync(Rules, () => {
   const empty = RuleSet.make([], [])
   return fromSet(() => empty)

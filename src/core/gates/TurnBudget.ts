@@ -1,10 +1,8 @@
 /**
  * Gate 2: limits the time and the calls of a turn.
  *
- * A turn is one process. Its clock starts with the process and includes model time.
- * It pauses while approvals are pending and no handler runs.
- *
- * @since 0.1.0
+ * A turn is one process. Its clock starts with the process and includes model time. It pauses while approvals are
+ * pending and no handler runs.
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -14,12 +12,7 @@ import * as Option from "effect/Option"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type { Verdict } from "./Gate.ts"
 
-/**
- * Options of a turn.
- *
- * @category options
- * @since 0.1.0
- */
+/** Options of a turn. */
 export interface Options {
   /** Time of the whole turn. Default: no limit. */
   readonly timeout?: Duration.Input | undefined
@@ -32,11 +25,8 @@ export interface Options {
 }
 
 /**
- * Counts calls of several turns together, such as those of an agent and its
- * sub-agents. A counter within another one is full when either is.
- *
- * @category models
- * @since 0.1.0
+ * Counts calls of several turns together, such as those of an agent and its sub-agents. A counter within another one is
+ * full when either is.
  */
 export class CallCounter {
   readonly max: number
@@ -60,12 +50,7 @@ export class CallCounter {
   }
 }
 
-/**
- * The limits of a turn in plain numbers; `Infinity` is no limit.
- *
- * @category models
- * @since 0.1.0
- */
+/** The limits of a turn in plain numbers; `Infinity` is no limit. */
 export interface Limits {
   readonly limitMillis: number
   readonly minimumSliceMillis: number
@@ -74,11 +59,8 @@ export interface Limits {
 }
 
 /**
- * The time of the call that a sub-agent works for: the sub-agent's turn ends with
- * it, and whatever is asked or executed counts there as well.
- *
- * @category models
- * @since 0.1.0
+ * The time of the call that a sub-agent works for: the sub-agent's turn ends with it, and whatever is asked or executed
+ * counts there as well.
  */
 export interface ParentClock {
   /** Epoch milliseconds at which the call is stopped. */
@@ -87,12 +69,7 @@ export interface ParentClock {
   readonly execute: (more: number, now: number) => void
 }
 
-/**
- * What one turn has left.
- *
- * @category models
- * @since 0.1.0
- */
+/** What one turn has left. */
 export interface Budget {
   /** Time of the whole turn; `Infinity` without a limit. */
   readonly limitMillis: number
@@ -118,45 +95,25 @@ export interface Budget {
   onGoOn: (() => void) | undefined
 }
 
-/**
- * Gives each process its budget.
- *
- * @category services
- * @since 0.1.0
- */
+/** Gives each process its budget. */
 export class TurnBudget extends Context.Service<TurnBudget, {
   /**
-   * Begins the turn of a process: what is said of this turn wins over what is
-   * said of all. `parent` is the time of the call that it works for.
+   * Begins the turn of a process: what is said of this turn wins over what is said of all. `parent` is the time of the
+   * call that it works for.
    */
   readonly begin: (limits: Partial<Limits>, now: number, parent?: ParentClock) => Budget
 }>()("effect-tool-executor/policy/TurnBudget") {}
 
-/**
- * No limit of time, none of calls.
- *
- * @category constants
- * @since 0.1.0
- */
+/** No limit of time, none of calls. */
 export const unlimited: Limits = { limitMillis: Infinity, minimumSliceMillis: 5_000, maxCalls: Infinity }
 
 /**
- * Reads the options of one turn; fails with everything that is wrong with them.
- * Whatever they leave open has no limit.
- *
- * @category decoding
- * @since 0.1.0
+ * Reads the options of one turn; fails with everything that is wrong with them. Whatever they leave open has no limit.
  */
 export const limits = (options: Options, subject: string): Effect.Effect<Limits, ConfigurationError> =>
   Effect.map(given(options, subject), (it) => ({ ...unlimited, ...it }))
 
-/**
- * Creates budgets. What the options leave open is as a `TurnBudget` in the context
- * has it, if there is one.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates budgets. What the options leave open is as a `TurnBudget` in the context has it, if there is one. */
 export const make = Effect.fnUntraced(function*(
   options: Options = {}
 ): Effect.fn.Return<TurnBudget["Service"], ConfigurationError> {
@@ -165,30 +122,14 @@ export const make = Effect.fnUntraced(function*(
   return { begin: (limits, now, parent) => around.begin({ ...own, ...limits }, now, parent) }
 })
 
-/**
- * Layer of budgets. Options that are left out come from a surrounding layer. A process
- * may set its own limits.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer of budgets. Options that are left out come from a surrounding layer. A process may set its own limits. */
 export const layer = (options?: Options): Layer.Layer<TurnBudget, ConfigurationError> =>
   Layer.effect(TurnBudget, make(options))
 
-/**
- * Layer without limits, but for those that a process is given.
- *
- * @category layers
- * @since 0.1.0
- */
+/** Layer without limits, but for those that a process is given. */
 export const layerNoop: Layer.Layer<TurnBudget> = Layer.sync(TurnBudget, () => plain)
 
-/**
- * Budgets without limits, but for those that a process is given.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Budgets without limits, but for those that a process is given. */
 export const plain: TurnBudget["Service"] = {
   begin: (limits, now, parent) => new Turn({ ...unlimited, ...limits }, now, parent)
 }

@@ -1,11 +1,10 @@
 /**
  * Keeps the full payload of outputs that are too large for a model's context.
  *
- * Ids are opaque and bound to the principal and batch that made them. A store forgets
- * after a time and where a principal has more than its share; what one principal puts
- * never costs another a payload. The driver in memory is here, that of a folder in
- * `tools/ArtifactFolder`, that of a database in `sql/SqlArtifacts`; what they decide
- * alike (`fit`, `surplus`, `isOver`, `partOf`) is here, too.
+ * Ids are opaque and bound to the principal and batch that made them. A store forgets after a time and where a
+ * principal has more than its share; what one principal puts never costs another a payload. The driver in memory is
+ * here, that of a folder in `tools/ArtifactFolder`, that of a database in `sql/SqlArtifacts`; what they decide alike
+ * (`fit`, `surplus`, `isOver`, `partOf`) is here, too.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -61,8 +60,8 @@ export class ArtifactStore extends Context.Service<ArtifactStore, {
   /** Keeps a payload, whole or not at all; the owner's oldest give way where they have to. */
   readonly put: (owner: Owner, payload: string) => Effect.Effect<ArtifactRef, ArtifactError>
   /**
-   * Reads `length` characters from `offset`, those that there are. `chars` are those
-   * of the whole payload. `Expired` may be `NotFound` once the payload is gone.
+   * Reads `length` characters from `offset`, those that there are. `chars` are those of the whole payload. `Expired`
+   * may be `NotFound` once the payload is gone.
    */
   readonly read: (
     owner: Owner,
@@ -70,8 +69,8 @@ export class ArtifactStore extends Context.Service<ArtifactStore, {
     range: Range
   ) => Effect.Effect<{ readonly text: string; readonly chars: number }, ArtifactError>
   /**
-   * Forgets what is past its time; gives the number of payloads dropped. A driver does
-   * so whenever something is put: call this for a store that is no longer written to.
+   * Forgets what is past its time; gives the number of payloads dropped. A driver does so whenever something is put:
+   * call this for a store that is no longer written to.
    */
   readonly prune: Effect.Effect<number, ArtifactError>
 }>()("effect-tool-executor/output/ArtifactStore") {}
@@ -85,9 +84,8 @@ export interface Options {
   /** Payloads kept for each principal; its oldest goes first. Default 1,000. */
   readonly maxCount?: number | undefined
   /**
-   * Characters kept for all principals together. Where they are reached a principal
-   * has what it keeps already, and a payload that needs more is refused as `Full`:
-   * no principal evicts another's. Default 500,000,000.
+   * Characters kept for all principals together. Where they are reached a principal has what it keeps already, and a
+   * payload that needs more is refused as `Full`: no principal evicts another's. Default 500,000,000.
    */
   readonly maxTotalChars?: number | undefined
 }
@@ -118,8 +116,8 @@ export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, Configura
   }))
 
 /**
- * Fails if a payload cannot be kept, given the characters of other principals,
- * even if all that its own principal has gives way.
+ * Fails if a payload cannot be kept, given the characters of other principals, even if all that its own principal has
+ * gives way.
  */
 export const fit = (chars: number, others: number, bounds: Bounds): Effect.Effect<void, ArtifactError> => {
   if (chars > bounds.maxChars || bounds.maxCount < 1) return new ArtifactError({ reason: "TooLarge", id: "" })
@@ -127,8 +125,8 @@ export const fit = (chars: number, others: number, bounds: Bounds): Effect.Effec
 }
 
 /**
- * Gives the payloads of a principal to evict, oldest first, given the
- * characters of other principals. `own` are all it has, the new one last.
+ * Gives the payloads of a principal to evict, oldest first, given the characters of other principals. `own` are all it
+ * has, the new one last.
  */
 export const surplus = <A extends { readonly chars: number }>(
   own: ReadonlyArray<A>,
@@ -138,8 +136,8 @@ export const surplus = <A extends { readonly chars: number }>(
   Surplus.surplus(own, (it) => it.chars, Math.min(bounds.maxChars, bounds.maxTotalChars - others), bounds.maxCount)
 
 /**
- * Whether a payload put at this time has expired. A clock that was set back does
- * not keep payloads for long: one from a distant future has expired as well.
+ * Whether a payload put at this time has expired. A clock that was set back does not keep payloads for long: one from a
+ * distant future has expired as well.
  */
 export const isOver = (at: number, now: number, { timeToLiveMillis }: Pick<Bounds, "timeToLiveMillis">): boolean =>
   Math.abs(now - at) >= timeToLiveMillis

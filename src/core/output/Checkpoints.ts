@@ -1,9 +1,8 @@
 /**
  * What was in files before tools wrote to them, kept so that it can be undone.
  *
- * An executor that finds this service in its context keeps the files of every
- * previewed or confirmed write right before it, and notes calls that change
- * things without saying what. Bringing files back is for those who know them
+ * An executor that finds this service in its context keeps the files of every previewed or confirmed write right before
+ * it, and notes calls that change things without saying what. Bringing files back is for those who know them
  * (`tools/Undo` for a workspace).
  */
 import * as Clock from "effect/Clock"
@@ -95,8 +94,8 @@ export class Checkpoints extends Context.Service<Checkpoints, {
   /** Forgets a checkpoint: its write did not happen, or is undone. */
   readonly forget: (checkpoint: Checkpoint) => Effect.Effect<void, CheckpointError>
   /**
-   * Forgets what is past its age; gives the number of checkpoints dropped. A driver does
-   * so whenever something is kept: call this for a store that is no longer written to.
+   * Forgets what is past its age; gives the number of checkpoints dropped. A driver does so whenever something is kept:
+   * call this for a store that is no longer written to.
    */
   readonly prune: Effect.Effect<number, CheckpointError>
 }>()("effect-tool-executor/output/Checkpoints") {}
@@ -108,9 +107,8 @@ export interface Options {
   /** Checkpoints of each principal, those without contents included; its oldest go first. Default 1,000. */
   readonly maxCount?: number | undefined
   /**
-   * Bytes of contents of all principals together. Where they are reached, a
-   * principal has what it keeps already, and contents that need more are not kept
-   * (`NotKept`): no principal evicts another's. Default 1,000,000,000.
+   * Bytes of contents of all principals together. Where they are reached, a principal has what it keeps already, and
+   * contents that need more are not kept (`NotKept`): no principal evicts another's. Default 1,000,000,000.
    */
   readonly maxTotalBytes?: number | undefined
   /** How long a checkpoint is kept. Default 7 days. */
@@ -144,10 +142,9 @@ export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, Configura
   }))
 
 /**
- * Gives the checkpoints of writes, for drivers: their ids and hashes, and which
- * contents are kept: a content of at most a quarter of a
- * principal's bytes, while other principals' bytes leave room. Ids sort as
- * they are made, also behind those that are there and where the clock was set back.
+ * Gives the checkpoints of writes, for drivers: their ids and hashes, and which contents are kept: a content of at most
+ * a quarter of a principal's bytes, while other principals' bytes leave room. Ids sort as they are made, also behind
+ * those that are there and where the clock was set back.
  */
 export const describer = (
   { maxBytes, maxTotalBytes }: Bounds
@@ -193,8 +190,8 @@ export const bytesOf = ({ files }: Pick<Checkpoint, "files">): number =>
   files.reduce((sum, it) => sum + (it.isKept ? it.size : 0), 0)
 
 /**
- * Gives the checkpoints of a principal to evict, oldest first, given the
- * bytes of other principals. `own` are all it has, in whatever order.
+ * Gives the checkpoints of a principal to evict, oldest first, given the bytes of other principals. `own` are all it
+ * has, in whatever order.
  */
 export const surplus = <A extends { readonly id: string; readonly bytes: number }>(
   own: ReadonlyArray<A>,
@@ -209,8 +206,8 @@ export const surplus = <A extends { readonly id: string; readonly bytes: number 
   )
 
 /**
- * Whether a checkpoint kept at this time has expired. A clock that was set back does
- * not keep checkpoints for long: one from a distant future has expired as well.
+ * Whether a checkpoint kept at this time has expired. A clock that was set back does not keep checkpoints for long: one
+ * from a distant future has expired as well.
  */
 export const isOver = (at: number, now: number, { maxAgeMillis }: Bounds): boolean => Math.abs(now - at) >= maxAgeMillis
 

@@ -1,9 +1,8 @@
 /**
  * How much of an output the model sees.
  *
- * Within the limit an output is untouched. Over it the full payload goes to the
- * artifact store and the model sees a preview; without a store, or with a
- * failing one, it sees the beginning. Size never fails a call. Files, such as
+ * Within the limit an output is untouched. Over it the full payload goes to the artifact store and the model sees a
+ * preview; without a store, or with a failing one, it sees the beginning. Size never fails a call. Files, such as
  * images, have separate limits; one that is too large is named.
  */
 import * as Effect from "effect/Effect"
@@ -136,9 +135,8 @@ export const make = (bounds: Bounds, store: Pick<ArtifactStore["Service"], "put"
 }
 
 /**
- * Gives the files of an output whose text was changed, after the text
- * that accompanied them; nothing if the output has no files. What was not changed
- * keeps its order.
+ * Gives the files of an output whose text was changed, after the text that accompanied them; nothing if the output has
+ * no files. What was not changed keeps its order.
  */
 export const withFiles = (
   content: ToolContent.ToolContent | undefined,
@@ -155,8 +153,8 @@ export const withFiles = (
 export type OutputPolicy = ReturnType<typeof make>
 
 /**
- * Gives the text of an encoded output: a string unchanged, anything else as
- * JSON. A value that JSON cannot carry throws.
+ * Gives the text of an encoded output: a string unchanged, anything else as JSON. A value that JSON cannot carry
+ * throws.
  */
 export const textOf = (value: unknown): string => typeof value === "string" ? value : JSON.stringify(value) ?? "Done."
 
@@ -170,8 +168,8 @@ export const cut = (text: string, limit: number, marker: string): string => {
 }
 
 /**
- * Gives a smaller value that shows the shape of a large one: long strings and
- * lists cut, keys and levels bounded, each with what was left out.
+ * Gives a smaller value that shows the shape of a large one: long strings and lists cut, keys and levels bounded, each
+ * with what was left out.
  */
 export const compact = (value: unknown, bounds: Bounds, depth = 0): unknown => {
   if (typeof value === "string") {

@@ -13,8 +13,8 @@ export interface Node {
 }
 
 /**
- * An edge: `needs`, `from` is needed before `to`; `next`, `to` may come right after;
- * `forbids`, `to` may not come after, or only one of both where it is mutual.
+ * An edge: `needs`, `from` is needed before `to`; `next`, `to` may come right after; `forbids`, `to` may not come
+ * after, or only one of both where it is mutual.
  */
 export interface Edge {
   readonly from: string
@@ -38,9 +38,8 @@ export const picture = (self: RuleSet): Picture => {
 }
 
 /**
- * Draws the order that a rule set enforces. Solid arrows: needed first. Thick
- * arrows: may come right after. Dotted lines: forbidden after, or only one of
- * them. Limits stand in the boxes.
+ * Draws the order that a rule set enforces. Solid arrows: needed first. Thick arrows: may come right after. Dotted
+ * lines: forbidden after, or only one of them. Limits stand in the boxes.
  */
 export const graph = (self: RuleSet): string => {
   const { edges, nodes } = picture(self)

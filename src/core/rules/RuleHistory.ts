@@ -1,6 +1,6 @@
 /**
- * What rules remember of a process: which tools succeeded, and which success was
- * the last in input order. Nothing in it grows with the number of calls.
+ * What rules remember of a process: which tools succeeded, and which success was the last in input order. Nothing in it
+ * grows with the number of calls.
  */
 import * as Schema from "effect/Schema"
 import * as RuleSet from "./RuleSet.ts"
@@ -139,9 +139,8 @@ export class RuleHistory implements RuleSet.History {
   }
 
   /**
-   * A wave has ended: tells whether the agent goes on. Required before exit,
-   * then exit, then who `asked` (a `ContinueLoop` tool, a heartbeat; without
-   * heartbeats every wave with a call).
+   * A wave has ended: tells whether the agent goes on. Required before exit, then exit, then who `asked` (a
+   * `ContinueLoop` tool, a heartbeat; without heartbeats every wave with a call).
    */
   conclude(
     set: RuleSet.RuleSet,

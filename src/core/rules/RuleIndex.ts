@@ -1,6 +1,6 @@
 /**
- * A rule set indexed by tool: what the rules say of one tool is collected once,
- * however many rules there are about others. Pure.
+ * A rule set indexed by tool: what the rules say of one tool is collected once, however many rules there are about
+ * others. Pure.
  */
 import type * as Kind from "./RuleKind.ts"
 import { kindOf, type ToolRule } from "./RuleKinds.ts"

@@ -1,7 +1,6 @@
 /**
- * What one kind of rule consists of. Each kind is one file in `kinds/` with one
- * value of this form, listed in `RuleKinds`; everything else about rules is
- * computed from that table. Pure.
+ * What one kind of rule consists of. Each kind is one file in `kinds/` with one value of this form, listed in
+ * `RuleKinds`; everything else about rules is computed from that table. Pure.
  */
 import type * as Tool from "effect/ai/Tool"
 import type * as JsonSchema from "effect/JsonSchema"

@@ -1,6 +1,6 @@
 /**
- * Finds all problems of a rule set: malformed values, unknown tools and arguments,
- * cycles, tools that can never run, rules that contradict each other. Pure.
+ * Finds all problems of a rule set: malformed values, unknown tools and arguments, cycles, tools that can never run,
+ * rules that contradict each other. Pure.
  */
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
@@ -35,10 +35,9 @@ export const placed = (
 ]
 
 /**
- * Gives everything that is wrong with a rule set, each with its path; empty if
- * nothing is. The rules may be any JSON. Without known tools, names and arguments
- * cannot be checked; of tools that are only expected, arguments cannot. `walk` tries
- * every order of calls (`RuleWalk`).
+ * Gives everything that is wrong with a rule set, each with its path; empty if nothing is. The rules may be any JSON.
+ * Without known tools, names and arguments cannot be checked; of tools that are only expected, arguments cannot. `walk`
+ * tries every order of calls (`RuleWalk`).
  */
 export const problems = (
   rules: ReadonlyArray<unknown>,

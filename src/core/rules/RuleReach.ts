@@ -1,10 +1,8 @@
 /**
- * Which tools can ever run under a rule set, and which rules count on one that
- * cannot. Pure.
+ * Which tools can ever run under a rule set, and which rules count on one that cannot. Pure.
  *
- * A tool can run if some order of successes leads to it. A least fixpoint finds
- * most of those that cannot. `RuleWalk` tries every order and finds all, which
- * takes too long for a layer.
+ * A tool can run if some order of successes leads to it. A least fixpoint finds most of those that cannot. `RuleWalk`
+ * tries every order and finds all, which takes too long for a layer.
  */
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
 import * as RuleIndex from "./RuleIndex.ts"
@@ -28,8 +26,8 @@ export interface Walk {
 }
 
 /**
- * Gives the problems of rules that count on a tool which can never run, and of
- * tools after which nothing may follow. `walk` tries every order of calls.
+ * Gives the problems of rules that count on a tool which can never run, and of tools after which nothing may follow.
+ * `walk` tries every order of calls.
  */
 export const unreachable = (
   rules: ReadonlyArray<Placed>,
@@ -273,8 +271,8 @@ const together = ({ set, walk }: Reach, pathTo: (rule: ToolRule) => string): Rea
 }
 
 /**
- * Tools that no order leads to, where nothing else says so already. One that no
- * rule names is cut off by what is wrong with others, if anything is.
+ * Tools that no order leads to, where nothing else says so already. One that no rule names is cut off by what is wrong
+ * with others, if anything is.
  */
 const stuck = (reach: Reach, rules: ReadonlyArray<Placed>, isExplained: boolean): ReadonlyArray<Problem> => {
   const { set, walk } = reach

@@ -1,9 +1,8 @@
 /**
- * What a rule set says: which call it forbids now and why, which tools may or
- * have to come next, the sentences for a prompt. Pure; `Rules` enforces it.
+ * What a rule set says: which call it forbids now and why, which tools may or have to come next, the sentences for a
+ * prompt. Pure; `Rules` enforces it.
  *
- * The history of a process is plain data, so a set can be asked about any
- * moment without an executor.
+ * The history of a process is plain data, so a set can be asked about any moment without an executor.
  *
  * **Example** (Asking a rule set)
  *
@@ -23,8 +22,6 @@
  *
  * RuleSet.describe(set)[0] // => "\"query\" may be called only after \"connect\" has succeeded."
  * ```
- *
- * @since 0.1.0
  */
 import * as Equal from "effect/Equal"
 import { valueAt } from "../../internal/valuePath.ts"
@@ -42,28 +39,15 @@ export type { RuleTool } from "./RuleProblems.ts"
 export { describe, explain, sentence } from "./RuleText.ts"
 export type { Violation } from "./RuleText.ts"
 
-/**
- * A success as rules remember it.
- *
- * @category models
- * @since 0.1.0
- */
+/** A success as rules remember it. */
 export type Success = Kind.Success<ToolRule>
 
-/**
- * What has happened in a process so far, as far as rules ask.
- *
- * @category models
- * @since 0.1.0
- */
+/** What has happened in a process so far, as far as rules ask. */
 export type History = Kind.History<ToolRule>
 
 /**
- * Creates the history of a process from its successes, in order, with their
- * encoded outputs; `inBatch` are the tools that succeeded in other processes.
- *
- * @category constructors
- * @since 0.1.0
+ * Creates the history of a process from its successes, in order, with their encoded outputs; `inBatch` are the tools
+ * that succeeded in other processes.
  */
 export const history = (
   self: RuleSet,
@@ -80,12 +64,7 @@ export const history = (
   }
 }
 
-/**
- * Creates a success, with the tools that its output leads to.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Creates a success, with the tools that its output leads to. */
 export const success = (self: RuleSet, tool: string, output: unknown): Success => ({
   tool,
   routes: self.forTool(tool).routes.flatMap(({ path, rule, to }) => {
@@ -95,12 +74,8 @@ export const success = (self: RuleSet, tool: string, output: unknown): Success =
 })
 
 /**
- * Tells whether the rules of order forbid a tool now; with `params`, its encoded
- * arguments, also whether they forbid these. Limits of a batch and cooldowns
- * are kept by `StateStore`.
- *
- * @category checking
- * @since 0.1.0
+ * Tells whether the rules of order forbid a tool now; with `params`, its encoded arguments, also whether they forbid
+ * these. Limits of a batch and cooldowns are kept by `StateStore`.
  */
 export const check = (
   self: RuleSet,
@@ -115,13 +90,7 @@ export const check = (
     ("params" in call && rules.arguments.length > 0 ? wrongArgument(rules, tool, call.params) : undefined)
 }
 
-/**
- * Gives the start tools that still have to succeed; of those with mode `any`, one
- * is enough.
- *
- * @category checking
- * @since 0.1.0
- */
+/** Gives the start tools that still have to succeed; of those with mode `any`, one is enough. */
 export const startPending = (self: RuleSet, { succeeded }: History): ReadonlyArray<string> => {
   if (self.starts.length === 0) return none
   const enough = self.starts.some(({ mode, tool }) => mode === "any" && succeeded.has(tool))
@@ -130,12 +99,7 @@ export const startPending = (self: RuleSet, { succeeded }: History): ReadonlyArr
   )
 }
 
-/**
- * Gives the tools that have to succeed before the work may end.
- *
- * @category checking
- * @since 0.1.0
- */
+/** Gives the tools that have to succeed before the work may end. */
 export const exitPending = (self: RuleSet, history: History): ReadonlyArray<string> =>
   self.required.length === 0 ? none : unique(
     self.required.filter(({ inBatch, tool, when }) => {
@@ -145,11 +109,8 @@ export const exitPending = (self: RuleSet, history: History): ReadonlyArray<stri
   )
 
 /**
- * Tells whether the process still waits for a success of the tool: a start tool,
- * a prerequisite, a tool required before exit, an exit tool.
- *
- * @category checking
- * @since 0.1.0
+ * Tells whether the process still waits for a success of the tool: a start tool, a prerequisite, a tool required before
+ * exit, an exit tool.
  */
 export const isAwaited = (self: RuleSet, history: History, tool: string): boolean => {
   if (self.rules.length === 0) return false
@@ -158,23 +119,13 @@ export const isAwaited = (self: RuleSet, history: History, tool: string): boolea
   return self.required.length > 0 && exitPending(self, history).includes(tool)
 }
 
-/**
- * Gives the tools that the rules of order allow next. Empty means none: it is
- * never widened.
- *
- * @category checking
- * @since 0.1.0
- */
+/** Gives the tools that the rules of order allow next. Empty means none: it is never widened. */
 export const allowedNext = (self: RuleSet, history: History): ReadonlyArray<string> =>
   self.tools.filter((tool) => check(self, history, { tool }) === undefined)
 
 /**
- * Gives the tools of which one has to come next: start tools, what alone may
- * follow the last success, required tools once the exit is wanted. Empty if
- * nothing is forced. `provided` are further tools, outside the set.
- *
- * @category checking
- * @since 0.1.0
+ * Gives the tools of which one has to come next: start tools, what alone may follow the last success, required tools
+ * once the exit is wanted. Empty if nothing is forced. `provided` are further tools, outside the set.
  */
 export const forcedNext = (
   self: RuleSet,

@@ -7,13 +7,13 @@ import { kindOf, type ToolRule } from "./RuleKinds.ts"
 export type Violation = Kind.Violation<ToolRule>
 
 /**
- * Gives what a rule set demands as sentences, for the prompt of a model. What only
- * the host does (`Periodic`) is left out.
+ * Gives what a rule set demands as sentences, for the prompt of a model. What only the host does (`Periodic`) is left
+ * out.
  *
  * **Details**
  *
- * Rules that hold together are one sentence, and what a stricter rule overrides is
- * left out, so that no two sentences contradict each other.
+ * Rules that hold together are one sentence, and what a stricter rule overrides is left out, so that no two sentences
+ * contradict each other.
  */
 export const describe = (self: RuleSet): ReadonlyArray<string> =>
   Array.from(

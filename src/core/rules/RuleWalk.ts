@@ -1,7 +1,6 @@
 /**
- * A walk over everything that can happen under a rule set, as far as its rules
- * tell moments apart: which tools come to run, whether the start tools can all
- * succeed, whether the work can end. Exact for small sets. Pure.
+ * A walk over everything that can happen under a rule set, as far as its rules tell moments apart: which tools come to
+ * run, whether the start tools can all succeed, whether the work can end. Exact for small sets. Pure.
  *
  * Sets of tools are the bits of a number.
  */
@@ -15,10 +14,9 @@ import type { Walk } from "./RuleReach.ts"
 import { quote } from "./RuleWords.ts"
 
 /**
- * Gives everything that is wrong with a rule set, as `RuleSet.problems` does, and
- * tries every order of calls: no tool is left that can never run, and no work that
- * can never end. Large sets, of some twenty tools or more, are only checked as
- * `RuleSet.problems` checks them.
+ * Gives everything that is wrong with a rule set, as `RuleSet.problems` does, and tries every order of calls: no tool
+ * is left that can never run, and no work that can never end. Large sets, of some twenty tools or more, are only
+ * checked as `RuleSet.problems` checks them.
  */
 export const problems = (
   rules: ReadonlyArray<unknown>,
@@ -28,8 +26,8 @@ export const problems = (
   RuleProblems.problems(rules, known, expects, (set, isComplete) => walk(isComplete ? set : withAnother(set)))
 
 /**
- * Gives what a rule set without problems can be led into: an order of calls after
- * which something that it requires can never succeed. Large sets are not checked.
+ * Gives what a rule set without problems can be led into: an order of calls after which something that it requires can
+ * never succeed. Large sets are not checked.
  */
 export const warnings = (
   rules: ReadonlyArray<ToolRule>,
@@ -117,8 +115,8 @@ const walk = (set: RuleSet): Walk | undefined => {
 }
 
 /**
- * A shortest order of successes after which something that has to succeed never can any
- * more, and what that is. Undefined if no order does that, or if the set is large.
+ * A shortest order of successes after which something that has to succeed never can any more, and what that is.
+ * Undefined if no order does that, or if the set is large.
  */
 const trap = (set: RuleSet, needed: ReadonlyArray<Required>): Trap | undefined => {
   const table = tableOf(set, needed)

@@ -1,10 +1,9 @@
 /**
  * The rules as data.
  *
- * A rule set is an array of `ToolRule`: plain objects that load from JSON. `for`
- * makes them with tool names that the compiler checks; a tool may bring its own
- * (`ToolAnnotations.Rules`). `Rules` enforces them; `RuleSet` reads them without
- * enforcing anything.
+ * A rule set is an array of `ToolRule`: plain objects that load from JSON. `for` makes them with tool names that the
+ * compiler checks; a tool may bring its own (`ToolAnnotations.Rules`). `Rules` enforces them; `RuleSet` reads them
+ * without enforcing anything.
  *
  * **Example** (Writing rules for a toolkit)
  *
@@ -28,8 +27,6 @@
  *
  * rules[1] // => { _tag: "MaxCalls", tool: "request", max: 5 }
  * ```
- *
- * @since 0.1.0
  */
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -43,40 +40,22 @@ import { kinds, type Of, type Tag, type ToolRule as AnyRule } from "./RuleKinds.
  *
  * **Details**
  *
- * The scope of each rule (process, batch, principal, static, executor) is in
- * its description and thus in the published JSON Schema.
- *
- * @category schemas
- * @since 0.1.0
+ * The scope of each rule (process, batch, principal, static, executor) is in its description and thus in the published
+ * JSON Schema.
  */
 export const ToolRule = Schema.Union(Object.values(kinds).map(({ schema }) => schema))
 
-/**
- * One rule, as data.
- *
- * @category models
- * @since 0.1.0
- */
+/** One rule, as data. */
 export type ToolRule = AnyRule
 
 export type { Of, Tag }
 
-/**
- * A rule that a tool brings itself: its `tool` is the tool.
- *
- * @category models
- * @since 0.1.0
- */
+/** A rule that a tool brings itself: its `tool` is the tool. */
 export type Own = OwnOf<ToolRule>
 
 type OwnOf<R> = R extends { readonly tool: string } ? Omit<R, "tool"> : never
 
-/**
- * Constructors of rules for tools by name; see `ToolRule.for`.
- *
- * @category constructors
- * @since 0.1.0
- */
+/** Constructors of rules for tools by name; see `ToolRule.for`. */
 export type Constructors<Tools extends Record<string, Tool.Any>> = {
   readonly [T in Tag as Uncapitalize<T>]: (typeof kinds)[T]["make"] extends TypedConstructor<infer F>
     ? ConstructorFor<F, Tools>
@@ -89,16 +68,13 @@ const make = <T extends Toolkit.Any>(_toolkits: T | ReadonlyArray<T>): Construct
 
 export {
   /**
-   * Gives the constructors of rules for the tools of one or more toolkits. An
-   * unknown tool or argument does not compile.
+   * Gives the constructors of rules for the tools of one or more toolkits. An unknown tool or argument does not
+   * compile.
    *
    * **Gotchas**
    *
-   * A duration is kept as text. One that is not above zero is a problem of the
-   * set, which is found when the layer is built.
-   *
-   * @category constructors
-   * @since 0.1.0
+   * A duration is kept as text. One that is not above zero is a problem of the set, which is found when the layer is
+   * built.
    */
   make as for
 }

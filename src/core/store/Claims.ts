@@ -6,8 +6,8 @@ import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim | BatchClaim
 
 /**
- * How far something counts: in one process, in one batch, or in everything that a
- * principal does. What reaches as far as a process ends no later than its batch.
+ * How far something counts: in one process, in one batch, or in everything that a principal does. What reaches as far
+ * as a process ends no later than its batch.
  */
 export type KeyScope = "process" | "batch" | "principal"
 
@@ -67,8 +67,8 @@ export interface CooldownClaim {
 }
 
 /**
- * Keeps a batch in use until it is settled, and refuses nothing: a wave holds one
- * where a rule counts in batches, whatever its calls reserve themselves.
+ * Keeps a batch in use until it is settled, and refuses nothing: a wave holds one where a rule counts in batches,
+ * whatever its calls reserve themselves.
  */
 export interface BatchClaim {
   readonly _tag: "Batch"
@@ -76,8 +76,8 @@ export interface BatchClaim {
 }
 
 /**
- * What one call asks for: it gets all of its claims or none. They are of one tool,
- * batch and principal, and at most one of them is a key.
+ * What one call asks for: it gets all of its claims or none. They are of one tool, batch and principal, and at most one
+ * of them is a key.
  */
 export interface Request {
   /** Id of the call. */
@@ -86,23 +86,21 @@ export interface Request {
   readonly session: string
   readonly claims: ReadonlyArray<Claim>
   /**
-   * What the call has reserved before. It is given back in the same step, whatever
-   * comes of the claims: it does not refuse the call itself, and no other call can take
-   * it in between.
+   * What the call has reserved before. It is given back in the same step, whatever comes of the claims: it does not
+   * refuse the call itself, and no other call can take it in between.
    */
   readonly replaces?: Reservation | undefined
   /**
-   * The call starts as soon as it has what it asks for. A driver that leases may count
-   * it as started in the same step, as `start` does, and `mutated` for its principal if
-   * it may change things; then the reservation says so. One that is abandoned and not
-   * known to have started is given back even so.
+   * The call starts as soon as it has what it asks for. A driver that leases may count it as started in the same step,
+   * as `start` does, and `mutated` for its principal if it may change things; then the reservation says so. One that is
+   * abandoned and not known to have started is given back even so.
    */
   readonly starts?: { readonly mutates: string | undefined } | undefined
 }
 
 /**
- * What a call has reserved, as the driver knows it: data, not an object. Whoever
- * has the id and the epoch may settle it.
+ * What a call has reserved, as the driver knows it: data, not an object. Whoever has the id and the epoch may settle
+ * it.
  */
 export interface Reservation {
   /** Opaque, and never given twice. */
@@ -157,8 +155,8 @@ export interface CoolingDown {
 }
 
 /**
- * Schema of an outcome that is kept with a key, to be given to an equal call. A
- * driver that stores bytes encodes it with `Schema.toCodecJson`.
+ * Schema of an outcome that is kept with a key, to be given to an equal call. A driver that stores bytes encodes it
+ * with `Schema.toCodecJson`.
  */
 export const Kept = Schema.Struct({
   outcome: ToolOutcome,
@@ -181,9 +179,8 @@ export interface Settlement {
   /** Whether the call started: then its slot is spent, its group is chosen, its tool rests. */
   readonly started: boolean
   /**
-   * `keep` holds the key for `windowMillis` from now, `release` frees it,
-   * `running` leaves it in flight until `release` is called, because a fiber
-   * still runs: until then the tool may not start again, if it rests.
+   * `keep` holds the key for `windowMillis` from now, `release` frees it, `running` leaves it in flight until `release`
+   * is called, because a fiber still runs: until then the tool may not start again, if it rests.
    */
   readonly key: "keep" | "release" | "running"
   readonly windowMillis: number

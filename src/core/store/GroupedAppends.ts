@@ -1,6 +1,6 @@
 /**
- * Appends that come while one is being written are written together, by the next one:
- * what a disk or a database takes for one commit is paid once for all of them.
+ * Appends that come while one is being written are written together, by the next one: what a disk or a database takes
+ * for one commit is paid once for all of them.
  */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"

@@ -1,12 +1,10 @@
 /**
- * The journal: an append-only record of what happened to every call, and what
- * principals have granted and taken back.
+ * The journal: an append-only record of what happened to every call, and what principals have granted and taken back.
  *
- * A call that may change things is on record before it starts: a start without an end,
- * found after a crash, says that the call may or may not have happened; without a
- * start on record it would be run again. So its handler waits for the journal, and
- * does not begin if that cannot be written; a read runs even so. No journal is the
- * default, and costs nothing.
+ * A call that may change things is on record before it starts: a start without an end, found after a crash, says that
+ * the call may or may not have happened; without a start on record it would be run again. So its handler waits for the
+ * journal, and does not begin if that cannot be written; a read runs even so. No journal is the default, and costs
+ * nothing.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -34,12 +32,10 @@ export class JournalError extends Schema.TaggedError<JournalError>("effect-tool-
  *
  * **Details**
  *
- * Whoever builds a driver's layer opens a *term*: entries are written in it, and
- * calls that arrived in it and have no end are its own as long as it lives. Where
- * several write to one journal, a term is alive as long as it renews its lease (a
- * database), or holds a lock (a file); one that was given up or lost cannot
- * be written in any more: `append` fails. A driver whose term others can end opens a new
- * one for what comes later, and has both as `term`.
+ * Whoever builds a driver's layer opens a *term*: entries are written in it, and calls that arrived in it and have no
+ * end are its own as long as it lives. Where several write to one journal, a term is alive as long as it renews its
+ * lease (a database), or holds a lock (a file); one that was given up or lost cannot be written in any more: `append`
+ * fails. A driver whose term others can end opens a new one for what comes later, and has both as `term`.
  */
 export class Journal extends Context.Service<Journal, {
   readonly keeps: Keeps
@@ -48,10 +44,9 @@ export class Journal extends Context.Service<Journal, {
   /** The term in which what arrives now is written; absent: no other process can end it. */
   readonly term?: (() => Term) | undefined
   /**
-   * Writes entries behind all others, in this order: all of them, or it fails. With
-   * `durable` they are safe from a crash of the machine once this ends. Lines of a term
-   * that is known to be over are left out. After a failure the same lines may come again:
-   * where the answer was lost, a driver knows them by identity and writes them once.
+   * Writes entries behind all others, in this order: all of them, or it fails. With `durable` they are safe from a
+   * crash of the machine once this ends. Lines of a term that is known to be over are left out. After a failure the
+   * same lines may come again: where the answer was lost, a driver knows them by identity and writes them once.
    */
   readonly append: (
     lines: ReadonlyArray<Line>,
@@ -60,15 +55,14 @@ export class Journal extends Context.Service<Journal, {
   /** Reads entries in the order of their places, or backwards, without those appended after the stream has begun. */
   readonly read: (query: Query) => Stream.Stream<Recorded, JournalError>
   /**
-   * Reads a bounded part of the same: no more entries and characters than are wanted, and
-   * no more work than for `mostLookedAt` entries, however rare what is asked for may be.
+   * Reads a bounded part of the same: no more entries and characters than are wanted, and no more work than for
+   * `mostLookedAt` entries, however rare what is asked for may be.
    */
   readonly page: (query: Query, bounds: PageBounds) => Effect.Effect<Page, JournalError>
   /**
-   * Takes over calls that have no end and no running process, by their keys, in one
-   * atomic step; a call that is not on record is taken, too. A call has an end once it
-   * is `Settled`; it is free again when it is `Suspended`, or when its term is over.
-   * A term that held one of them cannot be written in afterwards.
+   * Takes over calls that have no end and no running process, by their keys, in one atomic step; a call that is not on
+   * record is taken, too. A call has an end once it is `Settled`; it is free again when it is `Suspended`, or when its
+   * term is over. A term that held one of them cannot be written in afterwards.
    */
   readonly claim: (keys: ReadonlyArray<string>) => Effect.Effect<Claimed, JournalError>
 }>()("effect-tool-executor/store/Journal") {}
@@ -80,8 +74,8 @@ export type MemoryOptions = MemoryJournal.Options
 export const memoryDefaults = MemoryJournal.defaults
 
 /**
- * Layer of a journal in memory, bounded: the oldest entries go first. It is for tests
- * and for looking at what happened; it does not survive anything.
+ * Layer of a journal in memory, bounded: the oldest entries go first. It is for tests and for looking at what happened;
+ * it does not survive anything.
  */
 export const layerMemory = (options?: MemoryOptions): Layer.Layer<Journal, ConfigurationError> =>
   Layer.effect(Journal, checked(options))

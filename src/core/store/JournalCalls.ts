@@ -17,8 +17,8 @@ export interface RecordedCall {
 }
 
 /**
- * The calls of a journal, in the order in which they arrived. A call that was handed
- * again after its end is another one.
+ * The calls of a journal, in the order in which they arrived. A call that was handed again after its end is another
+ * one.
  */
 export const callsOf = (entries: Iterable<JournalEntry>): ReadonlyArray<RecordedCall> => {
   const calls: Array<Array<CallEntry>> = []

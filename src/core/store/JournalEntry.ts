@@ -1,9 +1,9 @@
 /**
- * What a journal has of a call, entry by entry: when it arrived, what was decided of
- * it, who was asked and answered, when it started, what it wrote, how it ended.
+ * What a journal has of a call, entry by entry: when it arrived, what was decided of it, who was asked and answered,
+ * when it started, what it wrote, how it ended.
  *
- * Entries are plain JSON. Secrets are taken out and arguments and outputs left out
- * (`Journal.Keeps`) before a driver sees them.
+ * Entries are plain JSON. Secrets are taken out and arguments and outputs left out (`Journal.Keeps`) before a driver
+ * sees them.
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -32,9 +32,8 @@ const call = {
   callId: Schema.String,
   tool: Schema.String,
   /**
-   * Identifies the call when it is submitted a second time: a hash with a key of
-   * principal, agent, batch, process where it has a name, id, tool and arguments.
-   * Entries of one call have the same.
+   * Identifies the call when it is submitted a second time: a hash with a key of principal, agent, batch, process where
+   * it has a name, id, tool and arguments. Entries of one call have the same.
    */
   key: Schema.String
 }
@@ -50,8 +49,8 @@ export const KeptArguments = Schema.Union([
 export type KeptArguments = typeof KeptArguments.Type
 
 /**
- * A call was submitted. Its arguments are as decoded, control arguments out and the
- * host's own in; of a call that was refused on Arrival, as the model wrote them.
+ * A call was submitted. Its arguments are as decoded, control arguments out and the host's own in; of a call that was
+ * refused on Arrival, as the model wrote them.
  */
 export const Arrived = Schema.TaggedStruct("Arrived", {
   ...call,
@@ -90,8 +89,8 @@ export const Asked = Schema.TaggedStruct("Asked", {
 })
 
 /**
- * An approval request has ended: `answer` is the approver's answer, or `timeout`, `closed`,
- * `noApprover`, `withdrawn`, `suspended`.
+ * An approval request has ended: `answer` is the approver's answer, or `timeout`, `closed`, `noApprover`, `withdrawn`,
+ * `suspended`.
  */
 export const Answered = Schema.TaggedStruct("Answered", {
   ...call,
@@ -195,9 +194,8 @@ export type Of<T extends Tag> = Extract<JournalEntry, { readonly _tag: T }>
 export const isOfCall = (entry: JournalEntry): entry is CallEntry => "key" in entry
 
 /**
- * What a journal keeps of arguments and outputs: all but secrets (`full`), a hash with
- * a key (`hashes`), or nothing (`none`). The key of a call, which knows equal
- * arguments again, is kept anyway: it is a hash, too.
+ * What a journal keeps of arguments and outputs: all but secrets (`full`), a hash with a key (`hashes`), or nothing
+ * (`none`). The key of a call, which knows equal arguments again, is kept anyway: it is a hash, too.
  */
 export interface Keeps {
   readonly arguments: "full" | "hashes" | "none"
@@ -205,9 +203,8 @@ export interface Keeps {
 }
 
 /**
- * An entry to be written. `entry` is made when it is first asked for, without
- * secrets, and is plain JSON but for `undefined`: a driver that writes reads it immediately, one
- * that keeps things in memory when somebody reads.
+ * An entry to be written. `entry` is made when it is first asked for, without secrets, and is plain JSON but for
+ * `undefined`: a driver that writes reads it immediately, one that keeps things in memory when somebody reads.
  */
 export interface Line {
   readonly entry: JournalEntry
@@ -216,8 +213,8 @@ export interface Line {
 }
 
 /**
- * The time in which the calls of a process are its own: another process may end it and
- * take them over once its lease has expired.
+ * The time in which the calls of a process are its own: another process may end it and take them over once its lease
+ * has expired.
  */
 export interface Term {
   /** It is known to be over: nothing is written in it any more. */
@@ -257,8 +254,7 @@ export interface Query {
   /** Which come first: default `oldest`. From either end no more is read than is taken. */
   readonly order?: "oldest" | "newest" | undefined
   /**
-   * Those that have this text somewhere, in whatever case. A driver may read others, too: it
-   * leaves out what it can.
+   * Those that have this text somewhere, in whatever case. A driver may read others, too: it leaves out what it can.
    */
   readonly text?: string | undefined
 }
@@ -267,8 +263,8 @@ export interface Query {
 export interface Page {
   readonly entries: ReadonlyArray<Recorded>
   /**
-   * Where the next part begins: behind this place, or before it with the newest first.
-   * Absent at the end. A page without entries may have one.
+   * Where the next part begins: behind this place, or before it with the newest first. Absent at the end. A page
+   * without entries may have one.
    */
   readonly next?: number | undefined
 }

@@ -1,9 +1,9 @@
 /**
  * Dedupe keys in memory: a hash table in typed arrays.
  *
- * Most keys outlive their calls by minutes. As objects they would be copied by every collection of
- * the young generation, which costs more than all else a key needs. Here a key is about 110 bytes that the
- * collector never visits: a 128-bit digest instead of its text, and no separate object.
+ * Most keys outlive their calls by minutes. As objects they would be copied by every collection of the young
+ * generation, which costs more than all else a key needs. Here a key is about 110 bytes that the collector never
+ * visits: a 128-bit digest instead of its text, and no separate object.
  */
 import { TextDigest } from "../../internal/textDigest.ts"
 import type { Counted, Kept, KeyClaim, KeyTaken, Settlement } from "./Claims.ts"
@@ -79,8 +79,8 @@ export class Keys {
   }
 
   /**
-   * Takes the key that was looked for last, from the call in `before` if there is one. Gives its slot,
-   * or 0 if the model sees the outcome of that call and not of this one, which then has no key.
+   * Takes the key that was looked for last, from the call in `before` if there is one. Gives its slot, or 0 if the
+   * model sees the outcome of that call and not of this one, which then has no key.
    */
   take(claim: KeyClaim, before: number, batch: number, owner: string, holder: number, now: number): number {
     const isUntold = claim.untold === true

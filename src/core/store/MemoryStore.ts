@@ -1,9 +1,9 @@
 /**
- * The memory driver of `StateStore`. It is atomic because it does not yield,
- * and its cost does not grow with what it holds.
+ * The memory driver of `StateStore`. It is atomic because it does not yield, and its cost does not grow with what it
+ * holds.
  *
- * Unused state is dropped little by little as new batches and
- * principals come, so endlessly many of them need no `pruneExpired`.
+ * Unused state is dropped little by little as new batches and principals come, so endlessly many of them need no
+ * `pruneExpired`.
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -36,8 +36,8 @@ export const defaults = {
 } as const satisfies Options
 
 /**
- * Creates a driver that keeps the state in memory. It answers without waiting, and holds reservations
- * until the process ends.
+ * Creates a driver that keeps the state in memory. It answers without waiting, and holds reservations until the process
+ * ends.
  */
 export const make = (options?: Options) => {
   const maxKeys = options?.maxKeys ?? defaults.maxKeys

@@ -1,10 +1,9 @@
 /**
- * State that outlives a call and is shared between calls: dedupe keys, call
- * counts, choices of exclusive groups, cooldown clocks, standing permissions.
+ * State that outlives a call and is shared between calls: dedupe keys, call counts, choices of exclusive groups,
+ * cooldown clocks, standing permissions.
  *
- * A call reserves everything it needs in one atomic step (`reserve`: all claims
- * or none) and settles it exactly once. `Claims` has the claims and their answers,
- * `MemoryStore` the driver in memory.
+ * A call reserves everything it needs in one atomic step (`reserve`: all claims or none) and settles it exactly once.
+ * `Claims` has the claims and their answers, `MemoryStore` the driver in memory.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -30,18 +29,17 @@ export class StateStoreError extends Schema.TaggedError<StateStoreError>("effect
 /**
  * State shared between calls. Times are epoch milliseconds of the executor's clock.
  *
- * A driver that has its answer immediately returns it as `Effect.succeed`: an effect that is
- * an `Exit` already needs no fiber. Such a driver does its work when it is called, so callers
- * run the returned effect exactly once.
+ * A driver that has its answer immediately returns it as `Effect.succeed`: an effect that is an `Exit` already needs no
+ * fiber. Such a driver does its work when it is called, so callers run the returned effect exactly once.
  *
- * A driver that leases has to see earlier messages when it answers later ones: an
- * executor does not wait for the settlement of a read.
+ * A driver that leases has to see earlier messages when it answers later ones: an executor does not wait for the
+ * settlement of a read.
  */
 export class StateStore extends Context.Service<StateStore, {
   /**
-   * Takes for each request all of its claims or none, one request after the other
-   * and all of them in one atomic step; where a claim cannot be had, the first such claim is
-   * the answer to its request, and the other requests are not affected.
+   * Takes for each request all of its claims or none, one request after the other and all of them in one atomic step;
+   * where a claim cannot be had, the first such claim is the answer to its request, and the other requests are not
+   * affected.
    */
   readonly reserve: (
     requests: ReadonlyArray<Request>,
@@ -50,9 +48,9 @@ export class StateStore extends Context.Service<StateStore, {
   /** Tells which claim could not be had now; takes nothing. */
   readonly check: (claims: ReadonlyArray<Claim>, now: number) => Effect.Effect<Refused | undefined, StateStoreError>
   /**
-   * Calls are about to start: from now on what they have reserved stays spent where
-   * it is never settled, because its lease is lost or its session has ended. Gives those that
-   * are still held; the others may not start. Only asked of reservations that are leased.
+   * Calls are about to start: from now on what they have reserved stays spent where it is never settled, because its
+   * lease is lost or its session has ended. Gives those that are still held; the others may not start. Only asked of
+   * reservations that are leased.
    */
   readonly start: (
     reservations: ReadonlyArray<Reservation>,
@@ -64,10 +62,9 @@ export class StateStore extends Context.Service<StateStore, {
     now: number
   ) => Effect.Effect<ReadonlyArray<Reservation>, StateStoreError>
   /**
-   * Settles a reservation: spends or gives back each of its claims. False where it is
-   * no longer held, because it was settled before or its lease was lost: then nothing
-   * changes. If the answer gets lost, the same message is sent again with the same times,
-   * and only the first time counts.
+   * Settles a reservation: spends or gives back each of its claims. False where it is no longer held, because it was
+   * settled before or its lease was lost: then nothing changes. If the answer gets lost, the same message is sent again
+   * with the same times, and only the first time counts.
    */
   readonly settle: (
     reservation: Reservation,
@@ -75,15 +72,14 @@ export class StateStore extends Context.Service<StateStore, {
     now: number
   ) => Effect.Effect<boolean, StateStoreError>
   /**
-   * The fiber of a reservation that was settled as `running` has ended: its key is
-   * free, its tool rests from now. False as with `settle`, and told again like it.
+   * The fiber of a reservation that was settled as `running` has ended: its key is free, its tool rests from now. False
+   * as with `settle`, and told again like it.
    */
   readonly release: (reservation: Reservation, now: number) => Effect.Effect<boolean, StateStoreError>
   /**
-   * The owner of a session has ended. What did not start is free immediately,
-   * what started stays spent, and nothing that is said later of what the session has
-   * reserved until now counts. `started` are reservations of the session that are known
-   * to have started, or to have been about to: they are spent, if they are still held.
+   * The owner of a session has ended. What did not start is free immediately, what started stays spent, and nothing
+   * that is said later of what the session has reserved until now counts. `started` are reservations of the session
+   * that are known to have started, or to have been about to: they are spent, if they are still held.
    */
   readonly abandon: (
     session: string,
@@ -101,8 +97,8 @@ export class StateStore extends Context.Service<StateStore, {
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
   readonly mutated: (principal: string) => Effect.Effect<void, StateStoreError>
   /**
-   * Forgets the counts, choices and settled keys of a batch. A driver does so by
-   * itself for a batch that has no open reservation and has been idle for its time.
+   * Forgets the counts, choices and settled keys of a batch. A driver does so by itself for a batch that has no open
+   * reservation and has been idle for its time.
    */
   readonly closeBatch: (batch: string) => Effect.Effect<void, StateStoreError>
   /** Forgets what is past its window; gives the number of entries dropped. */

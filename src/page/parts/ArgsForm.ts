@@ -1,8 +1,6 @@
 /**
- * A form that edits arguments: one field per property of the JSON Schema, with its problems. A value without a
- * fitting field is edited as JSON, and so can be the whole form.
- *
- * @since 0.1.0
+ * A form that edits arguments: one field per property of the JSON Schema, with its problems. A value without a fitting
+ * field is edited as JSON, and so can be the whole form.
  */
 import type { VNode } from "preact"
 import { useId, useLayoutEffect, useMemo, useState } from "preact/hooks"
@@ -26,12 +24,7 @@ import type { ArgsFormProps, Edited } from "./types.ts"
 
 export type { Edited } from "./types.ts"
 
-/**
- * A form for arguments.
- *
- * @category components
- * @since 0.1.0
- */
+/** A form for arguments. */
 export const ArgsForm = ({ onChange, schema, value: given }: ArgsFormProps): VNode => {
   const [value, setValue] = useState(given)
   // text that is not a valid value yet, by path

@@ -1,20 +1,11 @@
-/**
- * Shows the arguments of a call: names and values, with strings as plain text.
- *
- * @since 0.1.0
- */
+/** Shows the arguments of a call: names and values, with strings as plain text. */
 import type { VNode } from "preact"
 import { useState } from "preact/hooks"
 import { html } from "../html.ts"
 import { SafeText } from "./SafeText.ts"
 import type { ArgumentsProps } from "./types.ts"
 
-/**
- * JSON as a list of names and values.
- *
- * @category components
- * @since 0.1.0
- */
+/** JSON as a list of names and values. */
 export const Arguments = ({ value }: ArgumentsProps): VNode => html`<${Value} value=${value} depth=${0} />`
 
 // Utilities

@@ -1,8 +1,4 @@
-/**
- * A call whole: what it was called with, what people said, each attempt, and what became of it.
- *
- * @since 0.1.0
- */
+/** A call whole: what it was called with, what people said, each attempt, and what became of it. */
 import type { ComponentChildren, VNode } from "preact"
 import { useMemo } from "preact/hooks"
 import { duration, lanesOf, stateOf, summary } from "../../core/facts/Lanes.ts"
@@ -13,12 +9,7 @@ import { DiffText } from "./Diff.ts"
 import { SafeText } from "./SafeText.ts"
 import type { CallViewProps } from "./types.ts"
 
-/**
- * A call, by its events.
- *
- * @category components
- * @since 0.1.0
- */
+/** A call, by its events. */
 export const CallView = ({ events, approvals }: CallViewProps): VNode => {
   const lanes = useMemo(() => lanesOf(events), [events])
   if (lanes.length === 0) return html`<p>This call is no longer stored.</p>`

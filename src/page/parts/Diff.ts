@@ -1,8 +1,6 @@
 /**
  * Shows the difference between a file before and after, side by side or in one column. It is computed after the page
  * was drawn and shown in pages, so the page stays usable for files and lines of any length.
- *
- * @since 0.1.0
  */
 import type { VNode } from "preact"
 import { useEffect, useMemo, useRef, useState } from "preact/hooks"
@@ -14,12 +12,7 @@ import { changesIn, countsOf, keptMarks, pagesOf, type Shown, shownOf } from "./
 import type { DiffProps, DiffTextProps } from "./types.ts"
 import { rowsOfDiff } from "./unified.ts"
 
-/**
- * Shows the difference between two texts of a file.
- *
- * @category components
- * @since 0.1.0
- */
+/** Shows the difference between two texts of a file. */
 export const Diff = ({ after, before, onShown, path }: DiffProps): VNode => {
   const rows = useLater(() => rowsOf(before, after), [before, after], onShown)
   const what = before === null ? "new file" : after === null ? "removed" : ""
@@ -28,12 +21,7 @@ export const Diff = ({ after, before, onShown, path }: DiffProps): VNode => {
     : html`<${DiffOf} rows=${rows} path=${path} what=${what} />`
 }
 
-/**
- * Shows a unified diff.
- *
- * @category components
- * @since 0.1.0
- */
+/** Shows a unified diff. */
 export const DiffText = ({ diff, onShown }: DiffTextProps): VNode => {
   const rows = useLater(() => ({ rows: rowsOfDiff(diff), isCoarse: false }), [diff], onShown)
   return rows === undefined

@@ -1,8 +1,6 @@
 /**
  * The rows of one page of a diff, as a table. Signs and elements mark added and removed text, not color alone, and
  * invisible characters are spelled out.
- *
- * @since 0.1.0
  */
 import type { ComponentChildren, VNode } from "preact"
 import { html } from "../html.ts"
@@ -14,12 +12,7 @@ import type { Shown } from "./shown.ts"
 /** Two columns side by side, or one column for both. */
 export type Columns = "both" | "one"
 
-/**
- * Shows the rows of a diff from `from` up to `to`, exclusive.
- *
- * @category components
- * @since 0.1.0
- */
+/** Shows the rows of a diff from `from` up to `to`, exclusive. */
 export const DiffRows = ({ columns, from, onOpen, shown, to }: {
   readonly shown: ReadonlyArray<Shown>
   readonly from: number

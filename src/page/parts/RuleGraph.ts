@@ -1,8 +1,4 @@
-/**
- * Draws the rules as a graph of what comes before what. dagre does the layout; this file and dagre load on demand.
- *
- * @since 0.1.0
- */
+/** Draws the rules as a graph of what comes before what. dagre does the layout; this file and dagre load on demand. */
 import * as dagre from "@dagrejs/dagre"
 import type { VNode } from "preact"
 import { useMemo, useRef, useState } from "preact/hooks"
@@ -11,12 +7,7 @@ import { html } from "../html.ts"
 import { SafeText } from "./SafeText.ts"
 import type { RuleGraphProps } from "./types.ts"
 
-/**
- * The graph of the rules, and its edges in words.
- *
- * @category components
- * @since 0.1.0
- */
+/** The graph of the rules, and its edges in words. */
 export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
   const [chosen, choose] = useState<string | undefined>(undefined)
   const place = useRef<SVGSVGElement>(null)

@@ -1,8 +1,6 @@
 /**
- * Shows untrusted text so that every character is visible as what it is. Long texts fold and report hidden
- * characters in the folded part.
- *
- * @since 0.1.0
+ * Shows untrusted text so that every character is visible as what it is. Long texts fold and report hidden characters
+ * in the folded part.
  */
 import type { ComponentChildren, VNode } from "preact"
 import { useState } from "preact/hooks"
@@ -14,12 +12,7 @@ import type { SafeTextProps } from "./types.ts"
 export const showPieces = (text: string, lines: boolean, around: string = text): ComponentChildren =>
   pieces(text, around).map((piece) => showPiece(piece, lines))
 
-/**
- * Shows untrusted text on one line, or on several lines as a `block`.
- *
- * @category components
- * @since 0.1.0
- */
+/** Shows untrusted text on one line, or on several lines as a `block`. */
 export const SafeText = ({ block = false, text }: SafeTextProps): VNode => {
   const [chosen, open] = useState<number | undefined>(undefined)
   const pages = Math.ceil(text.length / page)

@@ -1,8 +1,6 @@
 /**
- * Shows calls over time, one lane per call: a picture that can be zoomed and moved with mouse and keys, and a table with
- * the same content. Only visible lanes are drawn.
- *
- * @since 0.1.0
+ * Shows calls over time, one lane per call: a picture that can be zoomed and moved with mouse and keys, and a table
+ * with the same content. Only visible lanes are drawn.
  */
 import type { VNode } from "preact"
 import { useMemo, useRef, useState } from "preact/hooks"
@@ -13,12 +11,7 @@ import { SafeText } from "./SafeText.ts"
 import type { TimelineProps } from "./types.ts"
 import { fit, pan, ticksOf, type View, zoom } from "./view.ts"
 
-/**
- * The calls of a wave, and of the sub-agents that work for them.
- *
- * @category components
- * @since 0.1.0
- */
+/** The calls of a wave, and of the sub-agents that work for them. */
 export const Timeline = ({ events, now, onOpen }: TimelineProps): VNode => {
   const lanes = useMemo(() => lanesOf(events), [events])
   // what has no end has one where the last thing happened

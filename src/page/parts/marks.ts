@@ -1,6 +1,4 @@
-/**
- * Finds the differences within a line, as one list of segments, by words and, at their edges, by characters. Pure.
- */
+/** Finds the differences within a line, as one list of segments, by words and, at their edges, by characters. Pure. */
 import { cutBefore } from "./pieces.ts"
 import { compare } from "./sequences.ts"
 

@@ -1,6 +1,6 @@
 /**
- * Cuts untrusted text into pieces that can each be shown as what they are: invisible characters, look-alike letters, and
- * right-to-left text. Joined, the pieces are the text; nothing is left out or decoded. Pure.
+ * Cuts untrusted text into pieces that can each be shown as what they are: invisible characters, look-alike letters,
+ * and right-to-left text. Joined, the pieces are the text; nothing is left out or decoded. Pure.
  */
 import { hidden } from "../../internal/escape.ts"
 
@@ -170,9 +170,7 @@ const scriptTests = scripts.map((script) => [script, new RegExp(`\\p{Script=${sc
 const scriptOf = (text: string): string =>
   (scriptTests.find(([, test]) => test.test(text))?.[0] ?? "another script").replace("_", " ")
 
-/**
- * Returns the scripts of which a text only has letters that look Latin. No language is written with these alone.
- */
+/** Returns the scripts of which a text only has letters that look Latin. No language is written with these alone. */
 const deceptiveIn = (text: string): ReadonlySet<string> =>
   new Set(
     [...deceptiveTests].flatMap(([script, [any, plain]]) => any.test(text) && !plain.test(text) ? [script] : [])

@@ -1,8 +1,4 @@
-/**
- * Props of the reusable parts of the page: plain values and callbacks, independent of server and app state.
- *
- * @since 0.1.0
- */
+/** Props of the reusable parts of the page: plain values and callbacks, independent of server and app state. */
 import type { Wire } from "../../core/facts/ToolEvent.ts"
 import type { ApprovalSummary } from "../../server/ApiApprovals.ts"
 import type { Rules } from "../../server/ApiRecords.ts"

@@ -1,6 +1,4 @@
-/**
- * The visible part of a timeline: zooming, moving, and marks on its axis. Pure.
- */
+/** The visible part of a timeline: zooming, moving, and marks on its axis. Pure. */
 import type { Lane } from "../../core/facts/Lanes.ts"
 
 /** The part of time that a picture shows. */
