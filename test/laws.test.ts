@@ -84,7 +84,13 @@ const law = (name: string, holds: (played: Played) => void) =>
       for (const seed of seeds(80)) {
         const run = played.get(seed) ?? (yield* play(seed))
         played.set(seed, run)
-        yield* Effect.try({ try: () => holds(run), catch: (error) => new Error(`seed ${seed}`, { cause: error }) })
+        yield* Effect.sync(() => {
+          try {
+            holds(run)
+          } catch (cause) {
+            throw new Error(`seed ${seed}`, { cause })
+          }
+        })
       }
     }), timeout)
 
