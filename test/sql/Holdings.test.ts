@@ -176,7 +176,8 @@ const suite = (
           yield* some(n * 30)
           sizes.push(yield* bytesOf(sql))
         }
-        assert.isAtMost(sizes[5]!, sizes[2]!, `${sizes.join(", ")}`)
+        // PostgreSQL may take a page or two more; what is put in each round is a hundred times that
+        assert.isAtMost(sizes[5]!, sizes[2]! + 2 * 8_192, `${sizes.join(", ")}`)
         yield* TestClock.adjust("10 seconds")
         assert.isAbove(yield* artifacts.prune, 0)
         assert.isAbove(yield* checkpoints.prune, 0)
