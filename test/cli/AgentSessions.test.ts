@@ -5,6 +5,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { writeFileSync } from "node:fs"
+import { sample } from "../support/seeds.ts"
 import { command, events, modesIn, read, resultsIn, world } from "./agents.ts"
 import { folder } from "./harness.ts"
 import * as Process from "./process.ts"
@@ -94,7 +95,7 @@ describe("a session", () => {
   ]
 
   it.live("goes on wherever it is killed, with a history that its provider takes", () =>
-    Effect.forEach(moments, (moment) =>
+    Effect.forEach(sample(moments), (moment) =>
       Effect.gen(function*() {
         const { aside, here, read: readBack, run, server } = yield* world(
           ({ messages }) =>
