@@ -159,8 +159,6 @@ export const toTools: {
   }))
 }) as never
 
-// Utilities
-
 /** A tool as read, with what its handler needs. */
 interface Taken {
   readonly effectTool: PlainTool.PlainTool<string>

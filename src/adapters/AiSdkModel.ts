@@ -97,8 +97,6 @@ export const layerLanguageModel = (
   )
 }
 
-// Utilities
-
 const resultFilesOf = (provider: string): ResultFiles => provider.endsWith(".chat") ? "omit" : defaults.resultFiles
 
 /** Reads any property, including getters of a class. */

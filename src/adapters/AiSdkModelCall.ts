@@ -151,8 +151,6 @@ export const write = (
   }
 }
 
-// Utilities
-
 const responseFormat = (
   { responseFormat }: LanguageModel.ProviderOptions,
   codecTransformer: LanguageModel.CodecTransformer

@@ -41,7 +41,5 @@ export const unpack = (options: unknown): Carried | undefined => {
 export const isFrom = (carried: Carried, { modelId, provider }: Origin): boolean =>
   carried.provider === provider && carried.modelId === modelId
 
-// Utilities
-
 /** Differs from the key agents use for a message's origin. */
 const key = "effect-tool-executor/ai-sdk"

@@ -43,8 +43,6 @@ export const endReason = (
   }
 }
 
-// Utilities
-
 /** The known facts of an error. */
 interface Found {
   readonly error: unknown

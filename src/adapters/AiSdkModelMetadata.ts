@@ -70,8 +70,6 @@ export const response = ({ id, modelId, timestamp }: ResponseMetadata): Response
   ...timestamp instanceof Date && !Number.isNaN(timestamp.getTime()) ? { timestamp: timestamp.toISOString() } : {}
 })
 
-// Utilities
-
 /** v2 has one word; v3 and v4 add the provider's. */
 const reasonOf = (provider: string, finish: Finish): Response.FinishReason => {
   if (!isProven(provider, finish)) return "unknown"

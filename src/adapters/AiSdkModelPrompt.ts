@@ -50,8 +50,6 @@ export const write = (prompt: Prompt.Prompt, reader: Reader): LanguageModelV4Pro
   return reader.resultFiles === "result" ? messages : messages.flatMap((it) => withoutFiles(it, reader.resultFiles))
 }
 
-// Utilities
-
 type AssistantContent = Extract<LanguageModelV4Message, { role: "assistant" }>["content"]
 
 type ToolContent = Array<LanguageModelV4ToolResultPart | LanguageModelV4ToolApprovalResponsePart>

@@ -173,8 +173,6 @@ export class Requests {
   }
 }
 
-// Utilities
-
 const mostTold = 1_000
 
 type Said = Pull.Pull<Arr.NonEmptyReadonlyArray<Response.StreamPartEncoded>, AiError.AiError>

@@ -142,8 +142,6 @@ export class ResponseReader {
   }
 }
 
-// Utilities
-
 type Shared =
   | Response.ToolCallPartEncoded
   | Response.ToolResultPartEncoded

@@ -27,8 +27,6 @@ export const write = (version: Version, options: LanguageModelV4CallOptions): ob
   }
 }
 
-// Utilities
-
 type Older = Exclude<Version, "v4">
 
 const olderMessage = (version: Older, message: LanguageModelV4Message): { readonly content: ArrayLike<unknown> } =>

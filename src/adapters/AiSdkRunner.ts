@@ -76,8 +76,6 @@ export class Runner {
   }
 }
 
-// Utilities
-
 const aborted = (tool: string, { reason }: AbortSignal): Error =>
   Object.assign(
     new Error(`"${tool}" was cancelled, because the request was aborted. What it had already done is not undone.`, {

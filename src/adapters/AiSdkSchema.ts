@@ -54,8 +54,6 @@ export const shown = (output: unknown): ToolContent.ToolContent | undefined => {
   }
 }
 
-// Utilities
-
 type Validate = NonNullable<ReturnType<typeof asSchema>["validate"]>
 
 const codec = (jsonSchema: JsonSchema.JsonSchema, validate: Validate): Schema.Codec<unknown, unknown> =>

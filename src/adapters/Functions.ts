@@ -139,8 +139,6 @@ export type ServicesOf<Definitions extends { readonly [name: string]: Definition
     Effect.Effect<infer _A, infer _E, infer R> ? R : never
 }[keyof Definitions]
 
-// Utilities
-
 type HandlerContext = Toolkit.HandlerContext<PlainTool.PlainTool<string>>
 
 const noArguments: JsonSchema.JsonSchema = { type: "object", properties: {}, additionalProperties: false }

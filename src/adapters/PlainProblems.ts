@@ -53,8 +53,6 @@ export const ofSchema = (path: string, schema: unknown): ReadonlyArray<Problem> 
 export const brief = (value: unknown): string =>
   typeof value === "function" ? "a function" : clip(JSON.stringify(PlainJson.from(value)), 60)
 
-// Utilities
-
 const kindOf = {
   readOnly: "boolean",
   idempotent: "boolean",

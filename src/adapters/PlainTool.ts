@@ -123,8 +123,6 @@ export const add =
   <A>(key: Context.Reference<A>, value: A | undefined) => (context: Context.Context<never>): Context.Context<never> =>
     value === undefined ? context : Context.add(context, key, value)
 
-// Utilities
-
 const annotations = (it: Declared): Context.Context<never> =>
   pipe(
     it.annotations ?? Context.empty(),

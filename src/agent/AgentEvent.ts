@@ -226,8 +226,6 @@ export const isReport = ({ _tag }: AgentEvent): boolean => reports.has(_tag)
 /** Whether this is the last event of an operation. */
 export const isLast = (event: AgentEvent): event is OperationEnd => event._tag === "OperationEnd"
 
-// Utilities
-
 const reports: ReadonlySet<AgentEvent["_tag"]> = new Set(
   ["ToolProgress", "ToolStatus", "ToolLog", "ToolOptions", "ToolPartialResult", "ToolCustom"]
 )

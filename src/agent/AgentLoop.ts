@@ -71,8 +71,6 @@ export const run = (
     AgentTrace.traced(operation)
   )
 
-// Utilities
-
 /** Warns that a token or cost limit cannot work because the model reports no usage. */
 const unmetered = ({ given: { tree: { spending, model } } }: Operation): Effect.Effect<void> =>
   spending.meters(model)

@@ -63,8 +63,6 @@ export const providerName = (provider: string): string => {
   return Object.hasOwn(known, first) ? known[first]! : first
 }
 
-// Utilities
-
 /** By the first part of the name that a provider package gives. */
 const known: Readonly<Record<string, string>> = {
   "amazon-bedrock": "aws.bedrock",

@@ -58,8 +58,6 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
 export const wrong = (path: string, problem: string, expected: string) =>
   new ConfigurationError({ subject: "AgentExecutor", problems: [{ path, problem, expected }] })
 
-// Utilities
-
 const problemsOf = ({ problems }: OptionReader) => new ConfigurationError({ subject: "AgentExecutor", problems })
 
 const isProvided = (tool: Tool.Any): boolean => Tool.isProviderDefined(tool) && !tool.requiresHandler

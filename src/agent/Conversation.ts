@@ -171,8 +171,6 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
   return Prompt.fromMessages(sent)
 }
 
-// Utilities
-
 const turnsIn = (
   messages: ReadonlyArray<Prompt.Message>,
   run: Exclude<Origin["run"], undefined>

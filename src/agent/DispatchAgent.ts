@@ -28,8 +28,6 @@ export const make = ({ description, name = "dispatch_agent", ...options }: Optio
     mode: "Automatic"
   })
 
-// Utilities
-
 const defaultDescription =
   "Starts another agent that can read and search, but changes nothing, and returns its report. " +
   "It knows nothing of this conversation. Start several together for independent tasks."

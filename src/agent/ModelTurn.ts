@@ -81,8 +81,6 @@ export const ask = Effect.fnUntraced(function*(
   }
 })
 
-// Utilities
-
 type Part = AssistantMessagePart["part"]
 
 /** A longer wait is not worth a retry. */

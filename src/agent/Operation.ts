@@ -220,8 +220,6 @@ export class Operation {
   }
 }
 
-// Utilities
-
 /** The time limit; paused while approval is pending. */
 class Time {
   private left: number

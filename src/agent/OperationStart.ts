@@ -173,8 +173,6 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   return yield* Effect.never
 })
 
-// Utilities
-
 /** Unread events before some are dropped. */
 const unread = 10_000
 

@@ -44,8 +44,6 @@ export const watch = (operation: Operation, process: ToolProcess): Effect.Effect
     })
   })
 
-// Utilities
-
 const tellOwn = (operation: Operation, event: ToolEvent): void => {
   if (event._tag === "ToolCallStart" && event.attempt === 1) {
     const { callId, tool } = event

@@ -68,8 +68,6 @@ export class Requirements {
 export const make = (operation: Operation, process: ToolProcess): Effect.Effect<Requirements> =>
   Effect.map(process.startPending, ({ length }) => new Requirements(operation, length))
 
-// Utilities
-
 const reminder = (when: When, tools: ReadonlyArray<string>): string => {
   const names = tools.map((it) => JSON.stringify(it)).join(", ")
   return when === "start"

@@ -174,8 +174,6 @@ export const sum = (one: Usage | undefined, other: Usage): Usage =>
     cacheWriteInputTokens: one.cacheWriteInputTokens + other.cacheWriteInputTokens
   }
 
-// Utilities
-
 const costOf = (
   { cacheWriteInputTokens, cachedInputTokens, inputTokens, outputTokens }: Usage,
   { cacheWrite, cachedInput, input, output }: Price

@@ -124,8 +124,6 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
   }
 }
 
-// Utilities
-
 const run = <Parameters extends Schema.Top>(
   name: string,
   { limits, mode, model: own, policy, prompt, readOnly, system, toolkit }: Options<Parameters>,
@@ -166,7 +164,11 @@ const around: Effect.Effect<Model | undefined> = Effect.contextWith((context: Co
 
 const failed = (ended: Failure["ended"], message: string, text: string): Failure => ({ ended, message, text })
 
-const noModel = failed("NotBegun", "No model is available: the sub-agent, its caller and the context have none.", "")
+const noModel = failed(
+  "NotBegun",
+  "No model is available: neither the sub-agent nor its caller nor the context has one.",
+  ""
+)
 
 const resultOf = ({ reason, text }: OperationEnd): Effect.Effect<string, Failure> =>
   isDone(reason) ? Effect.succeed(text) : Effect.fail(failed(reason._tag, describe(reason), text))

@@ -79,8 +79,6 @@ export const layer: Layer.Layer<Transcripts, never, KeyValueStore.KeyValueStore>
 /** Keeps sessions in memory. */
 export const layerMemory = (): Layer.Layer<Transcripts> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
-// Utilities
-
 const Entry = Schema.Struct({
   session: Schema.String,
   principal: Schema.String,

@@ -67,8 +67,6 @@ export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, 
   return told
 })
 
-// Utilities
-
 const join = (one: unknown, other: unknown, path: string, problems: Array<Problem>): unknown => {
   if (one === undefined || other === undefined) return one ?? other
   if (Array.isArray(one) && Array.isArray(other)) return [...one, ...other]

@@ -73,8 +73,6 @@ export const text = (options: {
   }
 }
 
-// Utilities
-
 /** What a terminal obeys, and what turns the direction of text. */
 const obeyed = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
 

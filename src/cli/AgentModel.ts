@@ -72,8 +72,6 @@ export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Option
   }
 })
 
-// Utilities
-
 /** What is shorter stands for none, such as "none" or "ollama", and may be a word of any text. */
 const shortestKey = 16
 

@@ -72,8 +72,6 @@ export const run = Effect.fnUntraced(function*(input: Input) {
     McpServerError: (error) => Effect.fail(wrong(inLines(error.message)))
   }))
 
-// Utilities
-
 const noTask =
   "Standard input is a terminal. Pipe the task in, or pass it as an argument: tool-executor agent \"What is in here?\"."
 

@@ -109,8 +109,6 @@ export const json = (args: unknown): string => {
   }
 }
 
-// Utilities
-
 /** Valid JSON, so that it can be edited. */
 const tooDeep = JSON.stringify("nested too deeply to be shown")
 

@@ -39,8 +39,6 @@ export const askPerson = (screen: Semaphore.Semaphore): Effect.Effect<never, nev
       }))))
   })
 
-// Utilities
-
 /** Does something about the oldest request that is pending, again and again. */
 const whenever = (
   approvals: Approvals.Approvals["Service"],

@@ -24,8 +24,6 @@ export const layerOf = Effect.fnUntraced(function*(given: Option.Option<string>,
 /** Whose checkpoints they are. */
 export const principal = "default"
 
-// Utilities
-
 const defaultFolder = Effect.fnUntraced(function*(root: string) {
   const folder = yield* StateFolder.folderOf("checkpoints", root)
   if (Option.isSome(folder)) return folder.value

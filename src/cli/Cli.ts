@@ -47,8 +47,6 @@ export const command = Command.make("tool-executor").pipe(
 /**
  * Runs a command line and gives its exit code.
  *
- * **Details**
- *
  * Exit codes: 0 success, 1 something did not succeed or hold, 2 invalid usage, input or config, 70 a bug of
  * tool-executor, with its cause on standard error.
  */
@@ -71,8 +69,6 @@ export const run = (
     ),
     Effect.provide(layer)
   )
-
-// Utilities
 
 const usage = CliOutput.Presenter.of({
   present: (event) => {

@@ -113,8 +113,6 @@ export const toOptions = (config: Config, more: Policy.Policy): LocalExecutor.Op
   } as LocalExecutor.Options
 }
 
-// Utilities
-
 const toFlag = (problem: Problem): Problem => ({
   ...problem,
   path: `--${problem.path.replace(/^policy\.|\[.*$/g, "")}`

@@ -26,8 +26,6 @@ export const layer = (at: string, isReadOnly = false): Layer.Layer<SqlClient.Sql
   return Layer.unwrap(Effect.map(load, (it) => it.layer({ url: Redacted.make(url), prepare: !isPooled })))
 }
 
-// Utilities
-
 /** Whether statements are not to be prepared, and the URL as servers know it. */
 const pooledOf = (at: string): { readonly isPooled: boolean; readonly url: string } => {
   const [before = at, search = ""] = at.split("?", 2)

@@ -61,8 +61,6 @@ export const start = (library: string): Effect.Effect<number, never, Scope.Scope
     ({ port }) => port
   )
 
-// Utilities
-
 /** npm may not have run the install script that links the libraries. */
 const linkLibraries = (binaries: string): void => {
   const list = join(binaries, "native/pg-symlinks.json")

@@ -33,8 +33,6 @@ export const sse: Writer = (event) =>
 /**
  * Makes a writer for people: one line when a call ends, lines for progress in between, one for the wave.
  *
- * **Details**
- *
  * What models and tools chose is escaped and cut. Reports of progress are passed over if one of the same call was shown
  * less than half a second before.
  */
@@ -105,8 +103,6 @@ export const allowsColor = Effect.map(
   Effect.orElseSucceed(Config.option(Config.String("NO_COLOR")), Option.none<string>),
   (refused) => Option.getOrElse(refused, () => "") === ""
 )
-
-// Utilities
 
 const colors = { dim: "2", red: "31", green: "32", yellow: "33" }
 

@@ -65,8 +65,6 @@ export const printError = Effect.fnUntraced(function*(text: string) {
   yield* Effect.ignore(Stream.run(Stream.make(text), stdio.stderr()))
 })
 
-// Utilities
-
 const withoutMark = (text: string): string => text.startsWith("\ufeff") ? text.slice(1) : text
 
 const isGone = (error: PlatformError): boolean =>

@@ -154,8 +154,6 @@ export const serve = Effect.fnUntraced(function*(
   yield* Deferred.isDoneUnsafe(told) ? Effect.interrupt : Effect.void
 }, Effect.scoped)
 
-// Utilities
-
 const listening = Effect.fnUntraced(function*<E, R>(
   routes: Layer.Layer<never, E, R>,
   lifecycle: GatewayLifecycle.GatewayLifecycle,

@@ -93,8 +93,6 @@ export const toOptions = (config: GatewayConfig): LocalExecutor.Options => {
   return { dedupe: false, ...same } as LocalExecutor.Options
 }
 
-// Utilities
-
 const decode = (path: string) => PolicyFile.decode(GatewayConfig, path, () => undefined)
 
 /** Folders from the environment that are not there: the error of the server would show what they are. */

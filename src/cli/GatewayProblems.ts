@@ -76,8 +76,6 @@ export const inFile = (file: string, { problems, subject }: ConfigurationError) 
   problems: problems.map((it) => ({ ...it, path: placeOf(subject, it.path) }))
 })
 
-// Utilities
-
 /** The patterns with a target that fit no call of any tool they name. */
 const aimless = (patterns: ReadonlyArray<string>, path: string, there: Registry) =>
   patterns.flatMap((source, index) => {

@@ -5,8 +5,6 @@ import * as Effect from "effect/Effect"
 /**
  * Waits for the user's next wish to stop and gives the reason.
  *
- * **Details**
- *
  * Code that waits handles the signal; if nothing waits, it ends the program. By default it never completes.
  */
 export const Interruption = Context.Reference<Effect.Effect<string>>("effect-tool-executor/cli/Interruption", {

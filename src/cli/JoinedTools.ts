@@ -29,8 +29,6 @@ export const layer = <T extends Toolkit.Any>(
       Layer.unwrap(Effect.map(load, (mcp) => mcp.layer(servers, { toolkits, tools })))
     )
 
-// Utilities
-
 const warn = Effect.fnUntraced(function*(unverified: Options["unverified"]) {
   const there = (yield* ToolHandlers.ToolHandlers).current()
   for (const { path, problem } of unverified.flatMap((it) => GatewayProblems.meaningless(it, there))) {

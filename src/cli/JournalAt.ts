@@ -73,8 +73,6 @@ export const unusable = (at: string, error: unknown): CliFailure => {
   return wrong(escape(`${where}: ${reasons.join(": ")}`))
 }
 
-// Utilities
-
 const isUrl = (at: string): boolean => /^[a-z][a-z\d+.-]*:\/\//i.test(at)
 
 const isStrayUrl = (at: string): boolean => isUrl(at) && !Database.isPostgres(at)

@@ -94,8 +94,6 @@ export const command = Command.make(
   ])
 )
 
-// Utilities
-
 /** Between two looks at a journal that is followed. */
 const pause = "500 millis"
 

@@ -91,8 +91,6 @@ export const outcomeOf = ({ entries, outcome, startedAt }: RecordedCall): typeof
   return startedAt === undefined ? "Waiting" : "Running"
 }
 
-// Utilities
-
 const nameColumns = 40
 
 const textColumns = 120

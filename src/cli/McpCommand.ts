@@ -78,7 +78,5 @@ export const command = Command.make(
   ])
 )
 
-// Utilities
-
 /** The gateway, which other commands do without. */
 const load = Effect.promise(() => import("./Gateway.ts"))

@@ -31,8 +31,6 @@ export const toSet = ({ rules, tools }: RuleFile): RuleSet.RuleSet => {
   return RuleSet.make(checked, tools?.keys() ?? RuleSet.namesIn(checked))
 }
 
-// Utilities
-
 const expected =
   "an array of rules, { \"tools\": [names], \"rules\": [rules] }, a scenario, or a config of tool-executor run"
 

@@ -83,8 +83,6 @@ export const command = Command.make("rules").pipe(
   Command.withSubcommands([check, explain, graph])
 )
 
-// Utilities
-
 const count = (n: number, what: string): string => `${n} ${what}${n === 1 ? "" : "s"}`
 
 /** Sentences for models, and those that only concern the host. */

@@ -125,8 +125,6 @@ export const command = Command.make(
   ])
 )
 
-// Utilities
-
 const writerOf = Effect.fnUntraced(function*(events: "pretty" | "ndjson" | "sse" | "none") {
   if (events === "pretty") return EventLines.pretty({ color: yield* EventLines.wantsColor })
   return events === "ndjson" ? EventLines.ndjson : events === "sse" ? EventLines.sse : EventLines.none

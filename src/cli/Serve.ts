@@ -84,8 +84,6 @@ export const serve = Effect.fnUntraced(function*(options: Options) {
   yield* isDrained && reason === reasons.SIGTERM ? Effect.void : Effect.interrupt
 })
 
-// Utilities
-
 const layerOf = Effect.fnUntraced(
   function*({ config, data, path: file, postgres }: Options, at: ServeAddress.ServeAddress) {
     const path = yield* Path.Path

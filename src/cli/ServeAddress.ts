@@ -87,8 +87,6 @@ export const problemsOf = (server: unknown, given: Parameters<typeof make>[1]): 
   return Result.isFailure(address) ? [address.failure] : []
 }
 
-// Utilities
-
 const refused = (field: string, problem: string, expected: string): Result.Result<never, Problem> =>
   Result.fail({ path: `server.${field}`, problem, expected })
 

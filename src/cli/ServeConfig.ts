@@ -66,7 +66,7 @@ const Whose = Schema.Array(Schema.NonEmptyString)
 export const User = Schema.Struct({
   tokens: Schema.NonEmptyArray(Token),
   run: optional(Schema.Boolean).annotate({
-    description: "Whether the user may submit calls, in sessions of their own"
+    description: "Whether the user may submit calls, in their own sessions"
   }),
   approve: optional(Whose).annotate({
     description:
@@ -221,8 +221,6 @@ export const toOptions = (config: ServeConfig): LocalExecutor.Options => {
   // durations were checked when the file was decoded
   return same as LocalExecutor.Options
 }
-
-// Utilities
 
 const decodeWith = (path: string, toolsOf: Parameters<typeof PolicyFile.decode>[2]) => {
   const decode = PolicyFile.decode(ServeConfig, path, toolsOf)

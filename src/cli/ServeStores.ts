@@ -45,8 +45,6 @@ export const layer = (options: Options) => {
   return Layer.unwrap(Effect.map(options.postgres === undefined ? fileIn(options) : urlOf(options.postgres), from))
 }
 
-// Utilities
-
 interface Place {
   readonly at: string
   readonly lease: "2 minutes" | undefined

@@ -30,7 +30,7 @@ export const read = Effect.fnUntraced(function*(users: Users, path: string) {
       const at = `server.users.${name}.tokens[${index}]`
       const expiresAt = token.expires === undefined ? undefined : millisOf(token.expires)
       if (expiresAt !== undefined && expiresAt <= now) {
-        yield* Effect.logWarning(`${at}: it expired on ${token.expires}, and lets nobody in`)
+        yield* Effect.logWarning(`${at}: it expired on ${token.expires}, and is no longer valid`)
       }
       const hash = "hash" in token ? token.hash : yield* hashIn(token.env, at, problems)
       if (hash !== undefined) known.push({ hash, expiresAt })
@@ -49,8 +49,6 @@ export const secretIn = Effect.fnUntraced(function*(name: string, path: string, 
   problems.push({ path: `${path}.env`, problem, expected: `${name} to be set` })
   return undefined
 })
-
-// Utilities
 
 const hashIn = Effect.fnUntraced(function*(name: string, path: string, problems: Array<Problem>) {
   const token = yield* secretIn(name, path, problems)

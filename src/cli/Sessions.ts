@@ -39,8 +39,6 @@ export const find = Effect.fnUntraced(function*({ begin, resume }: Wanted, root:
   return found
 })
 
-// Utilities
-
 const beginning = (name: string, sessions: ReadonlyArray<Session>) => {
   if (name === "") return wrong("--session: a name is missing")
   return sessions.some((it) => it.name === name)

@@ -66,8 +66,6 @@ export const command = Command.make(
   ])
 )
 
-// Utilities
-
 /** Plays one file; a scenario that never ends differs from one that does. */
 const play = Effect.fnUntraced(function*(file: string, options: ScenarioRunner.Options): Effect.fn.Return<
   ScenarioRunner.Report,

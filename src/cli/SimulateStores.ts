@@ -44,8 +44,6 @@ export const make: Effect.Effect<
   }
 })
 
-// Utilities
-
 /** The place in a database, with its journal in a file of lines if there is one. */
 const storageOf = (at: string, file?: string): RecordStorage => ({
   open: Effect.gen(function*() {

@@ -62,8 +62,6 @@ export const command = Command.make(
   ])
 )
 
-// Utilities
-
 /** A time as the config has it. */
 const timeOf = Effect.fnUntraced(function*(text: string) {
   const now = yield* Clock.currentTimeMillis

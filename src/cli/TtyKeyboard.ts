@@ -15,8 +15,6 @@ const settleMillis = 50
 /**
  * Acquires the terminal for the rest of the scope; `None` if there is no terminal.
  *
- * **Details**
- *
  * Control-C there is the same wish to stop as anywhere else. The terminal gets its modes back when the scope closes.
  */
 export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = Effect.gen(function*() {
@@ -43,8 +41,6 @@ export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = 
   }
   return Option.some(keyboard)
 })
-
-// Utilities
 
 const open = () => {
   const reading = openSync("/dev/tty", constants.O_RDONLY | constants.O_NOCTTY)

@@ -76,8 +76,6 @@ export const command = Command.make(
   ])
 )
 
-// Utilities
-
 const incomplete = (explanation: string): CliFailure =>
   new CliFailure({ code: 1, explanation: escapeLines(explanation) })
 

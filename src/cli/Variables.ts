@@ -57,6 +57,4 @@ export const expand = Effect.fnUntraced(function*(value: unknown, path: string) 
   return { value: expanded, problems, written, values: Array.from(putIn) } satisfies Expanded
 })
 
-// Utilities
-
 const variable = /\$\{([A-Za-z_]\w*)\}/g

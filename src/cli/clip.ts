@@ -18,6 +18,4 @@ export const clip = (text: string, columns: number): string => {
   return `${cut}…`
 }
 
-// Utilities
-
 const graphemes = new Intl.Segmenter("en", { granularity: "grapheme" })

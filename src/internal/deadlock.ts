@@ -19,8 +19,6 @@ interface Node<T> {
  * Gives the nested call to refuse if the ticket can never go on, else `undefined`. `holdersOf` gives those that hold a
  * permit, or `undefined` if one is given back whatever they do.
  *
- * **Details**
- *
  * A waiting call continues when any holder of its permit does; a running call continues when all calls of its handler
  * do; one that runs and waits, as while its write is confirmed, when both hold. Starts with the calls that wait for
  * nothing and adds those that can continue, until nothing changes.

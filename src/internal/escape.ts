@@ -26,8 +26,6 @@ export const escapeJson = (json: string): string =>
         )
   )
 
-// Utilities
-
 const short: ReadonlyMap<string, string> = new Map([["\n", "\\n"], ["\r", "\\r"], ["\t", "\\t"]])
 
 const escapeOne = (char: string): string => {

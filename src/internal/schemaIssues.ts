@@ -22,8 +22,6 @@ export const issuesOf = ({ issue }: Schema.SchemaError): ReadonlyArray<SchemaPro
     message
   }))
 
-// Utilities
-
 // a schema's own message takes precedence
 const leafHook: SchemaIssue.LeafHook = (issue) => {
   const message = SchemaIssue.defaultLeafHook(issue)

@@ -18,8 +18,6 @@ export type ArgumentsOf<Tools, N extends keyof Tools> = Tools[N] extends Tool.An
 /** The names of the tools of one or more toolkits. */
 export type NamesIn<T> = T extends { readonly tools: infer Tools } ? Extract<keyof Tools, string> : never
 
-// Utilities
-
 type ToolIn<T, K> = T extends { readonly tools: infer Tools } ? K extends keyof Tools ? Extract<Tools[K], Tool.Any>
   : never
   : never

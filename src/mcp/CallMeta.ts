@@ -47,6 +47,4 @@ export const readMeta = (meta: Readonly<Record<string, unknown>> = {}) =>
     }
   })
 
-// Utilities
-
 const decodePlace = Schema.decodeUnknownResult(SessionCalls.Place)

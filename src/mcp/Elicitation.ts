@@ -119,8 +119,6 @@ export const describe = ({ agentPath, args, isRunning, preview, targets, tool, w
       : ["Changes:", ...clipped(preview.diff, 20_000)]
   ].join("\n")
 
-// Utilities
-
 const decisions = {
   once: "approve once",
   hour: "approve for 1 hour",

@@ -99,8 +99,6 @@ export const layer = (
       })
   })).layer
 
-// Utilities
-
 /** A session is open until the request is answered: with a stream, until that has ended. */
 const held = <A, E, R>(session: HttpSessions.Known | undefined, effect: Effect.Effect<A, E, R>) =>
   session === undefined ? effect : Effect.flatMap(Effect.scope, (scope) => {

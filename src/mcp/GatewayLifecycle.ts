@@ -131,8 +131,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   }
 })
 
-// Utilities
-
 /** Time for cancelled calls to end; longer than the cleanup time of a handler. */
 const endTimeout = "8 seconds"
 

@@ -29,8 +29,6 @@ export const layer = (lifecycle: GatewayLifecycle): Layer.Layer<Stdio.Stdio, nev
     })
   )
 
-// Utilities
-
 const guarded = (lifecycle: GatewayLifecycle, stdio: Stdio.Stdio, waiting: Waiting): Stream.Stream<Uint8Array> => {
   const lines = Stream.concat(
     // an input that cannot be read is at its end

@@ -126,8 +126,6 @@ export const make = (scope: Scope.Scope, kept: Kept): HttpReplies => {
   }
 }
 
-// Utilities
-
 /** After this time the connection gets a stream, even if the reply is not ready. */
 const firstAnswerTimeout = "200 millis"
 

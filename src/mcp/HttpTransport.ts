@@ -43,8 +43,6 @@ export const make = (server: Http): HttpTransport => {
   }
 }
 
-// Utilities
-
 const cutOff = "the server ended the stream before its answer"
 
 /** The fetch that the client would use, with a bound on what one message may hold: a stream has many. */

@@ -48,8 +48,6 @@ export const headerProblem = (schema: unknown): string | undefined => {
   return problemIn(schema, false, true)
 }
 
-// Utilities
-
 const headerKey = "x-mcp-header"
 
 const repaired = <M extends JSONRPCMessage>(message: M, leftOut: Array<string>): M => {

@@ -145,8 +145,6 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-// Utilities
-
 /** The executor's limits hold; this is as long as a timer can be. */
 const longest = 2 ** 31 - 1
 

@@ -139,8 +139,6 @@ export const layerToolkit = <Tools extends Record<string, Tool.Any>>(
     >
   )
 
-// Utilities
-
 /** A guarded toolkit that is there for good, while its steps end. */
 const inSteps = <Tools extends Record<string, Tool.Any>>(
   toolkit: GuardedToolkit<Tools>

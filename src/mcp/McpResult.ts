@@ -80,8 +80,6 @@ export const fromEnded = ({ content, outcome, text }: Ended): McpSchema.CallTool
   return Option.getOrElse(decodeResult(Mcp.resultOf({ ...outcome, output: shown })), () => told)
 }
 
-// Utilities
-
 const decodeResult = Schema.decodeUnknownOption(Schema.toCodecJson(McpSchema.CallToolResult))
 
 const text = (text: string) => Prompt.textPart({ text })

@@ -186,8 +186,6 @@ export const mayMatchPrefix = (pattern: string, prefixes: ReadonlyArray<string>)
   return wild !== -1 && prefixes.some((it) => it.startsWith(pattern.slice(0, wild)))
 }
 
-// Utilities
-
 /** An empty prefix overlaps with no other: tools of the server whose names collide are omitted. */
 const isOverlapping = (a: string, b: string): boolean =>
   a === b || (a !== "" && b !== "" && (a.startsWith(b) || b.startsWith(a)))

@@ -66,8 +66,6 @@ export interface Starting {
  * Starts connecting to all servers and returns without waiting. Their tools enter the registry once they are listed.
  * Otherwise like `make`.
  *
- * **Details**
- *
  * Until all are there a name or pattern that one of them may have counts as one that is expected: check again once it
  * is `ready`.
  */
@@ -156,8 +154,6 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
  * Connects to servers and registers their tools; follows changes of their lists, and connects again to a server that is
  * gone.
  *
- * **Details**
- *
  * Fails with `McpServerError` where a server that is not `optional` cannot be reached, and with `ConfigurationError`
  * where servers, names or settings are wrong. A tool whose schema does not compile is left out, with a warning in the
  * log, and so is one that comes later and has the name of another, or one that begins as those of another server do. A
@@ -190,8 +186,6 @@ export const layer = <T extends Toolkit.Any = never>(
     ConfigurationError | McpServers.McpServerError,
     ToolHandlers.HandlersOf<T>
   >
-
-// Utilities
 
 /** The current state of a server. */
 class Remote implements RemoteTools.Remote {

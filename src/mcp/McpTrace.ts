@@ -34,8 +34,6 @@ export const server = (tool: string, meta: Readonly<Record<string, unknown>> = {
   effect: Effect.Effect<A, E, R>
 ): Effect.Effect<A, E, R> => traced({ tool, kind: "server", parent: parentIn(meta) }, () => effect)
 
-// Utilities
-
 const parentIn = ({ traceparent }: Readonly<Record<string, unknown>>): Tracer.ExternalSpan | undefined =>
   typeof traceparent === "string"
     ? Option.getOrUndefined(HttpTraceContext.w3c(Headers.fromInput({ traceparent })))

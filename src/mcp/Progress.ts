@@ -67,8 +67,6 @@ export const report = Effect.fnUntraced(function*(
   )
 })
 
-// Utilities
-
 interface Report {
   readonly progress?: number | undefined
   readonly total?: number | undefined

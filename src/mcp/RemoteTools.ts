@@ -44,7 +44,7 @@ const atOnce = 10
 const charsAtOnce = 20_000
 
 /**
- * Registers what a server listed; what is as it was before stays. A tool that cannot be registered is left out: the log
+ * Registers what a server listed; unchanged tools stay. A tool that cannot be registered is left out: the log
  * says why where it is the server's fault, `problems` where it is the host's settings.
  */
 export const make = Effect.fnUntraced(function*(
@@ -94,8 +94,6 @@ export const make = Effect.fnUntraced(function*(
   }
   return { tools, problems }
 })
-
-// Utilities
 
 const slicesOf = <A extends { readonly json: string }>(all: ReadonlyArray<A>): ReadonlyArray<ReadonlyArray<A>> => {
   const slices: Array<Array<A>> = []

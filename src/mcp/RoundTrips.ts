@@ -248,8 +248,6 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-// Utilities
-
 /**
  * Maximum number of calls with pending approvals, per principal and in total, and of characters of their arguments.
  * More approval requests are given up.

@@ -98,8 +98,6 @@ export const make = Effect.fnUntraced(function*(
   return (call, place) => place === undefined ? alone(call) : ofTurn(call, place)
 })
 
-// Utilities
-
 interface Turn {
   readonly size: number
   /** By place; `undefined` where it was cancelled before the turn began. */

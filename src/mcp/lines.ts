@@ -55,6 +55,4 @@ export const linesInTurns = (maxBytes: number, onLine: (line: string) => void, o
   }
 }
 
-// Utilities
-
 const linesInOneTurn = 50

@@ -18,8 +18,6 @@ export const previewed = <Tools extends Record<string, Tool.Any>>({ handle, tool
     )
 })
 
-// Utilities
-
 interface Untyped {
   readonly setSuccess: (schema: typeof Schema.Unknown) => Tool.Any
 }

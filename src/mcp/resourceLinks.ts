@@ -29,8 +29,6 @@ export const resolved = async (
   return { ...result, content }
 }
 
-// Utilities
-
 /** Links of a result that are followed, and characters after which no more are. */
 const maxLinks = 10
 const maxChars = 10_000_000

@@ -33,7 +33,5 @@ export const toolNames = (prefix: string, names: Iterable<string>): ReadonlyMap<
   return given
 }
 
-// Utilities
-
 /** A name whose bytes are its own: halves of characters would all be the same ones. */
 const wellFormed = (name: string): string => JSON.stringify(name).slice(1, -1)

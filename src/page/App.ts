@@ -33,8 +33,6 @@ export const App = (): VNode => {
     <p class="unseen" role="status" aria-live="polite">${announced.value}</p>`
 }
 
-// Utilities
-
 const views = [
   { name: "approvals", title: "Approvals", of: Approvals },
   { name: "waves", title: "Waves", of: Waves },

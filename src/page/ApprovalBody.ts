@@ -100,8 +100,6 @@ export const ApprovalBody = (
     <div class="text"><${Arguments} value=${args} /></div>`
 }
 
-// Utilities
-
 const classes: Readonly<Record<string, string>> = {
   ReadOnly: ": reads only",
   ConcurrentMut: ": may change things; runs in parallel with other calls",

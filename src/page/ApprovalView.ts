@@ -43,8 +43,6 @@ export const ApprovalView = ({ id }: { readonly id: string }): VNode => {
   }`
 }
 
-// Utilities
-
 const Ended = ({ approval }: { readonly approval: ResolvedApproval }): VNode => {
   const heading = useRef<HTMLHeadingElement>(null)
   useEffect(() => {

@@ -102,8 +102,6 @@ export const Approvals = (): VNode => {
     </div>`
 }
 
-// Utilities
-
 /** Shortens a text for the list; the request shows all of it. */
 const brief = (text: string): string => text.length > 160 ? `${text.slice(0, 160)}…` : text
 

@@ -77,8 +77,6 @@ export const BulkApproval = ({ approvals }: { readonly approvals: ReadonlyArray<
     </section>`
 }
 
-// Utilities
-
 const One = (
   { isStale, onWhole, summary }: {
     readonly summary: ApprovalSummary

@@ -42,8 +42,6 @@ export const Grants = (): VNode => {
     </ul>`
 }
 
-// Utilities
-
 const One = (
   { grant, onRevoke }: { readonly grant: typeof Grant.Type; readonly onRevoke: () => void }
 ): VNode => {

@@ -69,8 +69,6 @@ export const Journal = (): VNode => {
   }`
 }
 
-// Utilities
-
 const One = ({ entry: whole }: { readonly entry: typeof Entry.Type }): VNode => {
   const { entry } = whole
   const [isOpen, setIsOpen] = useState(false)

@@ -41,8 +41,6 @@ export const Keys = (): VNode => {
     </dialog>`
 }
 
-// Utilities
-
 const areOn = signal(true)
 
 interface Key {

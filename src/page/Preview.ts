@@ -45,8 +45,6 @@ export const Preview = (
   }
 }
 
-// Utilities
-
 interface Texts {
   readonly before: string | null
   readonly after: string | null

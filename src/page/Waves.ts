@@ -31,8 +31,6 @@ export const Waves = (): VNode => {
     : html`<${Call} wave=${wave} process=${process} id=${call} />`
 }
 
-// Utilities
-
 const step = 30
 
 const List = (): VNode => {

@@ -40,8 +40,6 @@ export const sentenceOf = ({ detail, errors = [], title }: Problem): string =>
     ...errors.map((it) => it.path === undefined || it.path === "" ? it.problem : `${it.path}: ${it.problem}`)
   ].join(" ")
 
-// Utilities
-
 const titles: Readonly<Record<number, string>> = {
   401: "Your session has ended. Log in again.",
   403: "You do not have permission to do this.",

@@ -88,8 +88,6 @@ export const after = (known: Known, item: LiveItem): Known => {
   }
 }
 
-// Utilities
-
 const byAge = (a: ApprovalSummary, b: ApprovalSummary): number =>
   a.requestedAt - b.requestedAt || (a.id < b.id ? -1 : a.id > b.id ? 1 : 0)
 

@@ -30,8 +30,6 @@ const longestPause = 10_000
 /** Follows the server until it is stopped or the session ends. */
 export const follow = (): () => void => new Follower().stop
 
-// Utilities
-
 class Follower {
   private source: EventSource | undefined
   private cursor: string | undefined

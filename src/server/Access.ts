@@ -160,8 +160,6 @@ export const orUnavailable = <A, E, R>(
         : Effect.fail(error as Exclude<E, AccessError>)
   )
 
-// Utilities
-
 const ofNothing = Tokens.hash(Redacted.make(""))
 
 const problemsOf = (users: ReadonlyArray<UserOptions>): ReadonlyArray<Problem> => {

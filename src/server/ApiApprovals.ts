@@ -83,8 +83,6 @@ export const Part = Schema.Struct({ text: Schema.String, next: Schema.optionalKe
 /**
  * Schema of a resolved approval request.
  *
- * **Details**
- *
  * `covered`: the answer to another request applied to it, too. `expired`: it was not answered in time. `withdrawn`: its
  * call stopped waiting. `suspended`: the server stopped; the request returns under the same id when the server resumes.
  * `closed`: the executor ended.

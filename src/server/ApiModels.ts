@@ -100,8 +100,6 @@ export type Wave = typeof Wave.Type
 /**
  * Schema of a note that a stream sends between events.
  *
- * **Details**
- *
  * `Gap`: this many tool events were not kept. `Reset`: the requested position is unknown; discard everything, all
  * recorded events follow. `Heartbeat`: the connection is alive. `Stopping`: the server is about to stop.
  */

@@ -67,8 +67,6 @@ export class ApprovalRecord {
   }
 }
 
-// Utilities
-
 /** The journal has the whole reason. */
 const reasonChars = 1_000
 

@@ -86,8 +86,6 @@ export const layer = (
     })
   )
 
-// Utilities
-
 /** Roughly what a connection buffers. */
 const largeBytes = 64 * 1024
 

@@ -72,8 +72,6 @@ export const originOf = (text: string): URL | null => {
   return isWhole && /^https?:$/.test(url.protocol) ? url : null
 }
 
-// Utilities
-
 const callerOf = (
   request: HttpServerRequest.HttpServerRequest,
   proxies: number,

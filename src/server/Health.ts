@@ -48,8 +48,6 @@ export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> =
   })
 )
 
-// Utilities
-
 const patience = "2 seconds"
 
 const behindAll = { after: Number.MAX_SAFE_INTEGER }

@@ -76,8 +76,6 @@ export const read = Effect.fnUntraced(function*(
   return next === undefined ? { entries } : { entries, next }
 })
 
-// Utilities
-
 /** The part of the filter that the journal applies. */
 const queryOf = (user: User, wanted: Wanted): Journal.Query & { readonly order: "newest" | "oldest" } => {
   const { after, batch, before, call, order = "newest", search, session, since, tool } = wanted

@@ -75,8 +75,6 @@ export const layer = (options: Options = {}): Layer.Layer<LiveLog, Configuration
     })
   )
 
-// Utilities
-
 /** Items per read at most. The next read happens once these are sent. */
 const atOnce = 64
 

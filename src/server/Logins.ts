@@ -139,8 +139,6 @@ export const make = Effect.fnUntraced(function*(
 export const layer = (options?: Options): Layer.Layer<Logins, ConfigurationError, Access | ClientAddress> =>
   Layer.effect(Logins, make(options))
 
-// Utilities
-
 interface Login {
   readonly user: string
   /** Checked on every request: the token's rights may change. */

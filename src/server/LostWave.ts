@@ -74,8 +74,6 @@ export const events = (
   ]
 }
 
-// Utilities
-
 const originOf = ({ submitted: { turn, wave } }: Lost) => ({
   agentPath: [],
   batch: turn,

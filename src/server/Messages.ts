@@ -19,8 +19,6 @@ export const of = (format: WireFormat.Format, outcomes: ReadonlyArray<ToolOutcom
   return JSON.parse(JSON.stringify(messages)) as Schema.Json
 }
 
-// Utilities
-
 const shown = Projection.make(OutcomeWire.Whole)
 
 const withoutInternals = (outcome: ToolOutcome.ToolOutcome): ToolOutcome.ToolOutcome =>

@@ -58,8 +58,6 @@ export const layer: Layer.Layer<
   })
 )
 
-// Utilities
-
 const lines = (type: "counter" | "gauge") => (name: string, help: string, value: number): ReadonlyArray<string> => [
   `# HELP tool_executor_server_${name} ${help}`,
   `# TYPE tool_executor_server_${name} ${type}`,

@@ -43,8 +43,6 @@ export const layer = (
     })
   )
 
-// Utilities
-
 interface Asset {
   readonly bytes: Uint8Array
   /** `undefined` if compression gains too little. */

@@ -180,8 +180,6 @@ export const layer = (
     ))
   }))
 
-// Utilities
-
 /** A request that the user may not answer looks like one that does not exist. */
 const isSeen = (user: User, it: { readonly owner: Owner } | undefined): boolean =>
   it !== undefined && covers(user.approve, it.owner.user)

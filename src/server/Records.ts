@@ -78,8 +78,6 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
   })
 )
 
-// Utilities
-
 /** Owners whose permissions a user may see and revoke. */
 const looksAfter = (user: User, owner: string): boolean =>
   (user.run && owner === user.name) || covers(user.approve, owner)

@@ -64,7 +64,5 @@ export const layer: Layer.Layer<
   })
 )
 
-// Utilities
-
 /** Waves of a list at most, the newest: some hundred bytes each. */
 const mostWaves = 500

@@ -32,8 +32,6 @@ export const of = (args: unknown, declared: Redactor | undefined): RedactedArgum
   }
 }
 
-// Utilities
-
 /** Secrets within lists cannot be restored: an edited list does not say which item was which. */
 const putBack = (edited: unknown, shown: unknown, whole: unknown): unknown => {
   if (canonicalJson(edited) === canonicalJson(shown)) return whole

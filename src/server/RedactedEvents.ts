@@ -47,8 +47,6 @@ export class RedactedEvents {
 /** Redacts recognised secrets in a text. */
 export const text = (text: string): string => Redact.usual.scrub(text, [])
 
-// Utilities
-
 /** Fields that identify events and outcomes. */
 const identity: ReadonlySet<string> = new Set([
   "_tag",

@@ -88,8 +88,6 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): R
   }
 }
 
-// Utilities
-
 const summaryChars = 300
 
 const partChars = 200_000

@@ -73,8 +73,6 @@ export const layer = (
     })
   )
 
-// Utilities
-
 const openBytes = 4_096
 
 const maxDepth = 256

@@ -32,6 +32,4 @@ export const layer: Layer.Layer<RequestCounts> = Layer.sync(RequestCounts, () =>
   })
 })
 
-// Utilities
-
 const methods = new Set(["GET", "HEAD", "POST", "DELETE", "OPTIONS"])

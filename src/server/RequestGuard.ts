@@ -99,8 +99,6 @@ export const headers = {
   "x-frame-options": "DENY"
 } as const
 
-// Utilities
-
 const hostsOf = (
   options: Pick<Options, "publicUrl" | "hosts"> | undefined
 ): Effect.Effect<(host: string) => boolean, ConfigurationError> =>

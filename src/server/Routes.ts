@@ -10,8 +10,6 @@ export interface Route {
 /** The route of a path; `undefined` for other paths. */
 export const find = (path: string): Route | undefined => routes.find(({ pattern }) => pattern.test(path))
 
-// Utilities
-
 const byPath = new Map<string, Array<string>>()
 
 for (const group of Object.values(Api.groups)) {

@@ -196,7 +196,5 @@ export class ServedWave {
   }
 }
 
-// Utilities
-
 /** Larger events are not sent to the live stream; clients read them from the wave. */
 const mostLiveChars = 32_000

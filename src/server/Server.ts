@@ -88,8 +88,6 @@ export type Executors =
  * Layer of the executors of all sessions, with approval requests and records. They belong together: the answered
  * approval requests are those of these executors, and the journal that is read is the one they write.
  *
- * **Details**
- *
  * It requires `Access` and what `ToolExecutors.layer` requires. It uses a `Journal`, a `WaveStore` and a `Webhook` if
  * they are provided.
  */
@@ -130,8 +128,6 @@ export const layer = (options: Options = {}) =>
 
 /**
  * Serves routes like `HttpRouter.serve`, and shuts down gracefully.
- *
- * **Details**
  *
  * The server is built last and listens only once its routes can answer. When the layer is closed, waves and streams end
  * first, while the server still answers.

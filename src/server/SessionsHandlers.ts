@@ -110,8 +110,6 @@ export const me = ({ approve, expiresAt, name, operate, records, run }: User): M
   ...expiresAt === undefined ? {} : { expiresAt }
 })
 
-// Utilities
-
 const toolOf = ({ annotations, description, jsonSchema, name }: RegisteredTool): typeof Models.Tool.Type => ({
   name,
   ...description === undefined ? {} : { description },

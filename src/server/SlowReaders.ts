@@ -51,8 +51,6 @@ export const cut = (within: Duration.Input) => {
       }))
 }
 
-// Utilities
-
 interface Reader {
   fiber: Fiber.Fiber<unknown, unknown> | undefined
   /** When the last piece was handed to the server; `undefined` while it waits for one. */

@@ -61,8 +61,6 @@ export const respond = <A>(
     )
   )
 
-// Utilities
-
 const beat = Effect.map(Clock.currentTimeMillis, (at): Beat => ({
   event: noteNames.Heartbeat,
   data: { _tag: "Heartbeat", at }

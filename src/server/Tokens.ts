@@ -31,8 +31,6 @@ export const secret = (prefix: string): string => {
   return start + checksum(start)
 }
 
-// Utilities
-
 const digest = (text: string): string => Hex.encode(sha256(new TextEncoder().encode(text)))
 
 const digits = "0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"

@@ -198,8 +198,6 @@ export const make = Effect.fnUntraced(function*(options: {
  * The state of a turn after a wave that began with `before` and left `after`, while other waves of the turn have left
  * `now`.
  *
- * **Details**
- *
  * If no other wave has ended meanwhile, it is `after`. For concurrent waves it combines both: tools that succeeded or
  * are blocked in either, and the sum of their calls.
  */
@@ -226,8 +224,6 @@ export const joined = (
     calls: now.calls + after.calls - (before?.calls ?? 0)
   }
 }
-
-// Utilities
 
 interface Key {
   readonly owner: Owner

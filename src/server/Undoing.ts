@@ -75,8 +75,6 @@ export const none: Undoing["Service"] = {
   restore: () => Effect.fail(new NotFound({}))
 }
 
-// Utilities
-
 /** Details of a store's problem go to the log. */
 const unreachable = (error: Checkpoints.CheckpointError) =>
   Effect.as(Effect.logWarning("The checkpoints could not be read", error), new Unavailable({}))

@@ -179,8 +179,6 @@ export class WaveLog {
   }
 }
 
-// Utilities
-
 interface Entry {
   readonly place: number
   readonly event: ToolEvent.Wire

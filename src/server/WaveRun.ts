@@ -58,8 +58,6 @@ export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
     }).pipe(Effect.scoped)
   )
 
-// Utilities
-
 /** Ends all readers in any case, and suspends a wave without an end. */
 const toItsEnd = (
   wave: ServedWave,

@@ -190,8 +190,6 @@ export const layer: Layer.Layer<WaveStore, never, KeyValueStore.KeyValueStore> =
 /** Layer of a store in memory. */
 export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
-// Utilities
-
 /** The numbers of the ends that one start of the server has stored and not deleted. */
 interface Ends {
   readonly life: string

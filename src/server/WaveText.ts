@@ -94,8 +94,6 @@ export const ended: Text<typeof Ended.Type> = {
   decode: (text) => Versioned.decode({ 1: readEnded }, text)
 }
 
-// Utilities
-
 const lifecycle: ReadonlySet<string> = new Set(
   LifecycleEvent.members.flatMap(({ fields: { _tag: { ast } } }) =>
     SchemaAST.isLiteral(ast) ? [String(ast.literal)] : []

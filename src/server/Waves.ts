@@ -98,8 +98,6 @@ export const defaults = WaveOptions.defaults
 /**
  * Layer of the waves over the executors of all sessions.
  *
- * **Details**
- *
  * With a `Journal` and a persistent `WaveStore`, the next start resumes unfinished waves of users who may still run
  * them (`Access`). Without a journal their calls become `Unknown`; without a store the waves are forgotten. Fails if
  * the store cannot be read.
@@ -364,8 +362,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       })
   }
 })
-
-// Utilities
 
 const keyOf = ({ session, user }: Owner, wave: string): string => JSON.stringify([user, session, wave])
 

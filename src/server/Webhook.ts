@@ -74,8 +74,6 @@ export const sign = (
   }
 }
 
-// Utilities
-
 interface Target {
   readonly url: URL
   readonly key: Uint8Array

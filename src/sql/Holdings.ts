@@ -210,8 +210,6 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-// Utilities
-
 /** Bytes of a part: little enough to be read for a page of it, large enough that few are. */
 const partBytes = 262_144
 

@@ -114,8 +114,6 @@ export const statementOf = (
   )
 }
 
-// Utilities
-
 const table = "tool_executor_journal_entries"
 
 /** The parameters of a statement, in the order of its text. */

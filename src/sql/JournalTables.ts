@@ -292,8 +292,6 @@ export const pruneTerms = (sql: Sql, before: number): Effect.Effect<unknown, Sql
     WHERE ended_at IS NOT NULL OR (expires_at < ${before} AND expires_at < ${sql.literal(now(sql))})
   `
 
-// Utilities
-
 const columns = "tag, call_key, at, principal, owner, batch, tool, call_id, entry"
 
 /** What the fields of a row are cast to in PostgreSQL. */

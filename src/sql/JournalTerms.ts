@@ -131,8 +131,6 @@ export class Terms {
   })
 }
 
-// Utilities
-
 const lost = Metric.counter("tool_executor.journal.terms_lost", {
   description: "Terms of the journal that another process has ended",
   incremental: true

@@ -121,8 +121,6 @@ export const open = Effect.fnUntraced(function*(
 export const prune = (table: string): Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient> =>
   Effect.flatMap(SqlClient.SqlClient, (sql) => pruned(sql, table))
 
-// Utilities
-
 interface Row {
   /** JSON; empty if there is no state. */
   readonly state: string

@@ -50,8 +50,6 @@ export const run = Effect.fnUntraced(function*(
   }
 })
 
-// Utilities
-
 /** Milliseconds that all migrations of a component may take, and the wait for those of another process. */
 const patience = 120_000
 

@@ -49,8 +49,6 @@ export const readWith = (sql: SqlClient.SqlClient, reader: SqlClient.SqlClient):
 /** The client with which one reads what may take long. */
 export const reading = (sql: SqlClient.SqlClient): SqlClient.SqlClient => readers.get(sql) ?? sql
 
-// Utilities
-
 const readers = new WeakMap<SqlClient.SqlClient, SqlClient.SqlClient>()
 
 /** Milliseconds that a server has to cancel a statement before its connection is given up. */

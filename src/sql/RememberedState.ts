@@ -1,5 +1,5 @@
 /**
- * The part of the state that this process has changed last. What is decided on it is written without having been
+ * The part of the state that this process has changed last. Decisions on it are written without having been
  * loaded, if no other process has changed it meanwhile: the statement that writes it makes sure of that. So a process
  * that is alone with its principals and batches asks the database once for each change.
  *
@@ -106,8 +106,6 @@ export class RememberedState {
     if (state.scopes.size > maxScopes || state.held.size > maxHeld) this.forget()
   }
 }
-
-// Utilities
 
 const longestPause = 64
 

@@ -71,8 +71,6 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-// Utilities
-
 const failing = (id: string) =>
 <A, R>(
   effect: Effect.Effect<A, ArtifactStore.ArtifactError | SqlError, R>

@@ -81,8 +81,6 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-// Utilities
-
 const decode = (text: string) => Effect.fromResult(Checkpoints.decode(text))
 
 const failing = (id: string) =>

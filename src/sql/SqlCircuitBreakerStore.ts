@@ -77,8 +77,6 @@ export const prune: Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient
   KeyedStates.prune(table)
 )
 
-// Utilities
-
 const table = "tool_executor_circuits"
 
 const inTrouble = (what: string) => (cause: KeyedStates.Trouble): CircuitBreaker.CircuitBreakerError =>

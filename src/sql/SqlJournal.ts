@@ -156,8 +156,6 @@ export const prune = Effect.fnUntraced(function*(
   return removed
 })
 
-// Utilities
-
 const amounts = ["full", "hashes", "none"] as const
 
 /** Entries per statement when a journal is read as a whole. */

@@ -47,8 +47,6 @@ export const prune: Effect.Effect<number, SqlError.SqlError, SqlClient.SqlClient
   KeyedStates.prune(table)
 )
 
-// Utilities
-
 const table = "tool_executor_rates"
 
 /** Taking no tokens is a read without a lock. */

@@ -68,7 +68,7 @@ export const defaults = {
 } as const satisfies Options
 
 /**
- * Brings the tables up to date, and opens a store over them. It uses connections of its own, also inside a host's
+ * Brings the tables up to date, and opens a store over them. It uses separate connections, also inside a host's
  * transaction (`OwnConnection`).
  */
 export const make = Effect.fnUntraced(function*(
@@ -206,8 +206,6 @@ export const layer = (
   options?: Options
 ): Layer.Layer<StateStore, ConfigurationError | MigrationError | SqlError.SqlError, SqlClient.SqlClient> =>
   Layer.effect(StateStore, make(options))
-
-// Utilities
 
 const needsOf = (
   requests: ReadonlyArray<Pick<Request, "claims"> & Partial<Request>>,

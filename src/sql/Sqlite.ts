@@ -108,8 +108,6 @@ export const layer = (
 ): Layer.Layer<SqlClient.SqlClient, ConfigurationError | SqlError.SqlError> =>
   Layer.effect(SqlClient.SqlClient, make(options)).pipe(Layer.provide(Reactivity.layer))
 
-// Utilities
-
 /** Waits of SQLite itself hold up the thread: it waits as long as a commit of others takes, no longer. */
 const blockingMillis = 2
 

@@ -41,8 +41,6 @@ export const make = Effect.fnUntraced(function*(
   }
 })
 
-// Utilities
-
 type Answer = { readonly rows: ReadonlyArray<unknown> } | {
   readonly error: { readonly message: string; readonly errcode: number | undefined }
 }

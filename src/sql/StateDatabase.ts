@@ -145,8 +145,6 @@ export const databaseOf = (
   return Effect.succeed(isLocal ? local : remote)
 }
 
-// Utilities
-
 /** An attempt to write a group, and the answers if it succeeds. */
 interface Attempt {
   readonly write: string

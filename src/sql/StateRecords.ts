@@ -158,7 +158,5 @@ export const heldText = (
 export const keyText = ({ generation, owner, process, readAt, untold, value }: Key): string =>
   textOf({ generation, owner, process, readAt, untold, value })
 
-// Utilities
-
 /** Only this store writes its tables: records are not checked. */
 const readRecord = (record: unknown): Result.Result<ReturnType<typeof JSON.parse>, Error> => Result.succeed(record)

@@ -61,8 +61,6 @@ export const add = (world: World, row: Row): void => {
   else if (row.kind === "k") world.keys.set(id, keyOf(row))
 }
 
-// Utilities
-
 const heldOf = ({ data, id, one, three, two, until, version }: Row): Held => {
   const space = data!.indexOf(" ")
   return {

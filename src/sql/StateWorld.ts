@@ -365,8 +365,6 @@ export class World {
   }
 }
 
-// Utilities
-
 /** What the claims of a request are about. */
 interface Found {
   batch?: Scope

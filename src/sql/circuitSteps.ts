@@ -129,8 +129,6 @@ export const stateOf = (key: string) => (circuit: Circuit | undefined, now: numb
     : { _tag: "HalfOpen", key, probing: now < leaseUntil, consecutiveOpenings }
 }
 
-// Utilities
-
 const fresh: Circuit = {
   state: "Closed",
   generation: 0,

@@ -139,8 +139,6 @@ export const adaptiveFeedback =
     }
   }
 
-// Utilities
-
 const graceMillis = 60_000
 
 const longestMillis = 60 * 60_000

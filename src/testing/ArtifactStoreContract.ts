@@ -10,8 +10,6 @@ export const make = <Also = never, Needs = never>(
   driver: Contract.Driver<ArtifactStore.ArtifactStore, ArtifactStore.Options, Also, Needs>
 ): ReadonlyArray<Contract.Check<Needs>> => Contract.checks(ArtifactStore.ArtifactStore, driver, all)
 
-// Utilities
-
 type Store = ArtifactStore.ArtifactStore["Service"]
 
 const owner = (principal: string, batch = "b"): ArtifactStore.Owner => ({ principal, batch })

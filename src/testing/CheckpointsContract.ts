@@ -16,8 +16,6 @@ export const make = <Also = never, Needs = never>(
     all.map(({ body, ...check }) => ({ ...check, body: (store, later) => body(tools(store, later)) }))
   )
 
-// Utilities
-
 type Store = Checkpoints.Checkpoints["Service"]
 
 type Contents = Readonly<Record<string, FileChange.FileChange["before"]>>

@@ -80,8 +80,6 @@ export const compareOutcome = (
   return differences
 }
 
-// Utilities
-
 const checkInto =
   (differences: Array<Difference>, prefix: string) => (at: string, want: unknown, got: unknown): void => {
     if (want !== undefined && canonicalJson(want) !== canonicalJson(got ?? null)) {

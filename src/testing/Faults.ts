@@ -263,8 +263,6 @@ export const model = (
   }
 }
 
-// Utilities
-
 const all: ReadonlyArray<Kind> = ["fails", "dies", "hangs", "late", "loses", "twice", "cut"]
 
 /** Faults of anything that answers. */

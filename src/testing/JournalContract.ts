@@ -40,8 +40,6 @@ export const entry = <T extends "Arrived" | "Started" | "Settled" | "Suspended" 
   of: Partial<Journal.Of<T>> & { readonly key: string }
 ): Journal.Of<T> => ({ ...common, ...bodies[_tag], ...of } as Journal.Of<T>)
 
-// Utilities
-
 type Service = Journal.Journal["Service"]
 
 const common = {

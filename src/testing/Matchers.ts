@@ -103,8 +103,6 @@ export const outcomesOf = (events: ReadonlyArray<ToolEvent>): ReadonlyArray<Tool
   return events.flatMap((it) => it._tag === "ToolCallQueued" ? complete.get(keyOf(it)) ?? [] : [])
 }
 
-// Utilities
-
 const fail = (what: string, differences: ReadonlyArray<string>): void => {
   if (differences.length > 0) throw new Mismatch({ what, differences })
 }

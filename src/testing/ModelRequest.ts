@@ -84,8 +84,6 @@ export const describe = ({ prompt }: ModelRequest): string => {
   ].join("\n")
 }
 
-// Utilities
-
 const sinceLastAnswer = ({ content }: Prompt.Prompt): ReadonlyArray<Prompt.Message> =>
   content.slice(content.findLastIndex((it) => it.role === "assistant") + 1)
 

@@ -170,8 +170,6 @@ export const whole = (parts: ReadonlyArray<Response.StreamPartEncoded>): Array<R
   })
 }
 
-// Utilities
-
 interface Block {
   readonly block: "text" | "reasoning"
   readonly text: string

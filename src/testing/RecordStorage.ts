@@ -91,8 +91,6 @@ export const inRealTime = ({ artifacts, journal, sessions, state }: Records): Re
   }
 }
 
-// Utilities
-
 /** Runs in real time, but with the clock of the run. */
 const counted = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
   Effect.flatMap(Clock.Clock, (clock) => VirtualTime.real(Effect.provideService(effect, Clock.Clock, clock)))

@@ -348,8 +348,6 @@ export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> |
     )
     : undefined
 
-// Utilities
-
 const isHandedOver = (step: Step): boolean => step.wave !== undefined || step.agent !== undefined
 
 /** The step a crash interrupts, if it may. */

@@ -97,8 +97,6 @@ export const run = (
     return { name: scenario.name, rules, waves, differences }
   }))
 
-// Utilities
-
 interface World {
   readonly scenario: Scenario
   readonly options: Options

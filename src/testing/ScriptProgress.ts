@@ -124,6 +124,4 @@ export const current = Effect.fnUntraced(function*(progress: ScriptProgress) {
   return progress.current ??= yield* begin(progress, "batch")
 })
 
-// Utilities
-
 const usual = "default"

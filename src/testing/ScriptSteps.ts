@@ -56,8 +56,6 @@ export const perform = Effect.fnUntraced(function*(progress: ScriptProgress, ste
   else yield* playStep(progress, step, index)
 })
 
-// Utilities
-
 /** One wave of a step, or an agent operation. */
 interface Part {
   /** Absent for agents, which begin their own processes. */

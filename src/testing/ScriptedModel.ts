@@ -153,9 +153,7 @@ export const layer = (
   ConfigurationError
 > => Layer.unwrap(Effect.map(make(script, options), (it) => it.layer))
 
-// Utilities
-
-/** A turn as it is played: parts, times and end. */
+/** A turn to play: parts, times and end. */
 interface Play {
   readonly parts: ReadonlyArray<Response.StreamPartEncoded>
   readonly takes: number

@@ -34,8 +34,6 @@ export const make = (tools: { readonly [name: string]: ScriptedTool }): Scripted
   return { toolkit, handlers: toolkit.toLayer(handlers) as ScriptedTools["handlers"], runs }
 }
 
-// Utilities
-
 /** Files written by a script, by path. */
 type Files = Map<string, string>
 

@@ -34,8 +34,6 @@ export const make = <Also = never, Needs = never>(
 ): ReadonlyArray<Contract.Check<Needs>> =>
   Contract.checks(StateStore.StateStore, driver, [...general, ...Keys.all, ...Limits.all, ...sessions])
 
-// Utilities
-
 type Store = StateStore.StateStore["Service"]
 
 /** A store's answers to seeded random requests, by call. */

@@ -115,8 +115,6 @@ export const recorded: Layer.Layer<ToolExecutor | TestExecutor, never, ToolExecu
   })
 )
 
-// Utilities
-
 /** The same executor with all processes observed from their start. */
 const observed = (executor: Service, scope: Scope.Scope, tell: (event: ToolEvent) => void): Service => {
   const observe = (process: ToolProcess) =>

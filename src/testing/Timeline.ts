@@ -94,8 +94,6 @@ export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> => {
   }))
 }
 
-// Utilities
-
 const showAsJson = (text: string): string => JSON.stringify(text).slice(1, -1).replaceAll("\\\"", "\"")
 
 const indent = (line: string): string => line === "" ? "" : `  ${line}`

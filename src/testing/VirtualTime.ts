@@ -128,8 +128,6 @@ export const now: Effect.Effect<number> = Effect.gen(function*() {
 export const real = <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
   Effect.flatMap(Around, (world) => world === undefined ? effect : world.real(effect))
 
-// Utilities
-
 /** The current run. */
 const Around = Context.Reference<World | undefined>("effect-tool-executor/testing/VirtualTime/Around", {
   defaultValue: () => undefined

@@ -100,8 +100,6 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-// Utilities
-
 interface Kept {
   /** Name of its principal's folder. */
   readonly share: string

@@ -115,8 +115,6 @@ export const layer: Layer.Layer<Tool.HandlersFor<typeof toolkit.tools>> = toolki
   })
 })
 
-// Utilities
-
 function bounded<T extends Tool.Any & { readonly annotate: Tool.Any["annotate"] }>(tool: T): T {
   return tool
     .annotate(Tool.Readonly, true)

@@ -123,8 +123,6 @@ export const make = Effect.fnUntraced(function*(
   })
 })
 
-// Utilities
-
 /** Those of which it does not hold, and those of which it does. */
 const partition = <A>(all: ReadonlyArray<A>, holds: (one: A) => boolean) =>
   [all.filter((it) => !holds(it)), all.filter(holds)] as const

@@ -40,8 +40,6 @@ export const checkSize = (characters: number): void => {
   }
 }
 
-// Utilities
-
 /** Parts of a line that a shell may run one by one, with redirections and without. */
 const segmentsOf = (line: string): ReadonlyArray<string> => {
   const joined = line.replaceAll(/\\\r?\n/g, "").replaceAll(/\$\{?IFS\}?/g, " ").replaceAll(/\$(?=["'])/g, "")

@@ -91,8 +91,6 @@ export const make = (leader: number, mark: Mark | undefined): Descendants => {
   }
 }
 
-// Utilities
-
 interface Process {
   readonly id: number
   /** It has exited and was not reaped. */

@@ -121,8 +121,6 @@ export const readChunks = Effect.fnUntraced(function*(
 export const kindOf = (entry: NodeFs.Dirent | NodeFs.Stats): Name["kind"] =>
   entry.isSymbolicLink() ? "link" : entry.isDirectory() ? "directory" : entry.isFile() ? "file" : "other"
 
-// Utilities
-
 const flags = {
   file: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK,
   folder: constants.O_RDONLY | constants.O_NOFOLLOW | constants.O_NONBLOCK | constants.O_DIRECTORY

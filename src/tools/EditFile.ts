@@ -43,8 +43,6 @@ export const tool = FileTool.writes(
 /**
  * Makes the handler of `edit_file` for a workspace.
  *
- * **Details**
- *
  * Fails with `InvalidEdit` if `oldText` is missing, occurs more than once without `replaceAll`, is empty or equals
  * `newText`; with `BinaryFile` if the file is not UTF-8; with `ChangedMeanwhile` if the file changed between reading
  * and writing. A byte order mark and line ends are kept.
@@ -109,8 +107,6 @@ export const edit = (
     )
     : Effect.succeed({ text: parts.join(newText), replacements })
 }
-
-// Utilities
 
 const textOf = (bytes: Uint8Array): string | undefined => {
   try {

@@ -125,8 +125,6 @@ export const executedBy = (parts: ReadonlyArray<string>): "themselves" | "comman
   return names.some(isByCommands) || filesByCommands.has(names.at(-1) ?? "") ? "commands" : undefined
 }
 
-// Utilities
-
 /** No file system takes a longer name, so a pattern with two wildcards stays quick. */
 const longestName = 255
 

@@ -56,7 +56,5 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   })
 }
 
-// Utilities
-
 /** Labels of letters, digits, `-` and `_`, none of them empty. */
 const isName = /^[a-z0-9_-]{1,63}(?:\.[a-z0-9_-]{1,63})*$/

@@ -60,8 +60,6 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
 /**
  * Layer with the handlers of the tools.
  *
- * **Details**
- *
  * Fails with `ConfigurationError` if an entry of `allowPrivate` is not a host, address or range, `maxBytes` is not a
  * whole number of 1 or more, or `connectTimeout` is not a finite duration above zero.
  */
@@ -73,8 +71,6 @@ export const make = (options: Options = {}): {
   readonly toolkit: typeof toolkit
   readonly layer: Layer.Layer<Handlers, ConfigurationError>
 } => ({ toolkit, layer: layer(options) })
-
-// Utilities
 
 const check = (options: Options): Effect.Effect<FetchUrl.Options, ConfigurationError> => {
   const { allowPrivate = [], authorities, lookup = HttpExchange.systemLookup, maxBytes = 1_000_000 } = options

@@ -74,8 +74,6 @@ export interface Options extends HttpExchange.Network {
 /**
  * Makes the handler of `fetch_url`.
  *
- * **Details**
- *
  * Every followed redirect is checked like a first request, including a new lookup of its name. Fails with `InvalidUrl`,
  * `TooManyRedirects`, `BinaryContent`, and as the connection does.
  */
@@ -96,8 +94,6 @@ export const make = (
     const problem = `The URL was redirected more than ${maxRedirects} times, last to this URL. Try another URL.`
     return yield* Effect.fail(FetchFailure.make("TooManyRedirects", target.url.href, problem))
   })
-
-// Utilities
 
 /** The result of a URL, or where it leads on the same host. */
 const get = Effect.fnUntraced(function*(target: FetchTarget.FetchTarget, limit: number, options: Options) {

@@ -29,8 +29,6 @@ export const take = (path: string): FileLock | undefined => {
   }
 }
 
-// Utilities
-
 /** Closing any descriptor of a file releases its locks, so an existing file is left alone. */
 const makeIfAbsent = (path: string): void => {
   try {

@@ -46,8 +46,6 @@ export const omissionsOf = (notPermitted: number, notes: ReadonlyArray<string>) 
   ...(notes.length === 0 ? {} : { note: notes.join(" ") })
 })
 
-// Utilities
-
 const annotated = <T extends Tool.Any>(
   tool: T,
   title: string,

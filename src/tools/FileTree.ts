@@ -122,8 +122,6 @@ export const make = (
   return { next, isCut: () => cut }
 }
 
-// Utilities
-
 const problemOf = (glob: string): string | undefined => {
   if (glob === "" || glob.length > limits.glob) {
     return `The glob has ${glob.length} characters. Use one of 1 to ${limits.glob}, such as src/**/*.ts.`

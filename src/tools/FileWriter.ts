@@ -88,8 +88,6 @@ export const preview = <E>(
 /**
  * Replaces the content of a file, or makes it, through `ToolContext.commit`.
  *
- * **Details**
- *
  * With `expected` the file must have that content when the write commits, or not be there, else it fails with
  * `ChangedMeanwhile`; so it does with `throughLinks: false` where a link is on the path. A write that fails or is
  * interrupted before its commit leaves neither a temporary file nor a folder it made. Mode and, where permitted, owner
@@ -172,8 +170,6 @@ export const remove = Effect.fnUntraced(
   },
   Effect.scoped
 )
-
-// Utilities
 
 const changed = (path: string) =>
   Effect.fail(

@@ -59,8 +59,6 @@ export const tool = FileTool.reads(
 /**
  * Makes the handler of `find_files` for a workspace.
  *
- * **Details**
- *
  * Fails with `InvalidPattern` for a glob that cannot be used, and as `Descriptor.open` for the folder. A folder below
  * it that cannot be read is counted in `note`.
  */
@@ -91,8 +89,6 @@ export const make: FileTool.Handler<typeof tool> = (workspace) =>
     const notes = notesOf(full, tree.isCut(), unread, notPermitted)
     return { files, truncated: full || tree.isCut(), ...FileTool.omissionsOf(notPermitted, notes) }
   })
-
-// Utilities
 
 const notesOf = (full: boolean, cut: boolean, unread: number, notPermitted: number): ReadonlyArray<string> => [
   ...full ? ["There are more files. Narrow the glob or path, or raise maxFiles (at most 2,000)."] : [],

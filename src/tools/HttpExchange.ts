@@ -48,8 +48,6 @@ export const systemLookup: Lookup = (hostname) =>
 /**
  * Sends the request and gives the head of the response; the connection is destroyed with the scope.
  *
- * **Details**
- *
  * Fails with `UnknownHost`, `ForbiddenAddress`, `ConnectTimeout`, `ConnectionFailed`, `TlsFailed` or `InvalidResponse`.
  */
 export const open = Effect.fnUntraced(function*(
@@ -70,8 +68,6 @@ export const open = Effect.fnUntraced(function*(
 
 /**
  * Reads a body, decompressed, as far as the limit.
- *
- * **Details**
  *
  * Reading goes on until the scope of the response closes. Fails with `InvalidResponse`.
  */
@@ -109,8 +105,6 @@ export const read = (
       resume(Effect.fail(FetchFailure.make("InvalidResponse", url, problem)))
     })
   })
-
-// Utilities
 
 interface Exchange {
   readonly request: NodeHttp.ClientRequest

@@ -1,16 +1,13 @@
 /**
- * The last place of a journal that a crash could not have lost, kept beside it (`journal.ndjson.end`): a journal that
- * ends before it was cut, emptied or replaced.
- *
- * It is written after what it tells of is on the disk, and nobody waits for it: it may say less than there is, and
- * never more.
+ * The last durable place of a journal, kept in a file next to it (`journal.ndjson.end`). A journal that ends earlier was
+ * cut, emptied or replaced. The mark is written after the entries and without waiting, so it may lag but never runs ahead.
  */
 import { createHash } from "node:crypto"
 import { constants } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/** The file that has it. */
+/** The file with the mark. */
 export class JournalEnd {
   private readonly path: string
   private readonly at: string
@@ -20,26 +17,26 @@ export class JournalEnd {
   private written = 0
   private writing: Promise<void> | undefined
 
-  /** Of the journal at a path, with a key: another journal there is none that was cut. */
+  /** For the journal at a path with this key. A journal with another key does not count as cut. */
   constructor(path: string, key: Buffer) {
     this.path = path
     this.at = `${path}.end`
     this.journal = createHash("sha256").update(key).digest("hex").slice(0, 16)
   }
 
-  /** Fails where a journal ends before what was on the disk; gives where it ends. */
+  /** Returns the last place; fails if the journal ends before the mark. */
   async check(lastOf: () => Promise<number>): Promise<number> {
-    // first: somebody else may write meanwhile
+    // read first: another process may write meanwhile
     const place = Math.max(this.known, await this.read())
     const last = await lastOf()
     if (last >= place) return last
     throw new Error(
       `${this.path} ends at entry ${last}, and entry ${place} was on the disk: it was cut, emptied or replaced. ` +
-        `Restore it, or remove ${this.at} to go on with what is left`
+        `Restore it, or remove ${this.at} to continue with what is left`
     )
   }
 
-  /** What was written up to a place is on the disk. */
+  /** Entries up to a place are on disk. */
   reached(place: number): void {
     if (place > this.known) this.known = place
     this.writing ??= this.write().finally(() => {
@@ -78,8 +75,6 @@ export class JournalEnd {
     }
   }
 }
-
-// Utilities
 
 /** The same for each, so that a line is written over the one before. */
 const lineChars = 79

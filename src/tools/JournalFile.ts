@@ -105,8 +105,6 @@ export const page = (
     catch: (cause) => new Journal.JournalError({ operation: "read", cause })
   })
 
-// Utilities
-
 const keyBytes = 32
 
 const amounts = ["full", "hashes", "none"] as const

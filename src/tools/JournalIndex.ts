@@ -1,9 +1,8 @@
 /**
  * Where the lines of each call are in a part of a journal, and whether it has an end there.
  *
- * The part that is written has its index in memory; a part that is full has it in a file beside it
- * (`journal.ndjson.1.index`), which is made anew where it is missing. The index knows how long its part is, so that a
- * part that was cut is found out.
+ * The current part has its index in memory, a full part in a file next to it (`journal.ndjson.1.index`), which is rebuilt
+ * if missing. The index records the length of its part, so a cut part is detected.
  */
 import { createHash, randomUUID } from "node:crypto"
 import * as NodeFsPromises from "node:fs/promises"
@@ -139,8 +138,6 @@ export const latestOf = async (part: string, size: number): Promise<number | und
   }
 }
 
-// Utilities
-
 const magic = "journal1"
 
 const hashBytes = 16
@@ -155,7 +152,7 @@ const lineBytes = 10
 
 const states = ["none", "open", "ended"] as const
 
-/** Calls whose hashes are made at once. */
+/** How many hashes are computed between yields. */
 const atOnce = 1_000
 
 const hashOf = (key: string): string => createHash("sha256").update(key).digest("hex").slice(0, 2 * hashBytes)
@@ -180,7 +177,7 @@ const mustHave = (part: string, size: number, had: number): void => {
   if (size === had) return
   throw new Error(
     `${part} has ${size} bytes, and had ${had} when it was full: it was cut or replaced. Restore it, or remove ` +
-      `${pathOf(part)} to go on with what is left`
+      `${pathOf(part)} to continue with what is left`
   )
 }
 

@@ -1,6 +1,5 @@
 /**
- * The files of a journal, as they are read: parts that were full, in their order, and the one that is written. A line
- * is an entry, with its place before it.
+ * Reads the files of a journal: full parts in order, then the current one. A line is an entry with its place.
  */
 import * as Result from "effect/Result"
 import * as NodeFsPromises from "node:fs/promises"
@@ -79,8 +78,7 @@ export async function* lines(
 }
 
 /**
- * The last whole line of a file that is one, and where it ends; nothing if there is none. What comes behind it was
- * torn.
+ * Returns the last complete line of a file and where it ends. Bytes after it were torn by a crash.
  */
 export const lastOf = async (
   file: NodeFsPromises.FileHandle
@@ -95,8 +93,8 @@ export const lastOf = async (
     first = text
     end = start
   }
-  // whole lines, and none of a journal: it is some other file, and is left as it is
-  if (first.endsWith("\n")) throw noLine("behind entry 0", first)
+  // complete lines of another format: a different file, which stays untouched
+  if (first.endsWith("\n")) throw noLine("after entry 0", first)
   return { place: 0, end: 0 }
 }
 
@@ -154,8 +152,6 @@ export const finder = (query: Query): (line: Line) => Recorded | undefined => {
 /** The line of an entry's text. */
 export const lineOf = (place: number, text: string): string => `{"place":${place},${text.slice(1)}\n`
 
-// Utilities
-
 /** No entry: here a process begins to write. */
 const isOpening = (text: string): boolean => /^\{"place":\d+,"_tag":"Opened",/.test(text)
 
@@ -174,14 +170,14 @@ export const opened = async (path: string): Promise<NodeFsPromises.FileHandle | 
 }
 
 const noLine = (where: string, text: string): Error =>
-  new Error(`what stands ${where} is no line of a journal: ${text.trimEnd().slice(0, 100)}`)
+  new Error(`the line ${where} is not a journal entry: ${text.trimEnd().slice(0, 100)}`)
 
 const placeOf = (text: string): number | undefined => {
   const [, place] = /^\{"place":(\d+),/.exec(text) ?? []
   return place === undefined ? undefined : Number(place)
 }
 
-/** What an index has to know of a line. One that is none is nothing to an index. */
+/** What an index needs of a line; lines of another format are skipped. */
 const indexed = (text: string): Index.Indexed => {
   try {
     return JSON.parse(text)

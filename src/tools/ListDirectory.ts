@@ -65,8 +65,6 @@ export const tool = FileTool.reads(
 /**
  * Makes the handler of `list_directory` for a workspace.
  *
- * **Details**
- *
  * Fails as `Descriptor.open` for the folder asked for. A folder below it that cannot be read, or is gone, is named in
  * `note`.
  */
@@ -116,8 +114,6 @@ export const make: FileTool.Handler<typeof tool> = (workspace) =>
       ...FileTool.omissionsOf(notPermitted, notesOf(omitted - notPermitted, notPermitted, complete, unread))
     }
   })
-
-// Utilities
 
 const readFolder = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,

@@ -81,8 +81,6 @@ export const leftOut = (count: number, what: "file" | "entry"): string => {
   return `${things} omitted: the policy does not permit ${count === 1 ? "it" : "them"} without an approval.`
 }
 
-// Utilities
-
 const elsewhere = (path: string): WorkspaceFailure.WorkspaceFailure =>
   WorkspaceFailure.make(
     "ChangedMeanwhile",

@@ -112,8 +112,6 @@ export const sync = async (path: string): Promise<void> => {
 /** Removes a file, or a folder with all in it, if it is there. */
 export const remove = (path: string): Promise<void> => NodeFsPromises.rm(path, { recursive: true, force: true })
 
-// Utilities
-
 const writableByOthers = 0o022
 const forOthers = 0o077
 const sticky = 0o1000

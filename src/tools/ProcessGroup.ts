@@ -39,8 +39,6 @@ export interface ProcessGroup {
  * Starts a command; with the scope all it started is ended: TERM, and after `killGrace` KILL. The scope closes within
  * the grace and one second.
  *
- * **Details**
- *
  * Fails with `InvalidCommand` where the program cannot be started.
  */
 export const make = Effect.fnUntraced(function*(options: {
@@ -120,8 +118,6 @@ export const make = Effect.fnUntraced(function*(options: {
   yield* Effect.forkScoped(watch(running))
   return { exited: Deferred.await(exited), closed: Deferred.await(closed), stdin: running.stdin }
 })
-
-// Utilities
 
 interface Running {
   /** Id of the leader and of the group. */

@@ -36,8 +36,6 @@ export const reach = (allowPrivate: ReadonlyArray<string>): Result.Result<Reach,
   )
 }
 
-// Utilities
-
 type Range = readonly [start: string, bits: number]
 
 const within = (ranges: ReadonlyArray<Range>): (address: string) => boolean => {

@@ -56,8 +56,6 @@ export const tool = FileTool.reads(
 /**
  * Makes the handler of `read_file` for a workspace.
  *
- * **Details**
- *
  * Fails with `BinaryFile` where the first 8,192 bytes hold a NUL, with `InvalidRange` where the file ends before
  * `startLine`, and as `Descriptor.open`.
  */
@@ -105,8 +103,6 @@ export const make: FileTool.Handler<typeof tool> = (workspace) =>
 
 /** Tells whether the first bytes of a file are not text: a NUL in the first 8,192. */
 export const isBinary = (start: Uint8Array): boolean => start.subarray(0, 8_192).includes(0)
-
-// Utilities
 
 const count = (lines: number): string => `${lines} ${lines === 1 ? "line" : "lines"}`
 

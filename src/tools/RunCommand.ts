@@ -70,8 +70,6 @@ export const tool = Tool.make("run_command", {
  * Gives what a call is about, for policies: its words, if they mean the same to everybody and start in the root; else a
  * line that only a pattern for the whole tool allows.
  *
- * **Details**
- *
  * Patterns that deny and ask are matched against every spelling of the command: with and without its folder; each
  * command of a line separately, without quotes, redirections and line continuations; the command after assignments,
  * keywords (`if`, `!`) and programs that run another one (`env`, `exec`, `sh -c`); the program by path and by name.
@@ -130,8 +128,6 @@ export interface Options {
 /**
  * Makes the handler of `run_command` for a workspace.
  *
- * **Details**
- *
  * Output is reported as progress at most every 50 ms, of a flood its last 4,096 characters. Fails with `InvalidCommand`
  * where there is not exactly one of `command` and `argv` or the program cannot be started, and as `Descriptor.open` for
  * `cwd`.
@@ -168,8 +164,6 @@ export const make = (
     const droppedBytes = stdout.droppedBytes + stderr.droppedBytes
     return { ...ended, stdout: stdout.text, stderr: stderr.text, ...(droppedBytes === 0 ? {} : { droppedBytes }) }
   }, Effect.scoped)
-
-// Utilities
 
 const reportEvery = Duration.millis(50)
 const reportedCharacters = 4_096

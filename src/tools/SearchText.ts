@@ -88,8 +88,6 @@ export const tool = FileTool.reads(
 /**
  * Makes the handler of `search_text` for a workspace.
  *
- * **Details**
- *
  * Fails with `InvalidPattern` for a pattern or glob that cannot be used, and as `Workspace.realPath` for the path.
  */
 export const make: FileTool.Handler<typeof tool> = (workspace) =>
@@ -158,8 +156,6 @@ export const make: FileTool.Handler<typeof tool> = (workspace) =>
       ...FileTool.omissionsOf(notPermitted, notes)
     }
   }, Effect.scoped)
-
-// Utilities
 
 /** Files per message to the thread. */
 const batchSize = 16

@@ -13,8 +13,6 @@ export const kindOf = (contentType: string | undefined): "text" | "binary" | "un
  * Decodes bytes; `undefined` if they are not text. `charset` is there if the response names one that is not known: then
  * the bytes were read as UTF-8.
  *
- * **Details**
- *
  * A byte order mark goes before the charset of the response, and UTF-8 is what holds without both. Bytes of unknown
  * kind have to be valid in it. Of a truncated text the piece of a character at its end is left out.
  */
@@ -32,8 +30,6 @@ export const decode = (
   if (Result.isFailure(text)) return undefined
   return Result.isSuccess(known) ? { text: text.success } : { text: text.success, charset }
 }
-
-// Utilities
 
 const isText =
   /^(?:text\/.*|.*\+(?:json|xml|yaml)|application\/(?:json|xml|yaml|toml|sql|graphql|javascript|ecmascript|x-(?:javascript|yaml|sh|toml|ndjson|www-form-urlencoded)|ndjson|jsonl|json-seq))$/

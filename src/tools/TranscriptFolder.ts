@@ -38,8 +38,6 @@ export const make = (options: Options): Effect.Effect<Transcripts["Service"], Co
     (folder) => TranscriptStore.make(storeOf(folder), { claim: (id) => claim(folder, id) })
   )
 
-// Utilities
-
 const suffixes = { unfinished: ".new", lock: ".lock", owner: ".pid" }
 
 const storeOf = (folder: string): KeyValueStore.KeyValueStore => {

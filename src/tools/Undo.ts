@@ -101,8 +101,6 @@ export const restore = Effect.fnUntraced(function*(
   return plan
 })
 
-// Utilities
-
 /** Whether a folder is there, or can be made. */
 const mayHold = Effect.fnUntraced(function*(folder: string): Effect.fn.Return<boolean> {
   let at = folder

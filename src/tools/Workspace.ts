@@ -53,8 +53,6 @@ export const make = Effect.fnUntraced(function*(
 /**
  * Gives the absolute path that a path of the model means, looking at the text alone.
  *
- * **Details**
- *
  * Relative paths start at the root; absolute ones must lie in it. `a/../b` is `b`. Fails with `InvalidPath`, as for a
  * path that is too long to be looked at, or with `OutsideRoot`.
  */
@@ -117,8 +115,6 @@ export const outside = (path: string): WorkspaceFailure.WorkspaceFailure =>
     path,
     "The path leads out of the workspace root, directly or through a link. Use a path inside the root, relative to the root."
   )
-
-// Utilities
 
 /** The real path of what exists of a path, then the rest, through at most so many links that lead to nothing. */
 const follow = Effect.fnUntraced(function*(absolute: string, links: number): Effect.fn.Return<string> {

@@ -74,8 +74,6 @@ export const attempt = <A>(path: string, run: () => Promise<A>): Effect.Effect<A
 export const codeOf = (cause: unknown): string =>
   Predicate.hasProperty(cause, "code") && typeof cause.code === "string" ? cause.code : ""
 
-// Utilities
-
 const notAFile = "The path is a pipe, socket or device. Use a regular file."
 const forbidden = "The operating system denied access. Use another path."
 

@@ -110,8 +110,6 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
 /**
  * Layer with the handlers of the tools over a root folder.
  *
- * **Details**
- *
  * Fails with `ConfigurationError` where the root is missing or not a folder, or where a duration is negative, endless
  * or not a duration.
  */
@@ -170,8 +168,6 @@ export const make = (options: Options): {
     layer: layer(options)
   }
 }
-
-// Utilities
 
 /** The one path of a call; without a usable root its text, so that there always is a key. */
 const resourcesOf = (root: string) => (params: unknown): Effect.Effect<ReadonlyArray<string>> => {

@@ -76,8 +76,6 @@ export const shown = (content: ToolContent.ToolContent): ToolResultOutput => {
   return value === undefined ? { type: "text", value: ToolContent.textOf(content) } : { type: "content", value }
 }
 
-// Utilities
-
 const textPart = (text: string): ContentPart => ({ type: "text", text })
 
 const filePart = (file: ToolContent.FilePart): ContentPart | undefined => {

@@ -40,7 +40,5 @@ export const blocks = <Block>(
   })
 }
 
-// Utilities
-
 const named = (file: ToolContent.FilePart): ToolContent.FilePart =>
   file.fileName === undefined ? file : { ...file, fileName: Shape.wellFormed(file.fileName) }

@@ -78,8 +78,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMes
   })
 })
 
-// Utilities
-
 const textBlock = (text: string): ContentBlock => ({ type: "text", text })
 
 const fileBlock = (file: ToolContent.FilePart): ContentBlock | undefined => {

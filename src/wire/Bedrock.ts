@@ -79,8 +79,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserMes
   })
 })
 
-// Utilities
-
 /** The message of a response, and where it is; else what came in. */
 const messageOf = (input: unknown): { readonly message: unknown; readonly at: string } => {
   const message = Shape.own(Shape.own(input, "output"), "message")

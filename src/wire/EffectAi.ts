@@ -28,8 +28,6 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
 /**
  * Writes one `tool` message with one `tool-result` part per outcome.
  *
- * **Details**
- *
  * `result` is the whole value, if the model is shown all of it, or the failure of the handler. For other outcomes it
  * says what happened, as `effect/ai` does. `modelOutput` is the text for the model.
  */
@@ -47,8 +45,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Prompt.
     }
   })
 })
-
-// Utilities
 
 const modelOutputOf = (
   outcome: ToolOutcome.ToolOutcome,

@@ -48,8 +48,6 @@ export const looksLike = (input: unknown): boolean =>
 /**
  * Reads the calls without a response.
  *
- * **Details**
- *
  * Calls without an id get `#1`, `#2`, … by position, and are answered in order; `write` omits these ids. A response
  * without a known id belongs to the first unanswered call of its name.
  */
@@ -91,8 +89,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): UserCon
     }
   })
 })
-
-// Utilities
 
 type Entry = ToolCall.ToolCall | Conversation.Answer | undefined
 

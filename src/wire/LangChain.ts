@@ -38,8 +38,6 @@ export const looksLike = (input: unknown): boolean =>
 /**
  * Reads the calls that no later message answers.
  *
- * **Details**
- *
  * A call from `invalid_tool_calls`, whose arguments are not JSON, keeps their text. A call without an id is an error,
  * since it cannot be answered.
  */
@@ -63,8 +61,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
     status: ToolOutcome.isError(outcome) ? "error" : "success",
     content: Answers.parts(outcome, textBlock, fileBlock) ?? Answers.answer(outcome)
   }))
-
-// Utilities
 
 type Entries = ReadonlyArray<ToolCall.ToolCall | Conversation.Answer>
 

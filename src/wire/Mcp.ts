@@ -56,8 +56,6 @@ export const looksLike = (input: unknown): boolean =>
 /**
  * Reads the calls of a request, or of a batch of them.
  *
- * **Details**
- *
  * String ids are kept. A number becomes its digits; a string that looks like a number, such as `"1"`, keeps its quotes.
  */
 export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
@@ -71,8 +69,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
 
 /**
  * Writes the result of one call.
- *
- * **Details**
  *
  * Results of MCP servers are passed through. For other tools the value, if it is an object, is `structuredContent`, and
  * the text for the model is the content. An output that is too large has only the content.
@@ -89,8 +85,6 @@ export const resultOf = (outcome: ToolOutcome.ToolOutcome): ToolResult => {
   if (!Shape.isObject(value)) return { content }
   return isResult(value) ? { ...value } : { content, structuredContent: { ...value } }
 }
-
-// Utilities
 
 const textBlock = (text: string): ContentBlock => ({ type: "text", text })
 

@@ -22,8 +22,6 @@ export const looksLike = (input: unknown): boolean =>
 /**
  * Reads the calls.
  *
- * **Details**
- *
  * An `id` that is left out becomes `call_1`, `call_2`, … by its place; `params` that are left out become `{}`. A key
  * that a call does not have is a mistake, since a misspelt `params` would run the tool without its arguments.
  */
@@ -48,8 +46,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Readonl
       )
     )
   )
-
-// Utilities
 
 const keys: ReadonlyArray<string> = ["id", "name", "params", "malformed"]
 

@@ -53,8 +53,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<T
     content: Answers.answer(outcome)
   }))
 
-// Utilities
-
 const readChoices = (choices: unknown, judged: Judged): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> => {
   if (!Shape.isArray(choices) || choices.length === 0) {
     return Shape.wrong("choices", Shape.isArray(choices) ? "is empty" : Shape.is(choices), "an array with one choice")

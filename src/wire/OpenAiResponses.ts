@@ -65,8 +65,6 @@ export const looksLike = (input: unknown): boolean =>
 /**
  * Reads the calls of a response that have no output yet.
  *
- * **Details**
- *
  * A custom tool, whose input is plain text, gets it as `{ input }`. A call of a built-in tool is one of `shell`,
  * `local_shell` or `apply_patch` with its action or operation. Their answers are items of other types, so their calls
  * have the type before the id, such as `custom_tool_call:`. A function that is in a namespace has it in its name:
@@ -110,8 +108,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<O
       }
     }
   })
-
-// Utilities
 
 const wanted = "an item of type function_call"
 

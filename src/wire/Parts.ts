@@ -29,8 +29,6 @@ export const someCall = (input: unknown, keys: Keys): boolean => {
 /**
  * Reads the calls of a message, of a conversation or of an array of parts that have no result yet.
  *
- * **Details**
- *
  * What the provider runs itself is passed over, and what a person has denied already: the library answers that.
  */
 export const read = (
@@ -53,8 +51,6 @@ export const read = (
     })
     return yield* Conversation.unanswered(found.flat().filter((it) => it !== undefined))
   })
-
-// Utilities
 
 const wanted = "parts of type tool-call"
 

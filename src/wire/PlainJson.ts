@@ -22,8 +22,6 @@ const valueChars = 20
 /**
  * Turns any value into plain JSON.
  *
- * **Details**
- *
  * As `JSON.stringify` does it, and where that would throw or lose the value: a `bigint` becomes its digits, an error
  * its name, message and own properties, a map its pairs, a set its members, a loop `"[circular]"`, what lies more than
  * 200 levels deep `"[too deep]"`, what comes after 100,000,000 characters `"[too large]"` (each value counts for 20
@@ -58,8 +56,6 @@ export const inline = (outcome: ToolOutcome.ToolOutcome): Schema.Json | undefine
   outcome._tag === "Succeeded" && outcome.output._tag === "Inline" && outcome.output.value !== undefined
     ? from(outcome.output.value) as Schema.Json
     : undefined
-
-// Utilities
 
 interface Walk {
   left: number

@@ -7,8 +7,6 @@ import * as PlainJson from "./PlainJson.ts"
  * Makes a projection to a schema of tagged structs, arrays and plain values. It never throws and copies no field that
  * the schema does not name.
  *
- * **Details**
- *
  * The first field with a different literal in each struct discriminates a union. `Schema.Json` accepts any value
  * (`PlainJson.shown`). Non-strings in a string field become text, and numbers that JSON does not have become null.
  */
@@ -22,8 +20,6 @@ export const as = <S extends Schema.Top>(
   schema: S,
   project: (value: unknown, of: { readonly [name: string]: unknown }) => S["Type"]
 ): S["Rebuild"] => schema.annotate({ [annotation]: project })
-
-// Utilities
 
 const annotation = "~effect-tool-executor/wire/Projection"
 

@@ -138,15 +138,11 @@ export const content = (
 /**
  * Reads the arguments of a call: text is parsed, other values are kept.
  *
- * **Details**
- *
  * The model wrote the arguments. Invalid ones are reported to the model for this call, and do not affect the rest of
  * the wave.
  */
 export const call = (id: string, name: string, params: unknown): ToolCall.ToolCall =>
   typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
-
-// Utilities
 
 const hasToolCalls = (message: unknown): boolean => {
   const calls = own(message, "tool_calls")

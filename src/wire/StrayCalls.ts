@@ -47,8 +47,6 @@ export const find = (input: unknown, judged: Judged, expected: string): Shape.Mi
   return sweep(input, "")
 }
 
-// Utilities
-
 /** Whether it is a call, in whatever shape: by its type, by what it holds, or by a name or an id with arguments. */
 const isCall = (entry: Shape.JsonObject): boolean => {
   const type = Shape.own(entry, "type")

@@ -22,8 +22,6 @@ export const read = (input: unknown, judged: Judged): Shape.Read<ReadonlyArray<T
   return Result.map(Shape.entries(input, "", readMessage(judged)), (all) => all.flat())
 }
 
-// Utilities
-
 const isMessage = (entry: unknown): boolean => {
   const parts = Shape.own(entry, "parts")
   return Shape.isArray(parts) &&

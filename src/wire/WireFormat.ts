@@ -101,8 +101,6 @@ export class WireFormatError extends Schema.TaggedError<WireFormatError>(
 /**
  * Detects the format of a message by its shape.
  *
- * **Details**
- *
  * An empty array is `native`. An ambiguous message, such as plain text, has no calls, and its answer is empty.
  */
 export const detect = (input: unknown): Result.Result<Format, WireFormatError> => {
@@ -121,8 +119,6 @@ export const detect = (input: unknown): Result.Result<Format, WireFormatError> =
 
 /**
  * Reads the calls of a message.
- *
- * **Details**
  *
  * It takes any JSON value and never throws. A message without calls is an empty wave. Arguments that are not JSON
  * become a call that keeps their text, which the executor refuses.
@@ -177,8 +173,6 @@ export const readText = (text: string, format: Format | "auto" = "auto"): Result
 /**
  * Writes the answers to a wave in the shape of its provider.
  *
- * **Details**
- *
  * One answer per outcome, in order, as a value that `JSON.stringify` takes. The text for the model is
  * `ToolOutcome.text`; lone surrogates in it are replaced.
  *
@@ -197,8 +191,6 @@ export const readText = (text: string, format: Format | "auto" = "auto"): Result
  */
 export const write = <F extends Format>(format: F, outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Written[F] =>
   shapes[format].write(outcomes)
-
-// Utilities
 
 /** A message may be no JSON: one that throws where it is read, or has no end of depth, is not read. */
 const readable = <A>(

@@ -166,7 +166,7 @@ describe("tool-executor journal", () => {
       const other = yield* run(["journal", none])
       assert.deepStrictEqual([other.code, other.stderr], [
         2,
-        `${none}: what stands behind entry 0 is no line of a journal: no journal\n`
+        `${none}: the line after entry 0 is not a journal entry: no journal\n`
       ])
       const time = yield* run(["journal", at, "--since", "soon"])
       assert.include(time.stderr, "--since is soon, expected a time")

@@ -143,7 +143,7 @@ describe("the journal in a file", () => {
       assert.deepStrictEqual(yield* lately({ before: newest!.place - 1 }), ["297", "296", "295"])
       for (const order of ["oldest", "newest"] as const) {
         const error = yield* Effect.flip(Stream.runDrain(written.read({ order })))
-        assert.include(String(error.cause), "is no line of a journal")
+        assert.include(String(error.cause), "is not a journal entry")
       }
     })))
 
@@ -322,7 +322,7 @@ describe("the journal in a file", () => {
       writeFileSync(`${path}.1`, readFileSync(`${path}.1`, "utf8").replace(/[^\n]/g, "?"))
       const found = yield* read(written, { since: 25 })
       assert.deepStrictEqual(found.map((it) => it.split(" ")[1]), ["25", "26", "27", "28", "29", "30"])
-      assert.include(String((yield* Effect.flip(read(written, { since: 1 }))).cause), "is no line of a journal")
+      assert.include(String((yield* Effect.flip(read(written, { since: 1 }))).cause), "is not a journal entry")
     })))
 
   it.live("is written by one process, and by another once that one was killed", () =>

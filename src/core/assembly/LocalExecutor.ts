@@ -113,8 +113,6 @@ export type Gates =
   | ArtifactStore.ArtifactStore
   | TurnBudget.TurnBudget
 
-// Utilities
-
 const layerWith = <T extends Toolkit.Any>(
   permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
   toolkits: T | ReadonlyArray<T>,

@@ -84,8 +84,6 @@ export const engineOf = (
 export const agentOf = (engine: Engine, caller: Engine | undefined): Agent =>
   caller !== undefined && isWithin(caller, engine) ? caller : engine
 
-// Utilities
-
 /** Returns the caller if its executor is this one, an ancestor of it or a descendant. */
 const callerOf = (engine: Engine, caller: unknown): Caller | undefined =>
   caller instanceof Caller && (isWithin(caller.engine, engine) || isWithin(engine, caller.engine))

@@ -119,8 +119,6 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
     return Effect.sync(() => fiber.interruptUnsafe())
   })
 
-// Utilities
-
 const unrecorded: Answer = { _tag: "Unrecorded" }
 
 /** Returns the answer given before a crash, if approvers would see the same request now. */

@@ -43,8 +43,6 @@ export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effec
   })
 }
 
-// Utilities
-
 const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number): Effect.Effect<void> => {
   const { call: { malformed, name, problem } } = call
   const params = takeHeartbeat(call, call.call.params)

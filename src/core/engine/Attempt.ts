@@ -385,8 +385,6 @@ export class Attempt {
   }
 }
 
-// Utilities
-
 /** Open commits of an attempt, and what blocks late ones. */
 interface Fence {
   /** Number of open commits. */

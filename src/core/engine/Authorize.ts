@@ -190,8 +190,6 @@ export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | und
     ? Effect.undefined
     : Effect.mapEager(ToolAnswers.resources(wave, call), (resources) => wave.engine.pools.reentry(call, { resources }))
 
-// Utilities
-
 /**
  * Waits until a call has its outcome and has returned its permits. Yields, because a line of waiting calls may be long.
  */

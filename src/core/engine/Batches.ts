@@ -232,8 +232,6 @@ export class Batches implements BatchTree {
   }
 }
 
-// Utilities
-
 const closedReason = "the batch is closed"
 
 /** Returns the batch of the call that a sub-agent, or its nearest ancestor with one, works for. */

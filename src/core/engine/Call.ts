@@ -79,7 +79,7 @@ export interface Recalled {
   readonly class: ToolClass | "ShortCircuit"
   /** Epoch milliseconds at which it ended, or at which it started if its end is unknown. */
   readonly endedAt: number
-  /** Routes of its output, as far as they are on record. */
+  /** Routes of its output, if recorded. */
   readonly routes?: Success["routes"] | undefined
   /** Its end is not on record, but its tool confirms that it ran and returns its result. */
   readonly happened?: { readonly result: unknown; readonly attempt: number } | undefined

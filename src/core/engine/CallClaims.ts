@@ -91,8 +91,6 @@ export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, st
   }
 }
 
-// Utilities
-
 const plainly = { stillRunning: false, wanted: false }
 
 /** Returns what the claims of one tool's calls share within a wave. Cached per tool. */

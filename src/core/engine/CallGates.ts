@@ -37,8 +37,6 @@ export const settle = (
     ? Effect.void
     : HostGates.settle(askedGates, gateCall!, outcome, guardMillis)
 
-// Utilities
-
 const askedGatesOf = (call: Call): Set<Gate> => {
   const { askedGates = new Set() } = call.consent
   call.consent = { ...call.consent, askedGates }

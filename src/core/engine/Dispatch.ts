@@ -134,8 +134,6 @@ export const uncount = (process: ProcessState, call: Call): void => {
   process.budget.giveBack()
 }
 
-// Utilities
-
 const nobody: Effect.Effect<ReadonlyArray<never>> = Effect.succeed([])
 
 const admitted: Dispatched = { _tag: "Admitted" }

@@ -201,8 +201,6 @@ export class Driver implements Drives, Stoppable {
   }
 }
 
-// Utilities
-
 /**
  * Whether a call is skipped: no outcome, not even on record, and not started. A call that joined a running one counts
  * as running.

@@ -62,8 +62,6 @@ export const goOn = Effect.fnUntraced(function*(
   yield* spend(wave, spent)
 })
 
-// Utilities
-
 /** Reads the record of a process, from its end back to its beginning. */
 const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journal["Service"]) {
   const { engine: { principal }, origin: { batch }, process } = wave

@@ -117,8 +117,6 @@ export const layer: Layer.Layer<
   })
 )
 
-// Utilities
-
 type Tools = Record<string, Tool.Any>
 
 interface Options {

@@ -126,8 +126,6 @@ export type Complete = { readonly [K in Exclude<keyof Options, "output">]-?: Non
 export const complete = (options: Options, principal: string): Complete =>
   merge(options, { principal, ...defaults }) as Complete
 
-// Utilities
-
 const over = (options: Options) => Effect.map(ExecutorSettings, (around) => merge(options, around))
 
 const names = ["principal", ...Object.keys(defaults)]

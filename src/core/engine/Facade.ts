@@ -136,8 +136,6 @@ export const fromEngine = (
   }
 }
 
-// Utilities
-
 const checked = ({ handlers }: Engine, { approval, provided, tools }: ProcessOptions) =>
   readOptions("ToolExecutor.process", (read) => {
     read.oneOf("approval", approval ?? "perCall", ["perCall", "upfront"])

@@ -77,8 +77,6 @@ export const answer = (
     ))
 }
 
-// Utilities
-
 type Result = Tool.HandlerResult<Tool.Any>
 
 /** Whether a part is a call to answer; an unreadable part counts as one. */

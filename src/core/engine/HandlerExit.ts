@@ -105,8 +105,6 @@ export const isRetryable = (tool: RegisteredTool, failure: unknown): boolean => 
   }
 }
 
-// Utilities
-
 const log = (
   { call: { id: callId }, gateCall, tool }: Ended,
   level: "Debug" | "Warn",

@@ -47,7 +47,5 @@ export const run = Effect.fnUntraced(function*(
   return { ...wave, outcomes, toolMessages: outcomes.map(ToolOutcome.toMessage) }
 })
 
-// Utilities
-
 const isWorthARetry = (outcome: ToolOutcome.ToolOutcome | undefined): boolean =>
   (outcome?._tag === "Failed" || outcome?._tag === "TimedOut") && outcome.retryable

@@ -260,8 +260,6 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 }
 
-// Utilities
-
 /** Drops undefined fields: events must not carry such keys. */
 const defined = <A extends object>(fields: A): { readonly [K in keyof A]?: Exclude<A[K], undefined> } =>
   Object.fromEntries(Object.entries(fields).filter(([, value]) => value !== undefined)) as {

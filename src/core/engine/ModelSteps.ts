@@ -113,8 +113,6 @@ export const shown = ({ output }: Engine, { batch }: ProcessState, value: unknow
   return cut(text, output.limit(batch.outputChars), `\n[cut: ${text.length} characters in all]`)
 }
 
-// Utilities
-
 /** How calls behind this one wait for it, by the rules of `Waves.cut`. */
 const gateItem = (mode: Engine["mode"], item: WaveRuns.Item): Item =>
   mode === "sequential"

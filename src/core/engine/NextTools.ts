@@ -50,8 +50,6 @@ export const choice = (engine: Engine, process: ProcessState): Effect.Effect<Lan
     return names.length === shown(engine, process).length ? "auto" : { oneOf: names }
   })
 
-// Utilities
-
 /** The tools that a model may see: the executor's, and those that its provider executes. */
 const shown = (engine: Engine, process: ProcessState): ReadonlyArray<string> => {
   const registry = engine.handlers.current()

@@ -26,8 +26,6 @@ export const start = (
     { discard: true }
   )
 
-// Utilities
-
 const firing = (
   rule: RuleSet["periodic"][number],
   fire: (rule: RuleSet["periodic"][number]) => Effect.Effect<ToolOutcome.ToolOutcome>,

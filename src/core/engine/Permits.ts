@@ -24,8 +24,6 @@ export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
     : inLine(wave, call, keys)
 }
 
-// Utilities
-
 const enter = (pools: WaveState["engine"]["pools"], call: Call, keys: ReadonlyArray<string>): Effect.Effect<void> => {
   call.resources = keys
   return pools.enter(call)

@@ -94,8 +94,6 @@ export const lookAgain = Effect.fnUntraced(function*(
   return found
 })
 
-// Utilities
-
 const without = (because: string): Previewed => ({
   preview: { _tag: "None", because },
   shown: undefined,

@@ -160,8 +160,6 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
   }
 }
 
-// Utilities
-
 /** Not JSON, so reading the call reports it. */
 const unreadable = Symbol("unreadable")
 

@@ -47,8 +47,6 @@ export const callsIn = (
   })
 }
 
-// Utilities
-
 /** The fields of a part that are read here. */
 interface Provided {
   readonly type: "tool-call" | "tool-result"

@@ -25,8 +25,6 @@ export const wave = (calls: unknown): ReadonlyArray<Received> => {
 /** Reads one call. */
 export const one = (call: unknown): Received => wave([call])[0]!
 
-// Utilities
-
 /** A call that may still need an id. */
 type Read = Omit<Received, "id"> & { readonly id: string | undefined }
 

@@ -44,8 +44,6 @@ export const notAllowed = (
 export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
   notAllowed(call, { remember: targets === undefined ? "tool" : "resources" }, { by: "user", reason: "revoked" })
 
-// Utilities
-
 /** Checks blocks and order again. A call that had started in an earlier life is exempt. */
 const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
   blockedEnd(wave.process, call.call.name) ?? CallClaims.orderEnd(wave, call)

@@ -64,8 +64,6 @@ export const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string
   return gone
 }
 
-// Utilities
-
 const unknown = { answered: [], arrived: undefined, asked: undefined, settled: undefined }
 
 const notStarted = { isSpent: false, started: undefined }

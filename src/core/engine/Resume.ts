@@ -78,8 +78,6 @@ export const resume = Effect.fnUntraced(function*(
   )
 })
 
-// Utilities
-
 /** Takes over calls that have no end; gives the records of all of them. */
 const takeOver = Effect.fnUntraced(function*(
   wave: WaveState,

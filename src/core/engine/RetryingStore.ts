@@ -394,8 +394,6 @@ export class RetryingStore {
   }
 }
 
-// Utilities
-
 const isHeld = Effect.succeed(true)
 
 const isReservation = (it: Reserved): it is Reservation => "epoch" in it

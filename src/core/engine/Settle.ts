@@ -28,8 +28,6 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
   settled(wave, call, end, fiber)
 }
 
-// Utilities
-
 /** Checks first whether the call still belongs to this process; until then its end is not reported. */
 const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
   const { attempt, joined: leader, waiting } = call

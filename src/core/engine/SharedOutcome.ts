@@ -47,8 +47,6 @@ export const fit = (output: Output, room: Room, whole: { readonly value: unknown
   }
 }
 
-// Utilities
-
 const shorten = (text: string, chars: number, limit: number): string => {
   const marker = `\n[cut: ${chars} characters in all]`
   return cut(text + marker, limit, marker)

@@ -58,8 +58,6 @@ export const changes = ({ handlers, permissions, rules }: Engine): Stream.Stream
 export const requiresHeartbeat = ({ heartbeats, rules }: Engine, tool: string): boolean =>
   heartbeats && !rules.current().forTool(tool).continues
 
-// Utilities
-
 const withHeartbeat = (schema: JsonSchema.JsonSchema): JsonSchema.JsonSchema => ({
   ...schema,
   properties: {

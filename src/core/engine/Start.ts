@@ -51,8 +51,6 @@ export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
   return Effect.void
 }
 
-// Utilities
-
 /** The handler has started. */
 const running: Effect.Effect<undefined> = Effect.undefined
 

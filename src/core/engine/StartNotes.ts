@@ -30,8 +30,6 @@ export const takeBack = (
     : Effect.ignore(Effect.suspend(() => checkpoints.forget(note)))
 }
 
-// Utilities
-
 /** Saves that a call may change files without announcing which. Removed again if the call has its outcome by then. */
 const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
   const { checkpoints, principal } = wave.engine

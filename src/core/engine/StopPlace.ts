@@ -54,8 +54,6 @@ export class StopPlace {
   }
 }
 
-// Utilities
-
 /** The outcomes that end a wave, in words. */
 const ends: { readonly [T in ToolOutcome["_tag"]]?: string } = {
   Denied: "was refused",

@@ -53,8 +53,6 @@ export const watch = (call: Call, attempt: Attempt): void => {
   )
 }
 
-// Utilities
-
 /** How often to retry a journal that cannot be reached, until the timeout. */
 const again = Schedule.spaced("250 millis")
 

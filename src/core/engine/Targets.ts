@@ -88,8 +88,6 @@ export const differ = (call: Call, targets: Targets): boolean =>
 /** The targets of a call for which they do not matter. */
 export const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
-// Utilities
-
 const matter = ({ agent, rules, tool }: Call): boolean =>
   Permissions.needsTargets(agent.permissions, tool!) ||
   // a rule needs them, or approvers must see what earlier calls have left

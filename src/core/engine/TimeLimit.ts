@@ -120,6 +120,4 @@ export class TimeLimit {
   }
 }
 
-// Utilities
-
 const none = { since: undefined, open: 0, waited: 0 }

@@ -168,8 +168,6 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
   }
 }
 
-// Utilities
-
 /** Answers of approvers are checked, also where reading them throws: only a well-formed one lets a call run. */
 const safely = <A>(is: (value: unknown) => value is A) => (value: unknown): value is A => {
   try {

@@ -78,8 +78,6 @@ export const resources = (wave: WaveState, call: Call): Effect.Effect<ReadonlyAr
   )
 }
 
-// Utilities
-
 const noKeys: Effect.Effect<ReadonlyArray<string>> = Effect.succeed([])
 
 const attempt = <A>(run: () => A): A | undefined => {

@@ -176,8 +176,6 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
 /**
  * Layer of an executor.
  *
- * **Details**
- *
  * The gates are required: leaving one out is a type error, and turning one off is explicit (`Rules.layerNoop`,
  * `Permissions.layerAllowAll`, `Dedupe.layerNoop`, `Pools.layerNoop`).
  *
@@ -239,8 +237,6 @@ export const layerFork = (
   options?: ForkOptions
 ): Layer.Layer<ToolExecutor, DepthExceeded | ConfigurationError, ToolExecutor> =>
   Layer.fresh(Layer.effect(ToolExecutor, Effect.andThen(ToolExecutor, fork(options))))
-
-// Utilities
 
 /** What an executor does in the background belongs to no call, even if a handler is the first to use the executor. */
 const apart = Context.omit(ToolContext, InCommit)

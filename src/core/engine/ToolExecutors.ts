@@ -145,8 +145,6 @@ export const layer = (options: Options = {}): Layer.Layer<
     })
   )
 
-// Utilities
-
 const executorsGauge = Metric.gauge("tool_executor.executors", { description: "Sessions that have an executor" })
 
 /** The executor of a session, which can be ended. */

@@ -40,8 +40,6 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
   if (questions.length > 0) yield* wave.waits.waitAll(questions)
 })
 
-// Utilities
-
 /** Requests approval for a call and notes the answer. Edited arguments pass Arrival again once no request is open. */
 const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: ApprovalRound.Question) {
   call.phase = phases.asking

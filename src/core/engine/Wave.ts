@@ -325,8 +325,6 @@ export class Wave implements Watcher, UnderWay {
   }
 }
 
-// Utilities
-
 const isSettled = (call: Call): boolean => call.isSettled
 
 /** Sorts calls by their end; calls whose end is unknown come last. */

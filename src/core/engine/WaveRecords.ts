@@ -25,8 +25,6 @@ export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<voi
     ? Effect.void
     : EarlierWaves.goOn(wave, journal.driver, new Set(recordsOf(wave, journal).map(({ record }) => record.key)))
 
-// Utilities
-
 const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resume.Record> => {
   const { begunAt, engine, origin, process } = wave
   // does not hold the wave, which ends long before its records

@@ -160,8 +160,6 @@ export class Writes {
   }
 }
 
-// Utilities
-
 const insideCommit = "ToolContext.confirmWrite was called inside ToolContext.commit: confirm first, then commit"
 
 /** Why a write may not happen. */

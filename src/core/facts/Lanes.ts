@@ -116,8 +116,6 @@ export const duration = (millis: number): string => {
   return minutes % 60 === 0 ? `${minutes / 60} h` : `${Math.floor(minutes / 60)} h ${minutes % 60} min`
 }
 
-// Utilities
-
 /** Events that tools emit and that do not affect time. */
 const ignored: ReadonlySet<string> = new Set(["ToolLog", "ToolOptions", "ToolPartialResult", "ToolCustom"])
 

@@ -204,8 +204,6 @@ const numberOrNull = Schema.NullOr(Schema.Finite)
 /**
  * Schema of an event as clients see it: plain JSON, for server-sent events, HTTP and pages.
  *
- * **Details**
- *
  * The schema alone decides what may leave the process; `toWire` follows it. An output appears once, in its
  * `ToolCallComplete`. The texts that the model gets are the `toolMessages` of `ToolsEnd`; its `executionResults` have
  * neither outputs nor texts. A failure inside a tool appears only as `error`: the failure that the tool declares,

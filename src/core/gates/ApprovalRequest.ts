@@ -72,8 +72,6 @@ const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
 /**
  * Schema of an answer.
  *
- * **Details**
- *
  * `ApproveForDuration` (at most 365 days) and `ApproveForScope` make a grant for the exact targets of this call, or for
  * the whole tool if the call has no targets or `scope` is `"tool"`. The grant counts for the calling agent and its
  * sub-agents, with `agents: "all"` for every agent of the principal. `params` are edited arguments: the call is checked
@@ -91,8 +89,6 @@ export type Answer = typeof Answer.Type
 
 /**
  * Schema of how a submitted request ends.
- *
- * **Details**
  *
  * `Approved`: `grant` is the grant that the answer made, or the grant of another request that covers this one; `edited`
  * has the edited arguments. `Denied`: by a person (`user`), on expiry, because the service closed, or without an
@@ -191,8 +187,6 @@ export const resolve = (
   const grant = grantOf(request, answer, { id: options.grantId, grantedAt: options.now, ...expiry })
   return Result.succeed({ _tag: "Approved", grant, isOwn: true, edited, ...by })
 }
-
-// Utilities
 
 /** Longer approvals use `ApproveForScope`. */
 const maxDays = 365

@@ -199,8 +199,6 @@ export const layerApprover = <R>(
 ): Layer.Layer<Approvals, ConfigurationError, Exclude<R, Scope.Scope>> =>
   Layer.effect(Approvals, makeApprover(put, options))
 
-// Utilities
-
 const makeWith = (
   options: Options | undefined,
   begin: Begin

@@ -125,8 +125,6 @@ export const layer = (options?: Options): Layer.Layer<never, ConfigurationError>
 /** Layer that turns circuits off, even for tools that declare one. */
 export const layerNoop: Layer.Layer<never> = Gate.layer({ name, concerns: () => false })
 
-// Utilities
-
 /** A call in its circuit. */
 interface Trial {
   readonly admitted: Deferred.Deferred<void, ToolRefusal>

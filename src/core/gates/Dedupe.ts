@@ -139,8 +139,6 @@ export type Duplicate =
   /** It gets that outcome, if order and permissions let it. */
   | { readonly _tag: "Replays"; readonly outcome: ToolOutcome.ToolOutcome }
 
-// Utilities
-
 interface Policy {
   /** False: only tools with an `AlwaysDedupe` rule have keys. */
   readonly enabled: boolean

@@ -153,8 +153,6 @@ export const entryOr = <E, R>(
 export const entriesIn = (context: Context.Context<never>): ReadonlyArray<Entry> =>
   Array.from(context.mapUnsafe).flatMap(([key, it]) => key.startsWith(prefix) ? [it as Entry] : [])
 
-// Utilities
-
 /** Each gate has a separate key, so that merged and nested layers add up. */
 const prefix = "effect-tool-executor/policy/Gate/"
 

@@ -135,8 +135,6 @@ export const about = ({ args, call, principal, tool: { name: tool, redactor } }:
   secrets: { redactor, args }
 })
 
-// Utilities
-
 const isRefusal = Schema.is(ToolRefusal)
 
 /** The place of guards in a host without guards. */

@@ -146,8 +146,6 @@ export class PendingRequests {
   }
 }
 
-// Utilities
-
 interface Pending {
   readonly request: ApprovalRequest
   readonly resume: (effect: Effect.Effect<Resolution>) => void

@@ -95,8 +95,6 @@ export class PermissionsRef extends Context.Service<PermissionsRef, {
 /**
  * Layer that decides by a policy which may be replaced while executors run (`PermissionsRef`).
  *
- * **Details**
- *
  * A new policy applies to every later decision: the tools that a model sees, arriving calls, and waiting calls, which
  * it may still refuse before they start. Pending approval requests stay pending. A call that was admitted without
  * approval needs none later. Running calls are not stopped.
@@ -289,8 +287,6 @@ export const needsTargets = (self: Permissions["Service"], tool: RegisteredTool)
     return tool.declaresTargets
   }
 }
-
-// Utilities
 
 /** The problems of a policy; a mocked one has none. */
 const problemsOf = (

@@ -102,8 +102,6 @@ export class PermitLeases<Holder> {
   }
 }
 
-// Utilities
-
 interface Held {
   readonly scope: Scope.Closeable
   /** Waits for the loss of the lease. */

@@ -147,8 +147,6 @@ export class PermitQueue implements Host {
   }
 }
 
-// Utilities
-
 /** A ticket that never gets anything. */
 const probe: Omit<Ticket, "parent"> = {
   tool: undefined,

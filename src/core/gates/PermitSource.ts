@@ -19,8 +19,6 @@ export interface Lease {
 /**
  * A source of permits.
  *
- * **Details**
- *
  * `lease` waits for one permit, which goes back when the scope closes. Interruption gives up the place in line. The
  * source renews leases that expire, in that scope.
  */
@@ -32,7 +30,5 @@ export interface PermitSource {
 export const fromSemaphore = (semaphore: Semaphore.Semaphore): PermitSource => ({
   lease: Effect.as(semaphore.takeScoped(1), held)
 })
-
-// Utilities
 
 const held: Lease = {}

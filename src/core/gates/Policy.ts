@@ -42,8 +42,6 @@ export const Policy = Schema.Struct({
 /**
  * A policy as data.
  *
- * **Details**
- *
  * `default` decides about calls that match no list. `cautious`, the default, lets ReadOnly, closed-world tools run and
  * requires approval of the others; without an approver these are denied. `readOnly` denies the others.
  *
@@ -208,8 +206,6 @@ export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
   if ([...self.allow, ...self.ask].some((it) => PermissionPattern.names(it, tool.name))) return true
   return forTool(self, tool).decide([], mayNeedApproval(tool))._tag !== "Deny"
 }
-
-// Utilities
 
 /** Whether what is written there would be run without asking. */
 const isRun = (self: Parsed, { runBy }: PermissionPattern.Target): boolean => {

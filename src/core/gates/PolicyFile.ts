@@ -54,8 +54,6 @@ export const problemsOf = (
   })
 }
 
-// Utilities
-
 const own = (value: unknown, key: string): unknown =>
   typeof value === "object" && value !== null && Object.hasOwn(value, key)
     ? (value as Record<string, unknown>)[key]

@@ -108,8 +108,6 @@ export const layerNoop: Layer.Layer<Pools> = Layer.effect(
   })
 )
 
-// Utilities
-
 const ownResult = "its own result"
 
 const expected = "a whole number of 1 or more, a Semaphore or a PermitSource"

@@ -99,8 +99,6 @@ export const layer = (options?: Options): Layer.Layer<never, ConfigurationError>
 /** Layer that turns rate limits off, even for tools that declare one. */
 export const layerNoop: Layer.Layer<never> = Gate.layer({ name, concerns: () => false })
 
-// Utilities
-
 /** A limit and its key in the store. */
 interface Limit {
   readonly key: string

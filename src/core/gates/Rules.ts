@@ -87,8 +87,6 @@ export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
 /**
  * Layer that enforces a rule set, with the rules that tools bring themselves (`ToolAnnotations.Rules`).
  *
- * **Details**
- *
  * Fails with one `ConfigurationError` that lists all problems: malformed rules, unknown tools and arguments, cycles,
  * required tools that can never run, contradictions.
  */
@@ -106,8 +104,6 @@ export class RulesRef extends Context.Service<RulesRef, {
 
 /**
  * Layer that enforces a rule set which may be replaced while executors run (`RulesRef`).
- *
- * **Details**
  *
  * New rules apply to every later decision, also about waiting calls: the order is checked again before they start.
  * Earlier successes count for them. `Periodic` rules run as long as an executor does, so a set with different ones is
@@ -139,8 +135,6 @@ export const layerNoop: Layer.Layer<Rules> = Layer.sync(Rules, () => {
   const empty = RuleSet.make([], [])
   return fromSet(() => empty)
 })
-
-// Utilities
 
 const none: ReadonlyArray<never> = []
 

@@ -134,8 +134,6 @@ export const plain: TurnBudget["Service"] = {
   begin: (limits, now, parent) => new Turn({ ...unlimited, ...limits }, now, parent)
 }
 
-// Utilities
-
 const given = (options: Options, subject: string): Effect.Effect<Partial<Limits>, ConfigurationError> =>
   readOptions(subject, (read) => ({
     ...options.timeout === undefined ? {} : { limitMillis: read.millis("turn.timeout", options.timeout) },

@@ -12,8 +12,6 @@ const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
 /**
  * What a process remembers between its waves.
  *
- * **Details**
- *
  * Of calls that have no outcome yet there is nothing in it but that they are counted: what had started and has no end
  * is on record elsewhere (`Journal`). Counts of a batch, cooldowns, equal calls and grants are the `StateStore`'s.
  * Whether the process was cancelled and how much of its time is over is not the state's: who goes on from it wants it

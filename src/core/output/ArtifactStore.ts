@@ -156,8 +156,6 @@ export const makeMemory = (options?: Options): ArtifactStore["Service"] => memor
 export const layerMemory = (options?: Options): Layer.Layer<ArtifactStore, ConfigurationError> =>
   Layer.effect(ArtifactStore, Effect.map(boundsOf(options), memory))
 
-// Utilities
-
 interface Artifact {
   readonly id: string
   readonly owner: Owner

@@ -215,8 +215,6 @@ export const isOver = (at: number, now: number, { maxAgeMillis }: Bounds): boole
 export const layerMemory = (options?: Options): Layer.Layer<Checkpoints, ConfigurationError> =>
   Layer.effect(Checkpoints, Effect.map(boundsOf(options), memory))
 
-// Utilities
-
 const orderOf = (id: string): number => Number.parseInt(id.slice(10, 15), 36)
 
 interface Kept {

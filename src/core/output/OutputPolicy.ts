@@ -193,8 +193,6 @@ export const compact = (value: unknown, bounds: Bounds, depth = 0): unknown => {
   return Object.fromEntries(shown)
 }
 
-// Utilities
-
 type Complete = { readonly [K in keyof Options]-?: NonNullable<Options[K]> }
 
 const previewText = (value: unknown, bounds: Bounds): string =>

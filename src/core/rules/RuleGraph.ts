@@ -54,8 +54,6 @@ export const graph = (self: RuleSet): string => {
   ].join("\n")
 }
 
-// Utilities
-
 const arrows: { readonly [K in Edge["kind"]]: string } = { needs: "-->", next: "==>", forbids: "-.->" }
 
 class Canvas implements Drawing {

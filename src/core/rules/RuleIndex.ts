@@ -57,8 +57,6 @@ export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): R
   }
 }
 
-// Utilities
-
 /** What the rules of order of a set are about. */
 class Ordering {
   /** Tools that a rule of order names, as subject or condition. */

@@ -82,8 +82,6 @@ export const problems = (
   return found.toSorted((a, b) => place(a) - place(b))
 }
 
-// Utilities
-
 const tags = Object.keys(kinds)
 
 /** What is wrong with the form of one rule. */

@@ -48,8 +48,6 @@ export const unreachable = (
   return [...found, ...stuck(reach, rules, found.length > 0)]
 }
 
-// Utilities
-
 class Reach {
   readonly set: RuleIndex.RuleSet
   readonly runnable: ReadonlySet<string>

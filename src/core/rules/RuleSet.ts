@@ -144,8 +144,6 @@ export const forcedNext = (
   return allowed.filter((tool) => required.includes(tool))
 }
 
-// Utilities
-
 const none: ReadonlyArray<never> = []
 
 const unique = (names: ReadonlyArray<string>): ReadonlyArray<string> => Array.from(new Set(names))

@@ -10,8 +10,6 @@ export type Violation = Kind.Violation<ToolRule>
  * Gives what a rule set demands as sentences, for the prompt of a model. What only the host does (`Periodic`) is left
  * out.
  *
- * **Details**
- *
  * Rules that hold together are one sentence, and what a stricter rule overrides is left out, so that no two sentences
  * contradict each other.
  */

@@ -69,8 +69,6 @@ const maxTools = 24
 /** More ways to go on after one tool are not told apart. */
 const maxOutputs = 256
 
-// Utilities
-
 /** No tool has this name. */
 const anotherTool = ""
 

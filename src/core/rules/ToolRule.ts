@@ -38,8 +38,6 @@ import { kinds, type Of, type Tag, type ToolRule as AnyRule } from "./RuleKinds.
 /**
  * Schema of every rule.
  *
- * **Details**
- *
  * The scope of each rule (process, batch, principal, static, executor) is in its description and thus in the published
  * JSON Schema.
  */
@@ -78,8 +76,6 @@ export {
    */
   make as for
 }
-
-// Utilities
 
 const constructors: unknown = Object.fromEntries(
   Object.entries(kinds).map(([tag, { make }]) => [tag.charAt(0).toLowerCase() + tag.slice(1), make.any])

@@ -30,8 +30,6 @@ export class JournalError extends Schema.TaggedError<JournalError>("effect-tool-
 /**
  * The journal.
  *
- * **Details**
- *
  * Whoever builds a driver's layer opens a *term*: entries are written in it, and calls that arrived in it and have no
  * end are its own as long as it lives. Where several write to one journal, a term is alive as long as it renews its
  * lease (a database), or holds a lock (a file); one that was given up or lost cannot be written in any more: `append`
@@ -92,8 +90,6 @@ export const noop: Journal["Service"] = {
   page: () => Effect.succeed({ entries: [] }),
   claim: () => Effect.succeed({ _tag: "Claimed", ended: [] })
 }
-
-// Utilities
 
 const checked = (options: MemoryOptions = {}): Effect.Effect<Journal["Service"], ConfigurationError> =>
   Effect.map(

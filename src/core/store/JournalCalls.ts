@@ -69,8 +69,6 @@ export const verify = (recorded: Iterable<Recorded>): ReadonlyArray<Finding> => 
   return findings
 }
 
-// Utilities
-
 const callOf = (entries: ReadonlyArray<CallEntry>): RecordedCall => {
   const settled = lastOf(entries, "Settled")
   const asking: Array<[from: number, to: number | undefined]> = []

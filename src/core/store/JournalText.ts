@@ -10,8 +10,6 @@ export const encode = (entry: JournalEntry): string => Versioned.encode(1, jsonO
 /** The entry of a text, or what is wrong with it. */
 export const decode = (text: string): Result.Result<JournalEntry, Error> => Versioned.decode(readers, text)
 
-// Utilities
-
 const readers = { 1: Schema.decodeUnknownResult(JournalEntry) }
 
 const jsonOf = (entry: JournalEntry): string => {

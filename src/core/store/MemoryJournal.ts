@@ -112,8 +112,6 @@ export const pageOf = (recorded: Iterable<Recorded>, query: Query, { chars, entr
   return { entries: found }
 }
 
-// Utilities
-
 /** What a query asks for of lines whose first one has a place; no more entries are made than are taken. */
 function* found(lines: ReadonlyArray<Line>, first: number, query: Query): Generator<Recorded> {
   for (let index = 0; index < lines.length; index++) {

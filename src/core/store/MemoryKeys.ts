@@ -234,8 +234,6 @@ export class Keys {
   }
 }
 
-// Utilities
-
 /** So few that a principal with one call needs no buffers outside of the heap; they double from there. */
 const initialSlots = 2
 

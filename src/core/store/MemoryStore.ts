@@ -240,8 +240,6 @@ export const make = (options?: Options) => {
   }
 }
 
-// Utilities
-
 interface Count {
   used: number
 }

@@ -118,8 +118,6 @@ export const memoryDefaults = MemoryStore.defaults
 /** Creates a store that keeps the state in memory. */
 export const makeMemory: (options?: MemoryOptions) => StateStore["Service"] = MemoryStore.make
 
-// Utilities
-
 const checked = (options: MemoryOptions = {}): Effect.Effect<StateStore["Service"], ConfigurationError> => {
   const { batchTimeToLive, maxKeys } = options
   return Effect.map(

@@ -73,8 +73,6 @@ export const readOptions = <A>(
     return problems.length === 0 ? Effect.succeed(value) : new ConfigurationError({ subject, problems })
   })
 
-// Utilities
-
 const strictly = { errors: "all", onExcessProperty: "error" } as const
 
 const problemsOf = (error: Schema.SchemaError, input: unknown, root: string): ReadonlyArray<Problem> =>

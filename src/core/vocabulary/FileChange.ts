@@ -75,8 +75,6 @@ export const hashOf = (content: FileChange["before"]): string =>
 export const bytesOf = (content: string | Uint8Array): Uint8Array =>
   typeof content === "string" ? new TextEncoder().encode(content) : content
 
-// Utilities
-
 const isContent = (value: unknown): boolean =>
   value === undefined || typeof value === "string" || value instanceof Uint8Array
 

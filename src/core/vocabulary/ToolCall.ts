@@ -92,8 +92,6 @@ export {
   makeFor as for
 }
 
-// Utilities
-
 /** Makes `params` optional if all of its fields are. */
 type ParamsOf<T extends Tool.Any> = {} extends Tool.ParametersEncoded<T> ? [params?: Tool.ParametersEncoded<T>]
   : [params: Tool.ParametersEncoded<T>]

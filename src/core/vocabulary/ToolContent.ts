@@ -120,8 +120,6 @@ export const within = (content: ToolContent, maxChars: number): ToolContent => {
   return fitted.every((part, index) => part === content[index]) ? content : fitted
 }
 
-// Utilities
-
 const nameOf = ({ fileName, mediaType }: Omit<FilePart, "type" | "data">): string =>
   fileName === undefined ? mediaType : `${mediaType} ${clip(fileName, 200)}`
 

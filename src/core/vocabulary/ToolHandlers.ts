@@ -265,8 +265,6 @@ export const jsonSchemaOf = (tool: Tool.Any): JsonSchema.JsonSchema =>
 /** The handlers that a toolkit requires. */
 export type HandlersOf<T extends Toolkit.Any> = T extends Toolkit.Any ? Tool.HandlersFor<T["tools"]> : never
 
-// Utilities
-
 const kitsOf = <T extends Toolkit.Any>(toolkits: T | ReadonlyArray<T>): ReadonlyArray<T> =>
   Array.isArray(toolkits) ? toolkits : [toolkits as T]
 

@@ -131,8 +131,6 @@ export const toolRate = (read: OptionReader, path: string, input: ToolRate): Che
   per: read.oneOf(`${path}.per`, input.per ?? rateDefaults.per, ["everyone", "principal"])
 })
 
-// Utilities
-
 const onStoreErrors: ReadonlyArray<OnStoreError> = ["allow", "refuse"]
 
 const shareOf = (read: OptionReader, path: string, rate: NonNullable<Circuit["rate"]>): CircuitBreaker.TripPolicy => {

@@ -25,8 +25,6 @@ export const dialectOf = (schema: unknown): Dialect => {
   )
 }
 
-// Utilities
-
 const types = ["array", "boolean", "integer", "null", "number", "object", "string"]
 const schema = { type: ["object", "boolean"] }
 const schemas = { type: "array", minItems: 1, items: schema }

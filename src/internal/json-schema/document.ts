@@ -68,8 +68,6 @@ export const at = (pointer: string, root: unknown): unknown =>
     return Object.hasOwn(Object(it), key) ? (it as Keys)[key] : undefined
   }, root)
 
-// Utilities
-
 const said = (count: number): string => count < 1e9 ? String(count) : `about ${count.toExponential(0)}`
 
 /** So deep may a schema be nested. */

@@ -24,8 +24,6 @@ export const withoutSlowPatterns = (schema: JsonSchema.JsonSchema): Result.Resul
     catch: (error) => error instanceof Error ? error.message : String(error)
   })
 
-// Utilities
-
 const maxDepth = 100
 const maxNodes = 10_000
 

@@ -8,8 +8,6 @@ import { knownIn, literals, noneOf, notAllowed, orElse, shown } from "./messages
 import { isMultiple } from "./numbers.ts"
 import { isKeys, type Keys } from "./positions.ts"
 
-// Utilities
-
 /** What a failure costs to tell. */
 const failureSteps = 20
 

@@ -38,8 +38,6 @@ export const linearPattern = (source: string): Linear | undefined => {
 export const nativePattern = (source: string): RegExp =>
   Result.getOrElse(Result.try(() => new RegExp(source, "u")), () => new RegExp(source))
 
-// Utilities
-
 /** So many states at most. */
 const maxSize = 5_000
 

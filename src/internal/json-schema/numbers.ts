@@ -11,8 +11,6 @@ export const isMultiple = (value: number, of: number): boolean => {
   return unitsOf(one) % unitsOf(other) === 0n
 }
 
-// Utilities
-
 /** A number: its digits, and how many places they are to the left of the point. */
 interface Decimal {
   readonly digits: bigint

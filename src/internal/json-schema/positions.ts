@@ -49,8 +49,6 @@ export const inPlace: ReadonlySet<string> = new Set([
 /** The keywords whose schemas are about nothing until something refers to them. */
 export const unused: ReadonlySet<string> = new Set(["$defs", "contentSchema", "definitions"])
 
-// Utilities
-
 const known: ReadonlyMap<string, Held> = new Map([
   ...[
     "additionalItems",

@@ -12,8 +12,6 @@ export const stepsFor = ({ parts, schemas }: Document, value: unknown): number =
   return 32 * parts + nodes * (32 + 8 * each) + chars * (2 + each)
 }
 
-// Utilities
-
 /** Counts the parts of a value and the characters in it, one after the other: it may be deeper than a stack. */
 const sizeOf = (value: unknown): { readonly nodes: number; readonly chars: number } => {
   const open = [value]

@@ -47,8 +47,6 @@ export const fits = (root: JsonSchema.JsonSchema, part: JsonSchema.JsonSchema, v
   return Result.isFailure(checker) || checker.success(part, false)(value).length === 0
 }
 
-// Utilities
-
 /** Gives the known failures of a value for a schema of a document. */
 type Checker = (schema: unknown, isForeign: boolean) => (value: unknown) => ReadonlyArray<Failure>
 

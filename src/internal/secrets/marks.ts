@@ -131,8 +131,6 @@ export const namesOf = (roots: ReadonlyArray<Marks>): ReadonlySet<string> => {
   return names
 }
 
-// Utilities
-
 /** `rows[*].pin` is `rows.*.pin`. */
 const keysIn = (path: string): ReadonlyArray<string> | undefined =>
   keysOf(path.startsWith("/") ? path : path.replaceAll("[*]", ".*").replace(/^\./, ""))

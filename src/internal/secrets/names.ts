@@ -48,8 +48,6 @@ const longest = 200
 export const isSecretName = (name: string): boolean =>
   name.length <= longest && !directories.has(name) && isSecret(name)
 
-// Utilities
-
 /** The fields of a program's data have few names, which come with every value. */
 const isSecret = remembered((name): boolean => {
   const parts = name

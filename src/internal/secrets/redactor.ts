@@ -79,8 +79,6 @@ export const mapTexts = (value: unknown, f: (text: string) => string): unknown =
   return left === entries ? value : Object.fromEntries(left)
 }
 
-// Utilities
-
 /** What is known of the secrets of one side. */
 interface Known {
   readonly marks: ReadonlyArray<Marks.Marks>

@@ -37,8 +37,6 @@ export const found = (
   return { text: wantsShapes ? withoutShapes(left, take) : left, secrets }
 }
 
-// Utilities
-
 /** Shorter secrets are redacted only as separate words: their letters are everywhere. */
 const shortest = 4
 

@@ -82,8 +82,6 @@ export const ArgsForm = ({ onChange, schema, value: given }: ArgsFormProps): VNo
   </div>`
 }
 
-// Utilities
-
 interface Draft {
   readonly path: Path
   readonly text: string

@@ -8,8 +8,6 @@ import type { ArgumentsProps } from "./types.ts"
 /** JSON as a list of names and values. */
 export const Arguments = ({ value }: ArgumentsProps): VNode => html`<${Value} value=${value} depth=${0} />`
 
-// Utilities
-
 /** Deeper values are shown as JSON. */
 const maxDepth = 6
 

@@ -25,8 +25,6 @@ export const CallView = ({ events, approvals }: CallViewProps): VNode => {
   }</div>`
 }
 
-// Utilities
-
 type CallEvent = Extract<Wire, { readonly callId: string }>
 type Outcome = Extract<Wire, { readonly _tag: "ToolCallComplete" }>["outcome"]
 

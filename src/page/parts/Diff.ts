@@ -29,8 +29,6 @@ export const DiffText = ({ diff, onShown }: DiffTextProps): VNode => {
     : html`<${DiffOf} rows=${rows} path="" what="" />`
 }
 
-// Utilities
-
 /** Computes something once the browser has drawn the page. */
 const useLater = (
   make: () => Rows,

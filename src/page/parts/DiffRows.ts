@@ -57,8 +57,6 @@ export const DiffRows = ({ columns, from, onOpen, shown, to }: {
   </div>`
 }
 
-// Utilities
-
 type LineShown = Extract<Shown, { readonly kind: "line" }>
 type Side = "before" | "after"
 

@@ -89,8 +89,6 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
   </section>`
 }
 
-// Utilities
-
 type Rules = RuleGraphProps["rules"]
 type Edge = Rules["edges"][number]
 type Node = Rules["nodes"][number]

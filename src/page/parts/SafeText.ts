@@ -39,8 +39,6 @@ export const SafeText = ({ block = false, text }: SafeTextProps): VNode => {
   </${tag}>`
 }
 
-// Utilities
-
 /** How many characters of a longer text are shown. */
 const folded = 2_000
 

@@ -33,8 +33,6 @@ export const Timeline = ({ events, now, onOpen }: TimelineProps): VNode => {
   </section>`
 }
 
-// Utilities
-
 const height = 22
 const labels = 240
 const width = 1_000

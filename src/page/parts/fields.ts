@@ -140,8 +140,6 @@ export const wordsOf = (
   }
 }
 
-// Utilities
-
 const maxSteps = 20
 
 /** What a schema says of a value, by way of references and, where there is a choice, of the first that is meant. */

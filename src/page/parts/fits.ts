@@ -52,8 +52,6 @@ export const same = (a: unknown, b: unknown): boolean => {
     names.every((name) => Object.hasOwn(b, name) && same(a[name], b[name]))
 }
 
-// Utilities
-
 const maxProblems = 20
 const maxDepth = 20
 const maxSteps = 100_000

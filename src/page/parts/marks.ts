@@ -33,8 +33,6 @@ export const marksOf = (before: string, after: string): Marks => {
   return { segments: found, isCoarse: middle.isCoarse }
 }
 
-// Utilities
-
 const segments = (
   parts: ReadonlyArray<readonly [kind: Segment["kind"], text: string]>
 ): ReadonlyArray<Segment> => {

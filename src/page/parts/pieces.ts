@@ -59,8 +59,6 @@ export const cutBefore = (text: string, at: number): number => {
   return code >= 0xdc00 && code < 0xe000 && before >= 0xd800 && before < 0xdc00 ? at - 1 : at
 }
 
-// Utilities
-
 /** Blocks whose letters run from right to left (Unicode's `DerivedBidiClass.txt`, by block). */
 const backwards = "\\u0590-\\u08FF\\uFB1D-\\uFDFF\\uFE70-\\uFEFC\\u{10800}-\\u{10FFF}\\u{1E800}-\\u{1EFFF}"
 

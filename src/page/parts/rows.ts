@@ -127,8 +127,6 @@ export const hintsOf = (rows: ReadonlyArray<Row>): ReadonlyArray<string> => {
 /** The name of a line end. */
 export const endName = (end: End): string => end === "\n" ? "LF" : end === "\r\n" ? "CRLF" : "none"
 
-// Utilities
-
 const lines = (count: number): string => count === 1 ? "1 line" : `${count} lines`
 
 const sizeOf = (stretch: Stretch): readonly [number, number] =>

@@ -42,6 +42,4 @@ export const compare = <A extends string | number>(before: ReadonlyArray<A>, aft
   return { stretches, isCoarse: edits > maxEdits }
 }
 
-// Utilities
-
 const differ = diffWith<string | number>((one, other) => one === other)

@@ -110,8 +110,6 @@ export const countsOf = (rows: ReadonlyArray<Row>): { readonly removed: number; 
   }
 }
 
-// Utilities
-
 /** Marks the rows near a change, and notes. */
 const nearChanges = (rows: ReadonlyArray<Row>): Uint8Array => {
   const near = new Uint8Array(rows.length)

@@ -57,8 +57,6 @@ export const rowsOfDiff = (diff: string): ReadonlyArray<Row> => {
   return rows
 }
 
-// Utilities
-
 /** Every line of a diff has an end; a missing end is noted on the next line. */
 const lineEnd = (end: Line["end"]): Line["end"] => end === "" ? "\n" : end
 

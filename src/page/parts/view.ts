@@ -39,8 +39,6 @@ export const ticksOf = ({ from, to }: View, start: number, count: number): Reado
   return Array.from({ length: Math.max(0, Math.floor((to - first) / step) + 1) }, (_, at) => first + at * step)
 }
 
-// Utilities
-
 const steps = [
   1,
   2,

@@ -222,8 +222,6 @@ export class CallRecord implements JournalFold.Subject {
   }
 }
 
-// Utilities
-
 /** A line whose entry is made when it is first read. */
 class RecordLine implements Journal.Line {
   private readonly record: CallRecord

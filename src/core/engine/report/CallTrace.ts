@@ -59,6 +59,4 @@ export class CallTrace {
   }
 }
 
-// Utilities
-
 const idOf = ({ spanId, traceId }: Tracer.Span): SpanId => ({ traceId, spanId })

@@ -21,8 +21,6 @@ export const ofCall = (fact: CallFact, about: About): Body | undefined =>
 export const ofWave = (fact: WaveFact): Body | undefined =>
   (waves[fact._tag] as (fact: WaveFact) => Body | undefined)(fact)
 
-// Utilities
-
 const none = (): undefined => undefined
 
 const calls: { readonly [T in CallFact["_tag"]]: (fact: Of<T>, about: About) => Body | undefined } = {

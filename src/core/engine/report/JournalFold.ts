@@ -40,8 +40,6 @@ export type Make<F extends CallFact> = (record: Subject, fact: F) => Journal.Jou
 export const of = (fact: CallFact): Make<never> | undefined =>
   (folds[fact._tag] as (fact: CallFact) => Make<never> | undefined)(fact)
 
-// Utilities
-
 const none = (): undefined => undefined
 
 /** An entry with the time of the fact and the identity of the call. */

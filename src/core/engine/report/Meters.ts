@@ -115,8 +115,6 @@ export class Meters {
   }
 }
 
-// Utilities
-
 const failed = "StoreUnavailable"
 
 /** In seconds, from immediate answers to several minutes. */

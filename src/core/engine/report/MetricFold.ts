@@ -14,8 +14,6 @@ type Fold<F extends CallFact> = (meters: CallMeters, times: CallTimes, fact: F) 
 /** Gives how a fact changes metrics, if it does. The times must already include the fact. */
 export const of = (fact: CallFact): Fold<never> | undefined => folds[fact._tag]
 
-// Utilities
-
 const attempt: Fold<Of<"Started" | "Recalled">> = ({ all, tool }, { isFirst, queued }) => {
   tool.attempt()
   if (!isFirst) return

@@ -68,8 +68,6 @@ type Fold<F extends CallFact> = (
 /** Gives how a fact changes spans, if it does. */
 export const of = (fact: CallFact): Fold<never> | undefined => folds[fact._tag]
 
-// Utilities
-
 const link = (it: CallSpans, how: "joined" | "resumed", place: SpanId | undefined): void => {
   if (place === undefined) return
   it.span.addLinks([{ span: Tracer.externalSpan(place), attributes: { "tool_executor.link": how } }])

@@ -72,8 +72,6 @@ export class Spans {
   }
 }
 
-// Utilities
-
 /** The nearest span that is included in traces. */
 const propagated = (span: Tracer.AnySpan | undefined): Tracer.AnySpan | undefined =>
   span === undefined || !Context.get(span.annotations, Tracer.DisablePropagation)

@@ -111,8 +111,6 @@ export class WaveTrace {
   readonly now = (): bigint => this.clock.currentTimeNanosUnsafe()
 }
 
-// Utilities
-
 type Fold<T extends WaveFact["_tag"]> = (
   meters: Meters,
   spans: SpanFold.Wave | undefined,

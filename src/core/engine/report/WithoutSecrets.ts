@@ -32,8 +32,6 @@ export const refusal = (it: ToolRefusal, scrub: (text: string) => string): ToolR
   return { ...it, ...Object.fromEntries(told.map(([key, value]) => [key, mapTexts(value, scrub)])) }
 }
 
-// Utilities
-
 /** Fields of refusals that may repeat text of the model, a handler or an approver. */
 const texts: ReadonlySet<string> = new Set(["issues", "because", "reason", "sentence", "from", "to", "permission"])
 
