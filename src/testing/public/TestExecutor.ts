@@ -1,2 +1,2 @@
 export type * from "../TestExecutor.ts"
-export { asked, layer, people, ran, recorded, TestExecutor } from "../TestExecutor.ts"
+export { asked, expectOutcomes, layer, people, ran, recorded, TestExecutor } from "../TestExecutor.ts"

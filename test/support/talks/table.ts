@@ -80,7 +80,7 @@ const stopping: Layer.Layer<never> = Layer.effect(
   Approvals.Approvals,
   Effect.map(Approvals.make(), (approvals) => ({
     ...approvals,
-    ask: () => Effect.succeed({ _tag: "Suspended", reason: "the host stops" } as const)
+    submit: () => Effect.succeed({ _tag: "Suspended", reason: "the host stops" } as const)
   }))
 ).pipe(Layer.orDie) as Layer.Layer<never>
 

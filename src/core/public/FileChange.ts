@@ -1,0 +1,2 @@
+export type * from "../vocabulary/FileChange.ts"
+export { diff } from "../vocabulary/FileChange.ts"
