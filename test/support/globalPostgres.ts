@@ -8,16 +8,20 @@ import * as EmbeddedPostgres from "../../src/cli/EmbeddedPostgres.ts"
 
 const variable = "TEST_POSTGRES"
 
+const events = ["beforeExit", "exit"] as const
+
 export const setup = async (): Promise<undefined | (() => Promise<void>)> => {
   if (process.env[variable] !== undefined) return undefined
-  const known = process.listeners("beforeExit")
+  const known = events.map((event) => process.listeners(event as "exit"))
   const scope = Scope.makeUnsafe()
   const port = await Effect.runPromise(
     EmbeddedPostgres.start(EmbeddedPostgres.installed()!).pipe(Scope.provide(scope))
   )
-  // a hook of the package ends this process with 0, also if tests have failed
-  for (const listener of process.listeners("beforeExit")) {
-    if (!known.includes(listener)) process.removeListener("beforeExit", listener)
+  // hooks of the package end this process with 0, also if tests have failed; the run stops what it started
+  for (const [index, event] of events.entries()) {
+    for (const listener of process.listeners(event as "exit")) {
+      if (!known[index]!.includes(listener)) process.removeListener(event, listener)
+    }
   }
   process.env[variable] = EmbeddedPostgres.urlOf(port, "postgres")
   return () => {
