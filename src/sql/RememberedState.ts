@@ -86,7 +86,10 @@ export class RememberedState {
       state.scopes.set(id, it)
     }
     for (const id of world.changed.held) if (!world.held.has(id)) state.held.delete(id)
-    for (const [id, it] of world.held) if (!it.isExpired) state.held.set(id, it)
+    for (const [id, it] of world.held) {
+      if (it.isExpired) state.held.delete(id)
+      else state.held.set(id, it)
+    }
     for (const id of world.changed.keys) {
       if (world.keys.has(id)) continue
       state.keys.delete(id)

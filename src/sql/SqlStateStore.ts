@@ -157,9 +157,9 @@ export const make = Effect.fnUntraced(function*(
       ask(
         "abandon",
         needs({ sessions: [digest(session)], reservations: started.map(({ id }) => id), ends: true }),
-        (world) => world.abandon(session, now),
+        () => undefined,
         // though their leases be over
-        { before: (world) => started.forEach((it) => world.start(it, now)) }
+        { before: (world) => world.abandon(session, now, started) }
       ),
     mutated: (principal) =>
       ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),

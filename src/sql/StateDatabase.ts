@@ -170,7 +170,7 @@ const nothingTaken: Taken = { absent: [], alive: [] }
 
 const changesOf = (
   world: World,
-  { leaseMillis }: WorldOptions,
+  { batchMillis, leaseMillis }: WorldOptions,
   write: string,
   { absent, alive }: Taken = nothingTaken
 ): Tables.Changes => {
@@ -185,7 +185,6 @@ const changesOf = (
   })
   return {
     write,
-    lease: leaseMillis,
     absent,
     alive,
     begun: scopes.filter((it) => it.version < 0).map(row),
@@ -193,8 +192,9 @@ const changesOf = (
     held: held.flatMap((id) => {
       const it = world.held.get(id)
       if (it === undefined) return []
-      const { batch, epoch, key, principal, session } = it
-      return [{ id, epoch, session, batch, principal, key, data: heldText(it) }]
+      const { batch, epoch, key, presumed, principal, session } = it
+      const lease = presumed === undefined ? leaseMillis : Math.ceil(batchMillis)
+      return [{ id, epoch, session, batch, principal, key, data: heldText(it), lease }]
     }),
     gone: held.filter((id) => !world.held.has(id)),
     keys: keys.flatMap((id) => {

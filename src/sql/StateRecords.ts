@@ -81,6 +81,16 @@ export interface Held {
   isEarly: boolean
   /** Settled, but its fiber has not ended. */
   isRunning: boolean
+  /** Set once its lease has ended, and with it the reservation. */
+  presumed: Presumed | undefined
+}
+
+/** What has to be known to correct what was presumed of a reservation at the end of its lease. */
+export interface Presumed {
+  /** When the clock of its tool had ended before. */
+  readonly endedAt: number | undefined
+  /** Epoch milliseconds until which its batch or its key depends on it, at least. */
+  readonly until: number
 }
 
 /** A dedupe key and the call that has it. */
@@ -151,8 +161,8 @@ export const stateFrom = (text: string): ScopeState => {
 
 /** The text of what has no column of a reservation. */
 export const heldText = (
-  { calls, clock, generation, groups, isEarly, isRunning, startedAt, windowMillis }: Held
-): string => textOf({ calls, clock, generation, groups, isEarly, isRunning, startedAt, windowMillis })
+  { calls, clock, generation, groups, isEarly, isRunning, presumed, startedAt, windowMillis }: Held
+): string => textOf({ calls, clock, generation, groups, isEarly, isRunning, presumed, startedAt, windowMillis })
 
 /** The text of what has no column of a key. */
 export const keyText = ({ generation, owner, process, readAt, untold, value }: Key): string =>

@@ -92,7 +92,6 @@ export interface Row {
 export interface Changes {
   /** Names the change. */
   readonly write: string
-  readonly lease: number
   /** Keys that must not exist, and reservations whose leases must not have expired; neither was loaded. */
   readonly absent: ReadonlyArray<string>
   readonly alive: ReadonlyArray<string>
@@ -110,6 +109,8 @@ export interface Changes {
     readonly principal: string | undefined
     readonly key: string | undefined
     readonly data: string
+    /** Milliseconds from now on. */
+    readonly lease: number
   }>
   /** Scopes that are not there yet. */
   readonly begun: Changes["scopes"]
@@ -130,7 +131,8 @@ const heldColumns = {
   batch: "text",
   principal: "text",
   key: "text",
-  data: "text"
+  data: "text",
+  lease: "bigint"
 } as const
 
 const heldNames = "id, epoch, session_id, batch_id, principal_id, key_id, data, expires_at"
@@ -164,12 +166,12 @@ const loads = ({ among, begin, flag, now }: Dialect): string =>
 const scopeColumns = { id: "text", version: "bigint", data: "text", until: "bigint" } as const
 
 /** The changes by what has them; each is made on its own, since no table is in two of them at one row. */
-const changes = ({ among, field, guard, now, rows }: Dialect) => ({
+const changes = ({ among, guard, now, rows }: Dialect) => ({
   scopes: `UPDATE tool_executor_scopes SET version = tool_executor_scopes.version + 1, data = x.data, until = x.until
     FROM ${rows("scopes", scopeColumns)} AS x
     WHERE tool_executor_scopes.id = x.id AND ${guard}`,
   held: `INSERT INTO tool_executor_reservations (${heldNames})
-    SELECT x.id, x.epoch, x.session, x.batch, x.principal, x.key, x.data, ${now} + ${field("lease", "bigint")}
+    SELECT x.id, x.epoch, x.session, x.batch, x.principal, x.key, x.data, ${now} + x.lease
     FROM ${rows("held", heldColumns)} AS x WHERE ${guard}
     ON CONFLICT (id) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at`,
   gone: `DELETE FROM tool_executor_reservations WHERE id ${among("gone")} AND ${guard}`,

@@ -23,6 +23,7 @@ import {
   type Held,
   type Key,
   keyId,
+  type Presumed,
   principalId,
   type RestClock,
   type Scope,
@@ -59,9 +60,16 @@ export class World {
       Array.from(this.scopes.values()).some((it) => it.isDirty)
   }
 
-  /** Frees what belongs to owners that have not renewed it. */
+  /**
+   * Frees what belongs to owners that have not renewed it. What has started is presumed from what is known here; a
+   * later `abandon` may know better.
+   */
   reap(now: number): void {
-    for (const it of Array.from(this.held.values())) if (it.isExpired) this.over(it, now)
+    for (const it of Array.from(this.held.values())) {
+      if (!it.isExpired) continue
+      if (it.presumed === undefined) this.presume(it, now)
+      else this.outlive(it, now)
+    }
   }
 
   /** Tells the first claim that could not be had. */
@@ -92,7 +100,8 @@ export class World {
       windowMillis: key?.windowMillis === undefined ? undefined : whole(key.windowMillis),
       startedAt: isEarly ? now : undefined,
       isEarly,
-      isRunning: false
+      isRunning: false,
+      presumed: undefined
     }
     for (const scope of [batch, principal]) if (scope !== undefined) scope.state.open++
     if (calls !== undefined) batch!.state.calls.set(calls.tool, (batch!.state.calls.get(calls.tool) ?? 0) + 1)
@@ -139,13 +148,18 @@ export class World {
     return true
   }
 
-  /** Whoever reserved things in a session is over. */
-  abandon(session: string, now: number): void {
+  /** Whoever reserved things in a session is over; of these reservations it is known that they started. */
+  abandon(session: string, now: number, started: ReadonlyArray<Reservation>): void {
+    for (const it of started) this.start(it, now)
+    const known = new Set(started.map((it) => it.id))
     const id = digest(session)
     for (const it of Array.from(this.held.values())) {
       if (it.session !== id) continue
-      if (it.isEarly) it.startedAt = undefined
-      this.over(it, now)
+      if (it.presumed !== undefined) this.correct(it, it.presumed, known.has(it.id), now)
+      else {
+        if (it.isEarly) it.startedAt = undefined
+        this.over(it, now)
+      }
     }
   }
 
@@ -253,7 +267,7 @@ export class World {
 
   private get({ epoch, id }: Reservation): Held | undefined {
     const it = this.held.get(id)
-    return it?.epoch === epoch ? it : undefined
+    return it?.epoch === epoch && it.presumed === undefined ? it : undefined
   }
 
   /** Its call has its outcome. */
@@ -308,6 +322,46 @@ export class World {
     )
     const batch = this.batchOf(it)
     if (batch !== undefined) batch.usedAt = now
+  }
+
+  /** Its lease is over: ends it by what is known, and keeps what is needed to correct that. */
+  private presume(it: Held, now: number): void {
+    const isUnsure = it.startedAt === undefined ? (it.calls ?? it.clock) !== undefined : it.isEarly
+    const isKept = isUnsure && !it.isRunning
+    const endedAt = this.clockOf(it)?.endedAt
+    this.over(it, now)
+    if (!isKept) return
+    it.presumed = { endedAt, until: now + Math.max(this.options.batchMillis, it.windowMillis ?? 0) }
+    this.held.set(it.id, it)
+  }
+
+  /** A presumption is forgotten once nothing depends on it: its batch is over, and so is the window of its key. */
+  private outlive(it: Held, now: number): void {
+    const batch = this.batchOf(it)
+    const isIdle = batch === undefined || (batch.open === 0 && now - batch.usedAt >= this.options.batchMillis)
+    if (isIdle && it.presumed!.until <= now) this.held.delete(it.id)
+    this.changes(it)
+  }
+
+  /** Replaces what was presumed at the end of its lease by what is known. */
+  private correct(it: Held, { endedAt }: Presumed, started: boolean, now: number): void {
+    this.held.delete(it.id)
+    this.changes(it)
+    const { calls, key, startedAt } = it
+    if (started === (startedAt !== undefined)) return
+    const batch = this.batchOf(it)
+    if (calls !== undefined && batch !== undefined) {
+      batch.calls.set(calls, (batch.calls.get(calls) ?? 0) + (started ? 1 : -1))
+    }
+    const clock = this.clockOf(it)
+    if (clock !== undefined) {
+      if (started) clock.endedAt = Math.max(clock.endedAt ?? now, now)
+      else if (clock.endedAt === startedAt) clock.endedAt = endedAt
+    }
+    if (key !== undefined && this.keys.get(key)?.reservation === it.id) {
+      this.keys.delete(key)
+      this.changed.keys.add(key)
+    }
   }
 
   private forget(it: Held, { key: keeps, value, windowMillis }: Settlement, now: number): void {

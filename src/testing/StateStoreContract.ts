@@ -285,6 +285,39 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
     { lease: 10_000 }
   ),
   check(
+    "corrects what was presumed at the end of a lease once it is known what had started",
+    ({ later, raw }) =>
+      Effect.gen(function*() {
+        const claims = (id: string) => [key(id, { windowMillis: 60_000 }), calls(2, `t${id}`), rest(60_000, `t${id}`)]
+        const reserve = (id: string, starts: StateStore.Request["starts"]) =>
+          Effect.map(
+            raw.reserve([{ owner: id, session: `s${id}`, claims: claims(id), starts }], 0),
+            ([it]) => it as StateStore.Reservation
+          )
+        const early = yield* reserve("early", { mutates: undefined })
+        const [begun, waiting] = [yield* reserve("begun", { mutates: undefined }), yield* reserve("waiting", undefined)]
+        if (early.leaseMillis === undefined) return
+        yield* later(11_000)
+        // another process meets them before anyone resumes their calls
+        yield* raw.pruneExpired(11_000)
+        const startedAt = early.isStarted === true ? "CoolingDown" : undefined
+        assert.equal((yield* raw.check([rest(60_000, "tearly")], 11_000))?._tag, startedAt)
+        yield* raw.abandon("searly", 11_000, [])
+        yield* raw.abandon("sbegun", 11_000, [begun])
+        yield* raw.abandon("swaiting", 11_000, [waiting])
+        assert.equal(yield* raw.check(claims("early"), 11_000), undefined)
+        for (const id of ["begun", "waiting"]) {
+          hasTag(yield* raw.check([calls(1, `t${id}`)], 11_000), "CallsUsedUp")
+          assert.equal(yield* raw.check([calls(2, `t${id}`)], 11_000), undefined)
+          hasTag(yield* raw.check([rest(60_000, `t${id}`)], 11_000), "CoolingDown")
+        }
+        // nobody is told twice
+        yield* raw.abandon("searly", 11_000, [early])
+        assert.equal(yield* raw.check(claims("early"), 11_000), undefined)
+      }),
+    { lease: 10_000 }
+  ),
+  check(
     "frees unused state when it is pruned, and keeps what is held",
     ({ later, raw, settle, take }) =>
       Effect.gen(function*() {
