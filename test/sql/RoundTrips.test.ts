@@ -81,14 +81,14 @@ layer(Postgres.layer, { timeout: 60_000 })("a journal and a state store in Postg
       const { asks } = yield* processOf
       const inTurns: Array<number> = []
       let all = 0
-      for (let n = 0; n < 8; n++) {
+      for (let n = 0; n < 24; n++) {
         const { asked, inTurn, outcomes } = yield* asks(call(`${n}`, "write", { n }))
         assert.deepStrictEqual(outcomes, ["Succeeded"])
         all += asked
         inTurns.push(inTurn)
       }
       // what the first call has to look up, and what nobody waits for, may come on top
-      assert.isAtMost(all, 8 * 5 + 2)
+      assert.isAtMost(all, 24 * 5 + 6)
       // a connection may have to be opened first
       assert.isAtMost(Math.min(...inTurns), 3)
     }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
