@@ -115,7 +115,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
   .prefix("/api")
 {}
 
-/** Approval requests that the user may answer, and standing permissions. */
+/** Approval requests that the user may answer, and grants. */
 export class ApprovalsGroup extends HttpApiGroup.make("approvals")
   .add(
     HttpApiEndpoint.get("list", "/approvals", { success: Approvals.Approvals, error: NotAllowed }),

@@ -2,7 +2,7 @@
 import * as Schema from "effect/Schema"
 import { Owner } from "./ApiModels.ts"
 
-/** Schema of a standing permission. */
+/** Schema of a grant. */
 export const Grant = Schema.Struct({
   id: Schema.String,
   ...Owner,

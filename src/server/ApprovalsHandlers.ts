@@ -1,4 +1,4 @@
-/** The handlers of approval requests and standing permissions: they ask whether the user may, and translate. */
+/** The handlers of approval requests and grants: they ask whether the user may, and translate. */
 import * as Effect from "effect/Effect"
 import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"

@@ -1,4 +1,4 @@
-/** Records of all sessions: the journal, standing permissions and rules. */
+/** Records of all sessions: the journal, grants and rules. */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -27,7 +27,7 @@ export class Records extends Context.Service<Records, {
     user: User,
     wanted: JournalPages.Wanted
   ) => Effect.Effect<typeof Api.Entries.Type, Invalid | Unavailable>
-  /** Standing permissions of the user and of the users they approve for, oldest first. */
+  /** Grants of the user and of the users they approve for, oldest first. */
   readonly grants: (user: User) => Effect.Effect<ReadonlyArray<typeof Api.Grant.Type>, Unavailable>
   /** Revokes a permission; calls that it admitted and that have not started are refused. */
   readonly revoke: (user: User, id: string) => Effect.Effect<void, NotFound | Unavailable>

@@ -13,7 +13,7 @@ export const runner: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) =
 /** The current user, if they may approve for anybody. */
 export const approver: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) => user.approve.length > 0)
 
-/** The current user, if they may manage standing permissions: their own, or those of users they approve for. */
+/** The current user, if they may manage grants: their own, or those of users they approve for. */
 export const grantKeeper: Effect.Effect<User, NotAllowed, CurrentUser> = may((user) =>
   user.run || user.approve.length > 0
 )

@@ -196,7 +196,7 @@ const general: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
       })
   ),
   check(
-    "keeps the standing permissions of each principal until they expire or are revoked",
+    "keeps the grants of each principal until they expire or are revoked",
     ({ raw }) =>
       Effect.gen(function*() {
         const ids = (principal: string, now: number) =>

@@ -177,7 +177,7 @@ describe("the approval requests of the largest wave there is", () => {
     }))
 })
 
-describe("standing permissions", () => {
+describe("grants", () => {
   it.live("are listed to their user and to those who answer for them, and are taken back by either", () =>
     Effect.gen(function*() {
       const server = yield* start()

@@ -38,7 +38,7 @@ describe("what others are shown of a wave", () => {
     }).pipe(Effect.scoped))
 })
 
-describe("a standing permission", () => {
+describe("a grant", () => {
   it.live("is listed without the secrets in what it is about", () =>
     Effect.gen(function*() {
       const server = yield* Server.start()

@@ -171,7 +171,7 @@ export const coolingOf = ({ cooling }: Principal, name: string): Cooling => {
   return known
 }
 
-// Gate 12: standing permissions
+// Gate 12: grants
 
 /** One answer has to cover all that the call is about; an answer about nothing covers nothing. */
 export const isGranted = ({ now }: Now, { name, to, wave }: Call): boolean => {

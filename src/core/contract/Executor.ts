@@ -140,10 +140,10 @@ export interface Service {
   readonly tools: Effect.Effect<ReadonlyArray<RegisteredTool>>
   /** Emits when the visible tools change because tools, policy or rules were replaced. */
   readonly toolChanges: Stream.Stream<void>
-  /** The standing permissions of the principal. */
+  /** The grants of the principal. */
   readonly grants: Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
   /**
-   * Revokes standing permissions: one by id, or all of a tool. Returns how many. Calls they allowed that have not
+   * Revokes grants: one by id, or all of a tool. Returns how many. Calls they allowed that have not
    * started are refused.
    */
   readonly revoke: (which: { readonly id?: string; readonly tool?: string }) => Effect.Effect<

@@ -110,7 +110,7 @@ export interface Service {
     target: string | Target,
     options?: { readonly within?: string | undefined }
   ) => Effect.Effect<"allow" | "ask" | "deny">
-  /** The approval that allowed the call: a standing permission, or one for this call only. */
+  /** The approval that allowed the call: a grant, or one for this call only. */
   readonly grant: Given | undefined
   /** Stores a payload as an artifact; `None` without a store, if it fails, or after the outcome. */
   readonly artifact: (payload: string) => Effect.Effect<Option.Option<ArtifactRef>>

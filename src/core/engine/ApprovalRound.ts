@@ -155,13 +155,13 @@ const answerOf = (
 }
 
 /**
- * Returns the standing permission that this answer created, if any. One that another request's answer created does not
+ * Returns the grant that this answer created, if any. One that another request's answer created does not
  * count.
  */
 const grantOf = (resolution: Approvals.Resolution | undefined): Grant | undefined =>
   resolution?._tag === "Approved" && resolution.isOwn ? resolution.grant : undefined
 
-/** Stores the standing permission that the answer created. */
+/** Stores the grant that the answer created. */
 const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
   const grant = grantOf(resolution)
   if (grant !== undefined) wave.note(wave.engine.store.grant(grant, wave.patience))

@@ -1,4 +1,4 @@
-/** Gate 12: a standing permission or an approver allows the call. */
+/** Gate 12: a grant or an approver allows the call. */
 import * as Effect from "effect/Effect"
 import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
@@ -37,7 +37,7 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
 export const isAnswerable = ({ process: { people } }: WaveState, { resumed }: Call): boolean =>
   people !== undefined || resumed?.answers !== undefined
 
-/** Refuses the calls that need approval if there is no approver and no standing permission covers them. */
+/** Refuses the calls that need approval if there is no approver and no grant covers them. */
 export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
   if (wave.process.people !== undefined) return Effect.void
   const asking: Array<readonly [Call, Permissions.Asks]> = []
@@ -102,7 +102,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   return allowed
 })
 
-/** Whether a standing permission covers a call; notes it in the call. */
+/** Whether a grant covers a call; notes it in the call. */
 export const isGranted = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
   Effect.mapEager(grantFor(wave, call, question), (grant) => {
     call.consent = { ...call.consent, grant }
@@ -133,7 +133,7 @@ export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined
 }
 
 /**
- * Returns the standing permission that covers a call, if any. Without an answer from the store there is none, so
+ * Returns the grant that covers a call, if any. Without an answer from the store there is none, so
  * approval is requested.
  */
 export const grantFor = (
@@ -152,7 +152,7 @@ export const grantFor = (
   )
 }
 
-/** Returns the first of these standing permissions that covers a call. */
+/** Returns the first of these grants that covers a call. */
 export const grantOf = (
   { engine: { handlers, revoked } }: WaveState,
   call: Call,

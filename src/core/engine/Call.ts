@@ -122,7 +122,7 @@ export interface Consent {
   readonly refused?: ToolRefusal
   /** Approved: no further request is made. */
   readonly approved?: true
-  /** The standing permission that covers it. */
+  /** The grant that covers it. */
   readonly grant?: Grant | undefined
   /** The answer to its own request created that permission. */
   readonly isOwnGrant?: boolean

@@ -287,7 +287,7 @@ const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
   call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name) ??
     denied(call.consent.refused)
 
-/** Counts a call whose claims are all reserved, then runs gate 12 as far as standing permissions answer it. */
+/** Counts a call whose claims are all reserved, then runs gate 12 as far as grants answer it. */
 const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
   count(wave.process, call)
   if (call.reservation !== undefined && CallClaims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)

@@ -195,7 +195,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
       Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined
   }
 
-  /** The standing permissions, read once for all targets of the call. */
+  /** The grants, read once for all targets of the call. */
   private get grants(): Effect.Effect<ReadonlyArray<Grant> | StateStoreError> {
     if (this.standing !== undefined) return Effect.succeed(this.standing)
     const { engine, patience } = this.wave

@@ -12,7 +12,7 @@ import { blockedEnd, turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
 import type { WaveState } from "./WaveState.ts"
 
-/** Runs gates 1, 2, 5, 6, 9 and 12 again. `grants` are the standing permissions now in the store, if they matter. */
+/** Runs gates 1, 2, 5, 6, 9 and 12 again. `grants` are those now in the store, if they matter. */
 export const recheck = (
   wave: WaveState,
   call: Call,
@@ -40,7 +40,7 @@ export const notAllowed = (
   return { _tag: "PermissionDenied", by, ...(reason === undefined ? {} : { reason }), permission, scope }
 }
 
-/** The refusal of a call whose standing permission was revoked. */
+/** The refusal of a call whose grant was revoked. */
 export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
   notAllowed(call, { remember: targets === undefined ? "tool" : "resources" }, { by: "user", reason: "revoked" })
 
@@ -49,7 +49,7 @@ const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
   blockedEnd(wave.process, call.call.name) ?? CallClaims.orderEnd(wave, call)
 
 /**
- * Checks a standing permission again: it may have been revoked. One that has expired meanwhile still holds, because the
+ * Checks a grant again: it may have been revoked. One that has expired meanwhile still holds, because the
  * call was let through before.
  */
 const withdrawn = (

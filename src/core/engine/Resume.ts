@@ -187,7 +187,7 @@ const answerOf = (
   return [{ ...about, resolution: { _tag: "Approved", grant: undefined, isOwn, edited: undefined, ...said } }]
 }
 
-/** Standing permissions revoked since they were given. Reads the journal only if there are any. */
+/** Grants revoked since they were given. Reads the journal only if there are any. */
 const revokedOf = Effect.fnUntraced(function*(
   wave: WaveState,
   journal: JournalWriter,

@@ -79,7 +79,7 @@ export class RetryingStore {
   private readonly mutating = new Map<string, Array<() => void>>()
   /** By batch, calls that count here although they started elsewhere. */
   private readonly recounted = new Map<string, Set<string>>()
-  /** Standing permissions that the driver has not stored yet. */
+  /** Grants that the driver has not stored yet. */
   private readonly granted = new Map<string, Grant>()
 
   constructor(driver: StateStore["Service"], context: Context.Context<never>, options: Options) {
@@ -278,7 +278,7 @@ export class RetryingStore {
     return this.outbox.pendingKey(reservation)
   }
 
-  /** Keeps a standing permission. It counts immediately, even before the driver stores it. */
+  /** Keeps a grant. It counts immediately, even before the driver stores it. */
   grant(grant: Grant, timeout = this.timeout): Effect.Effect<void> {
     const { id } = grant
     this.granted.set(id, grant)
@@ -287,7 +287,7 @@ export class RetryingStore {
     return this.outbox.send({ operation: "grant", send, about: grantKey(id), onOver }, timeout)
   }
 
-  /** The standing permissions of a principal that have not expired at a time. */
+  /** The grants of a principal that have not expired at a time. */
   grants(
     principal: string,
     at: number,
@@ -303,7 +303,7 @@ export class RetryingStore {
         : [...grants, ...unsent.filter(({ id }) => grants.every((it) => it.id !== id))])
   }
 
-  /** Revokes a standing permission; false if the id is unknown. */
+  /** Revokes a grant; false if the id is unknown. */
   revoke(principal: string, id: string): Effect.Effect<boolean | StateStoreError> {
     const send = () => this.driver.revoke(principal, id)
     // sent after a pending grant, which would otherwise bring the permission back

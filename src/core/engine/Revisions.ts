@@ -1,5 +1,5 @@
 /**
- * Revisions of tools. People approve what was described to them, so a standing permission holds for one revision only
+ * Revisions of tools. People approve what was described to them, so a grant holds for one revision only
  * and lapses when the tool changes.
  */
 import { memoize } from "effect/Function"
@@ -19,7 +19,7 @@ export const isCurrent = (handlers: ToolHandlers["Service"], tool: RegisteredToo
   return now === undefined || now === tool || of(now) === of(tool)
 }
 
-/** Whether a standing permission is for the current revision of its tool. */
+/** Whether a grant is for the current revision of its tool. */
 export const holds = (handlers: ToolHandlers["Service"], { revision, tool }: Grant): boolean => {
   const now = handlers.current().get(tool)
   return now === undefined || of(now) === revision

@@ -82,7 +82,7 @@ type Grants = ReadonlyArray<Grant> | StateStoreError | undefined
 
 const nothing: Effect.Effect<Grants> = Effect.undefined
 
-/** The current targets of the call, and the standing permissions if one let it through. */
+/** The current targets of the call, and the grants if one let it through. */
 const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
   const found = Targets.findAgain(wave, call)
   // asked as of the time it was given: it may have been revoked elsewhere, but expiry since then does not matter

@@ -8,7 +8,7 @@
  * - `engine/Dispatch`, when the call's run begins: the turn again, blocked tools, guards, then dedupe and rules,
  *   reserved
  * in one atomic step
- * - `engine/Authorize`: a standing permission, or an approver (`engine/ApprovalRound`)
+ * - `engine/Authorize`: a grant, or an approver (`engine/ApprovalRound`)
  * - `engine/Permits`: resources, the tool's concurrency limit, the pool of its class
  * - `engine/Start`, holding all permits: checks again what may have changed, then runs the handler (`engine/Attempt`)
  * - `engine/Settle`, once: output, history, reservation, event

@@ -107,16 +107,16 @@ export const Answered = Schema.TaggedStruct("Answered", {
   /** Who answered, if known. */
   person: Schema.optional(Schema.String),
   reason: Schema.optional(Schema.String),
-  /** The standing permission that the answer made, or that stood in for an answer. */
+  /** The grant that the answer made, or that stood in for an answer. */
   grant: Schema.optional(Schema.Struct({ id: Schema.String, expiresAt: Schema.optionalKey(Schema.Finite) })),
   /** The answer came with other arguments. */
   isEdited: Schema.optional(Schema.Boolean)
 })
 
-/** An answer made a standing permission. */
+/** An answer made a grant. */
 export const Granted = Schema.TaggedStruct("Granted", { at, grant: Grant })
 
-/** A standing permission was revoked. */
+/** A grant was revoked. */
 export const Revoked = Schema.TaggedStruct("Revoked", { at, grant: Schema.String, tool: Schema.String })
 
 const start = {
@@ -127,7 +127,7 @@ const start = {
   limitMillis: Schema.Number,
   /** The call may change things. */
   mutates: Schema.Boolean,
-  /** What let it through: `policy`, `answer`, or the id of a standing permission. */
+  /** What let it through: `policy`, `answer`, or the id of a grant. */
   allowedBy: Schema.String,
   /** The arguments that the handler gets, decoded and encoded. */
   input: Schema.Struct({ params: Schema.Unknown, args: Schema.Unknown }),
@@ -250,7 +250,7 @@ export type CallFact = typeof CallFact.Type
 /** Schema of a fact. */
 export const Fact = Schema.Union([...WaveFact.members, ...CallFact.members, Revoked])
 
-/** Something that happened to a wave, to a call, or to a standing permission. */
+/** Something that happened to a wave, to a call, or to a grant. */
 export type Fact = typeof Fact.Type
 
 /** The name of a kind of fact. */

@@ -100,7 +100,7 @@ export const Answered = Schema.TaggedStruct("Answered", {
   /** Who answered, where that is known. */
   person: Schema.optionalKey(Schema.String),
   reason: Schema.optionalKey(Schema.String),
-  /** The standing permission that was made by it, or that was in the place of an answer. */
+  /** The grant that was made by it, or that was in the place of an answer. */
   grant: Schema.optionalKey(Schema.Struct({ id: Schema.String, expiresAt: Schema.optionalKey(Schema.Finite) })),
   /** It came with other arguments. */
   isEdited: Schema.optionalKey(Schema.Boolean)
@@ -116,7 +116,7 @@ export const Started = Schema.TaggedStruct("Started", {
   idempotencyKey: Schema.String,
   /** The call may change things. */
   mutates: Schema.Boolean,
-  /** What let it through: the policy, a person's answer, or the id of a standing permission. */
+  /** What let it through: the policy, a person's answer, or the id of a grant. */
   allowedBy: Schema.String,
   /** A person has edited the arguments that arrived. */
   isEdited: Schema.optionalKey(Schema.Boolean),
@@ -155,7 +155,7 @@ export const OrphanEnded = Schema.TaggedStruct("OrphanEnded", call)
 /** A person has allowed something for longer than one call. */
 export const Granted = Schema.TaggedStruct("Granted", { ...common, grant: Grant })
 
-/** A standing permission was taken back. */
+/** A grant was taken back. */
 export const Revoked = Schema.TaggedStruct("Revoked", { ...common, grant: Schema.String, tool: Schema.String })
 
 /** Entries are missing here: the journal could not be written for a while. */

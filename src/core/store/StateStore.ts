@@ -1,6 +1,6 @@
 /**
  * State that outlives a call and is shared between calls: dedupe keys, call counts, choices of exclusive groups,
- * cooldown clocks, standing permissions.
+ * cooldown clocks, grants.
  *
  * A call reserves everything it needs in one atomic step (`reserve`: all claims or none) and settles it exactly once.
  * `Claims` has the claims and their answers, `MemoryStore` the driver in memory.
@@ -86,13 +86,13 @@ export class StateStore extends Context.Service<StateStore, {
     now: number,
     started: ReadonlyArray<Reservation>
   ) => Effect.Effect<void, StateStoreError>
-  /** Keeps a standing permission. */
+  /** Keeps a grant. */
   readonly grant: (grant: Grant) => Effect.Effect<void, StateStoreError>
-  /** Gives the standing permissions of a principal that have not expired. */
+  /** Gives the grants of a principal that have not expired. */
   readonly grants: (principal: string, now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
   /** Gives those of all principals, for an operator. */
   readonly allGrants: (now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
-  /** Revokes a standing permission; false if the id is unknown. */
+  /** Revokes a grant; false if the id is unknown. */
   readonly revoke: (principal: string, id: string) => Effect.Effect<boolean, StateStoreError>
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
   readonly mutated: (principal: string) => Effect.Effect<void, StateStoreError>

@@ -1,8 +1,8 @@
-/** Standing permissions: approvals that outlast one call. */
+/** Grants: approvals that outlast one call. */
 
 import * as Schema from "effect/Schema"
 
-/** Schema of a standing permission. */
+/** Schema of a grant. */
 export const Grant = Schema.Struct({
   id: Schema.String,
   principal: Schema.String,
@@ -23,7 +23,7 @@ export const Grant = Schema.Struct({
 
 export type Grant = typeof Grant.Type
 
-/** An approval: a standing permission, or one call whose request has this `id`. */
+/** An approval: a grant, or one call whose request has this `id`. */
 export type Given = Omit<Grant, "answer"> & { readonly answer: Grant["answer"] | "ApproveOnce" }
 
 /**

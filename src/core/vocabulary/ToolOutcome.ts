@@ -91,7 +91,7 @@ export class Succeeded extends Schema.Opaque<Succeeded>()(Schema.TaggedStruct("S
   ...continuation,
   /** Id of the call whose outcome was replayed or joined. */
   replayOf: Schema.optionalKey(Schema.String),
-  /** The standing permission that allowed it. */
+  /** The grant that allowed it. */
   grant: Schema.optionalKey(Grant)
 })) {}
 

@@ -396,7 +396,7 @@ describe("a write that a person is asked about from inside a handler", () => {
     ))
 })
 
-describe("a standing permission", () => {
+describe("a grant", () => {
   const grant = { _tag: "ApproveForScope" } as const
 
   it.effect("that is revoked while a slow store tells of it does not count", () => {

@@ -148,7 +148,7 @@ describe("permits", () => {
         })
     ))
 
-  it.effect("counts a standing permission of this principal and agent that covers the target, until it is revoked", () =>
+  it.effect("counts a grant of this principal and agent that covers the target, until it is revoked", () =>
     asking({ policy: { default: "ask" } }, (env) =>
       Effect.gen(function*() {
         yield* answering(env, { _tag: "ApproveForScope" }, ["search", params("a")])
@@ -188,7 +188,7 @@ describe("permits", () => {
         })
     ))
 
-  it.effect("reads the standing permissions once, however much a call touches", () => {
+  it.effect("reads the grants once, however much a call touches", () => {
     const store = StateStore.makeMemory()
     let reads = 0
     const counting: typeof store = {

@@ -234,7 +234,7 @@ class RecordLine implements Journal.Line {
     this.record = record
     this.fact = fact
     this.make = make
-    // a standing permission outlives the term of its call
+    // a grant outlives the term of its call
     this.term = fact._tag === "Granted" ? undefined : record.term
   }
 

@@ -140,6 +140,6 @@ export class Reporter {
   }
 }
 
-/** Reports that a standing permission was revoked, which happens outside of waves. */
+/** Reports that a grant was revoked, which happens outside of waves. */
 export const revoked = (journal: JournalWriter, principal: string, fact: Of<"Revoked">): void =>
   journal.note({ entry: { ...fact, principal, session: journal.session } })
