@@ -258,6 +258,19 @@ describe("stop mode", () => {
   })
 })
 
+describe("a process with heartbeats", () => {
+  it.effect("waits for a tool required before the end only so often, if no call asks for another turn", () =>
+    run(
+      { read: sleeper, report: sleeper },
+      { heartbeats: true, exitAttempts: 2, dedupe: false, rules: [{ _tag: "RequiredBeforeExit", tool: "report" }] },
+      ({ process }) =>
+        Effect.gen(function*() {
+          const goesOn = Effect.map(process.executeWave(calls("read")), (it) => it.needsContinuation)
+          assert.deepStrictEqual(yield* Effect.all([goesOn, goesOn, goesOn]), [true, true, false])
+        })
+    ))
+})
+
 describe("a process that was cancelled", () => {
   it.effect("needs no continuation, whatever asked for one", () =>
     run(

@@ -229,6 +229,7 @@ describe("a policy", () => {
     assert.strictEqual(decide({ mode: "acceptEdits" }, edit, ["x"]), "Allow")
     assert.strictEqual(decide({ mode: "acceptEdits", default: "ask" }, tool("w"), ["x"]), "Ask")
     assert.strictEqual(decide({ mode: "acceptEdits", ask: ["e"] }, edit, ["x"]), "Ask")
+    assert.strictEqual(decide({ mode: "acceptEdits", default: "deny" }, edit, ["x"]), "Deny")
   })
 
   it("never lets go without asking what is protected", () => {
