@@ -78,7 +78,7 @@ export const AnswerForm = (
       ${
     isRunning
       ? html`<p class="muted">The call is already running, so its arguments cannot be edited.</p>`
-      : html`<p class="row"><button type="button" data-key="edit" aria-expanded=${isEditing} onClick=${() => {
+      : html`<p class="row"><button class="btn" type="button" data-key="edit" aria-expanded=${isEditing} onClick=${() => {
         setIsEditing(!isEditing)
         setEdited(undefined)
       }}>${isEditing ? "Cancel editing" : "Edit arguments"}</button></p>`
@@ -90,14 +90,14 @@ export const AnswerForm = (
         form === undefined
           ? html`<p>Loading …</p>`
           : form === "failed"
-          ? html`<p class="problem">The form could not be loaded. Reload the page to try again.</p>`
+          ? html`<p class="note wait problem">The form could not be loaded. Reload the page to try again.</p>`
           : html`<${form.module.ArgsForm} schema=${approval.parameters} value=${approval.args} onChange=${setEdited} />`
       }`
       : null
   }
       <p id="yes-off" class="muted" role="status">${why}</p>
       <p class="row">
-        <button type="button" class="main" data-key="yes" aria-disabled=${isOff} aria-describedby="yes-off"
+        <button type="button" class="btn primary" data-key="yes" aria-disabled=${isOff} aria-describedby="yes-off"
           onClick=${yes({ _tag: "ApproveOnce", ...params })}>${
     isEditing ? "Approve edited call" : "Approve once"
   }</button>
@@ -128,9 +128,9 @@ export const AnswerForm = (
         setDuration((event.currentTarget as HTMLSelectElement).value)}>
               ${durations.map((it) => html`<option value=${it}>${it}</option>`)}
             </select>
-            <button type="button" aria-disabled=${isOff} aria-describedby="yes-off"
+            <button class="btn" type="button" aria-disabled=${isOff} aria-describedby="yes-off"
               onClick=${yes({ _tag: "ApproveForDuration", duration, ...scope })}>Approve for ${duration}</button>
-            <button type="button" aria-disabled=${isOff} aria-describedby="yes-off"
+            <button class="btn" type="button" aria-disabled=${isOff} aria-describedby="yes-off"
               onClick=${yes({ _tag: "ApproveForScope", ...scope })}>Approve until revoked</button>
           </p>
         </fieldset>`

@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks"
 import type { Me } from "../server/ApiModels.ts"
 import { get, post } from "./api.ts"
 import { Approvals } from "./Approvals.ts"
+import { Conversations } from "./Conversations.ts"
 import { Grants } from "./Grants.ts"
 import { Health } from "./Health.ts"
 import { html } from "./html.ts"
@@ -14,10 +15,11 @@ import { nothing } from "./known.ts"
 import { follow } from "./live.ts"
 import { Login } from "./Login.ts"
 import { SafeText } from "./parts/SafeText.ts"
+import { icon } from "./pieces.ts"
 import { route, to } from "./routes.ts"
 import { Rules } from "./Rules.ts"
+import { Runs } from "./Runs.ts"
 import { announced, connection, known, me, say } from "./state.ts"
-import { Waves } from "./Waves.ts"
 import { count } from "./words.ts"
 
 /** The page for the logged-in user, or the login form. */
@@ -34,13 +36,17 @@ export const App = (): VNode => {
 }
 
 const views = [
-  { name: "approvals", title: "Approvals", of: Approvals },
-  { name: "waves", title: "Waves", of: Waves },
-  { name: "journal", title: "Journal", of: Journal },
-  { name: "grants", title: "Grants", of: Grants },
-  { name: "rules", title: "Rules", of: Rules },
-  { name: "health", title: "Health", of: Health }
+  { name: "approvals", title: "Approvals", icon: "inbox", of: Approvals },
+  { name: "conversations", title: "Conversations", icon: "chat", of: Conversations },
+  { name: "runs", title: "Runs", icon: "runs", of: Runs },
+  { name: "journal", title: "Journal", icon: "journal", of: Journal },
+  { name: "grants", title: "Grants", icon: "key", of: Grants },
+  { name: "rules", title: "Rules", icon: "rules", of: Rules },
+  { name: "health", title: "Health", icon: "pulse", of: Health }
 ] as const
+
+/** A phone shows these views as tabs, and the others under "More". */
+const tabs = 4
 
 const Frame = ({ me: user }: { readonly me: Me }): VNode => {
   useEffect(follow, [])
@@ -59,35 +65,52 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
     if (!isFirst.current) place.current?.querySelector<HTMLElement>("[data-heading]")?.focus()
     isFirst.current = false
   }, [address])
+  const link = ({ icon: of, name, title }: typeof views[number]) =>
+    html`<a href=${to(name)} title=${title} aria-current=${shown.name === name ? "page" : undefined}>${
+      icon(of)
+    }<span>${title}</span>${
+      name === "approvals" && open.value > 0
+        ? html`<span class="badge">${open.value}<span class="unseen"> pending</span></span>`
+        : null
+    }</a>`
+  const isDeep = parts.length > 0 && (view === "approvals" || view === "conversations")
   return html`
     <button class="skip" type="button" onClick=${() => place.current?.focus()}>Skip to content</button>
-    <header>
-      <p class="brand">tool-executor</p>
-      <nav aria-label="Views">
-        <ul>
+    <div class=${isDeep ? "app deep" : "app"}>
+      <header class="side">
+        <p class="brand"><span class="logo">${icon("check")}</span><span>tool-executor</span></p>
+        <nav class="nav" aria-label="Views"><ul>
           ${
-    views.map(({ name, title }) =>
-      html`<li><a href=${to(name)} aria-current=${shown.name === name ? "page" : undefined}>${title}${
-        name === "approvals" && open.value > 0 ? html` <span class="badge">${open.value}</span>` : null
-      }</a></li>`
-    )
+    views.map((it, at) => html`<li class=${at < tabs ? "" : at === tabs ? "wide gap" : "wide"}>${link(it)}</li>`)
   }
-        </ul>
-      </nav>
-      <p class="user"><${SafeText} text=${user.name} /></p>
-      <button type="button" onClick=${() => {
+          <li class="more"><details class="pop" key=${address}>
+            <summary>${icon("more")}<span>More</span></summary>
+            <div class="menu">${views.slice(tabs).map(link)}<button class="btn quiet" type="button" onClick=${logOut}>
+              Log out</button></div>
+          </details></li>
+        </ul></nav>
+        <div class="foot">
+          <span class=${connection.value === "lost" ? "live lost" : "live"}>${states[connection.value]}</span>
+          <span class="row"><span class="cut grow"><${SafeText} text=${user.name} /></span>
+            <button class="btn quiet slim" type="button" onClick=${() => {
     isHelpOpen.value = true
-  }}>Shortcuts</button>
-      <button type="button" onClick=${logOut}>Log out</button>
-    </header>
-    ${
+  }}>Keys</button>
+            <button class="btn quiet slim" type="button" onClick=${logOut}>Log out</button></span>
+        </div>
+      </header>
+      <main class="main" ref=${place} tabindex="-1" aria-label=${shown.title}>
+        ${
     connection.value === "lost"
-      ? html`<p class="lost">Connection lost. Reconnecting. No request is lost.</p>`
+      ? html`<p class="banner">${icon("wait")}Connection lost. Reconnecting. No request is lost.</p>`
       : null
   }
-    <main ref=${place} tabindex="-1" aria-label=${shown.title}><${shown.of} /></main>
+        <${shown.of} />
+      </main>
+    </div>
     <${Keys} />`
 }
+
+const states = { connecting: "Connecting", live: "Live", lost: "Reconnecting" } as const
 
 /** Says how many approval requests are new, all that came together in one sentence. */
 const useTellOfNew = (): void => {

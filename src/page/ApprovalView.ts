@@ -64,7 +64,7 @@ const Ended = ({ approval }: { readonly approval: ResolvedApproval }): VNode => 
     ${
     next === undefined
       ? html`<p>No other requests are pending.</p>`
-      : html`<p><a class="button" href=${
+      : html`<p><a class="btn" href=${
         to("approvals", next.id)
       }>Next request</a> ${known.value.open.length} pending.</p>`
   }`

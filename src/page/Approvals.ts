@@ -18,7 +18,7 @@ import { count, ending, time } from "./words.ts"
 const step = 50
 
 /** From this width on, the list and a request are shown side by side. */
-const wide = "(min-width: 52.01rem)"
+const wide = "(min-width: 760px)"
 
 /** The view. */
 export const Approvals = (): VNode => {
@@ -41,9 +41,11 @@ export const Approvals = (): VNode => {
   }, [chosen, looked])
   const chosenOnes = open.filter((it) => ticked.value.has(it.id))
   return html`
-    <div class=${chosen === undefined ? "columns" : "columns chosen"}>
+    <div class=${chosen === undefined ? "split" : "split open"}>
       <section class="list" aria-labelledby="approvals-title">
-        <h1 id="approvals-title" tabindex="-1" data-heading=${chosen === undefined ? "" : undefined}>Approvals</h1>
+        <div class="bar"><h1 id="approvals-title" tabindex="-1" data-heading=${
+    chosen === undefined ? "" : undefined
+  }>Approvals</h1></div><div class="body">
         <p>${
     mayApprove
       ? open.length === 0
@@ -53,13 +55,13 @@ export const Approvals = (): VNode => {
   }</p>
         ${
     open.length < 2 && chosenOnes.length === 0 ? null : html`<p class="row">
-          <button type="button" onClick=${() => {
+          <button class="btn" type="button" onClick=${() => {
       ticked.value = chosenOnes.length === open.length ? new Set() : new Set(open.map((it) => it.id))
     }}>${chosenOnes.length === open.length ? "Clear selection" : `Select all ${open.length}`}</button>
           ${
       chosenOnes.length === 0
         ? null
-        : html`<a class="button" href=${to("approvals", "bulk")}>Review ${chosenOnes.length} selected</a>`
+        : html`<a class="btn" href=${to("approvals", "bulk")}>Review ${chosenOnes.length} selected</a>`
     }
         </p>`
   }
@@ -70,7 +72,7 @@ export const Approvals = (): VNode => {
         </ol>
         ${
     open.length > shown
-      ? html`<button type="button" onClick=${() => setShown(shown + step)}>Show more (${
+      ? html`<button class="btn" type="button" onClick=${() => setShown(shown + step)}>Show more (${
         open.length - shown
       } further)</button>`
       : null
@@ -82,13 +84,13 @@ export const Approvals = (): VNode => {
         </ul>
         ${
     ended.length > overs
-      ? html`<button type="button" onClick=${() => setOvers(overs + step)}>Show more (${
+      ? html`<button class="btn" type="button" onClick=${() => setOvers(overs + step)}>Show more (${
         ended.length - overs
       } further)</button>`
       : null
   }
-      </section>
-      <section class="detail" aria-label="Approval request">
+      </div></section>
+      <section class="pane detail" aria-label="Approval request"><div class="scroll" tabindex="0"><div class="body">
         ${
     looked === undefined
       ? html`<p class="muted">${
@@ -98,7 +100,7 @@ export const Approvals = (): VNode => {
       ? html`<${BulkApproval} approvals=${chosenOnes} />`
       : html`<${ApprovalView} key=${looked} id=${looked} />`
   }
-      </section>
+      </div></div></section>
     </div>`
 }
 

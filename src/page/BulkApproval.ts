@@ -57,7 +57,7 @@ export const BulkApproval = ({ approvals }: { readonly approvals: ReadonlyArray<
     <h2 tabindex="-1" data-heading>${count(approvals.length, "selected request")}</h2>
     ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
     ${
-    stale.length === 0 ? null : html`<p class="row"><button type="button" onClick=${() => {
+    stale.length === 0 ? null : html`<p class="row"><button class="btn" type="button" onClick=${() => {
       ticked.value = new Set(Array.from(ticked.value).filter((it) => !stale.includes(it)))
       setProblem(undefined)
     }}>Deselect ${stale.length === 1 ? "the request" : "requests"} that cannot be answered</button></p>`
@@ -70,7 +70,7 @@ export const BulkApproval = ({ approvals }: { readonly approvals: ReadonlyArray<
     <section class="answer" aria-labelledby="answer-title">
       <h3 id="answer-title">Decision for all ${approvals.length}</h3>
       <p id="yes-off" class="muted" role="status">${off}</p>
-      <p class="row"><button type="button" class="main" data-key="yes" aria-disabled=${!isWhole || isSending}
+      <p class="row"><button type="button" class="btn primary" data-key="yes" aria-disabled=${!isWhole || isSending}
         aria-describedby="yes-off" onClick=${() =>
     isWhole ? void send({ _tag: "ApproveOnce" }) : say(off)}>Approve all once</button></p>
       <${DenyForm} label="Deny all" send=${(answer: Answer) => void send(answer)} />

@@ -17,6 +17,6 @@ export const DenyForm = (
       <label for="reason">Reason for denying, sent to the model (optional)</label>
       <input id="reason" data-key="no" type="text" maxlength="1000" value=${reason} onInput=${(event: Event) =>
     setReason((event.currentTarget as HTMLInputElement).value)} />
-      <button type="submit" class="deny">${label}</button>
+      <button type="submit" class="btn deny">${label}</button>
     </form>`
 }

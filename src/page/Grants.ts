@@ -1,19 +1,19 @@
 /** Standing approvals, and revoking them. */
 import type { VNode } from "preact"
-import { useEffect, useRef, useState } from "preact/hooks"
+import { useEffect, useState } from "preact/hooks"
 import type { Grant } from "../server/ApiRecords.ts"
 import { get, type Problem, remove } from "./api.ts"
 import { html } from "./html.ts"
+import { Empty, Page } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Failure, Who } from "./pieces.ts"
 import { now, say } from "./state.ts"
-import { count, span, time } from "./words.ts"
+import { clock, span } from "./words.ts"
 
 /** The view. */
 export const Grants = (): VNode => {
   const [grants, setGrants] = useState<ReadonlyArray<typeof Grant.Type> | undefined>(undefined)
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
-  const heading = useRef<HTMLHeadingElement>(null)
   const read = async () => {
     const reply = await get<ReadonlyArray<typeof Grant.Type>>("api/grants")
     if (!reply.ok) return setProblem(reply.problem)
@@ -25,44 +25,53 @@ export const Grants = (): VNode => {
     const reply = await remove(`api/grants/${encodeURIComponent(id)}`)
     if (!reply.ok) setProblem(reply.problem)
     else say(`Revoked. The next call of ${tool} needs approval again.`)
-    heading.current?.focus()
+    document.querySelector<HTMLElement>("[data-heading]")?.focus()
     await read()
   }
   const valid = grants?.filter((it) => it.expiresAt === undefined || it.expiresAt > now.value)
-  return html`
-    <h1 tabindex="-1" data-heading ref=${heading}>Grants</h1>
+  return html`<${Page} title="Grants" note=${valid === undefined ? undefined : `${valid.length} active`}>
     ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${() => void read()} />`}
     ${
     valid === undefined
       ? problem === undefined ? html`<p>Loading …</p>` : null
-      : html`<p>${valid.length === 0 ? "There are no grants." : `${count(valid.length, "grant")}.`}</p>`
+      : valid.length === 0
+      ? html`<${Empty} of="key" title="No grants.">Every call that needs approval asks.</${Empty}>`
+      : html`
+        <p class="lead">A grant lets matching calls run without a new request. Revoking one stops future calls, not those
+          already running.</p>
+        <table class="grid"><thead><tr>
+          <th scope="col">Calls</th><th scope="col">Of</th><th scope="col">Given</th><th scope="col">Expires</th>
+          <th scope="col"><span class="unseen">Action</span></th>
+        </tr></thead><tbody>
+          ${valid.map((it) => html`<${One} key=${it.id} grant=${it} onRevoke=${() => void revoke(it)} />`)}
+        </tbody></table>`
   }
-    <ul class="cards">
-      ${valid?.map((it) => html`<${One} key=${it.id} grant=${it} onRevoke=${() => void revoke(it)} />`)}
-    </ul>`
+  </${Page}>`
 }
 
 const One = (
   { grant, onRevoke }: { readonly grant: typeof Grant.Type; readonly onRevoke: () => void }
 ): VNode => {
   const [isSure, setIsSure] = useState(false)
-  const { expiresAt, grantedAt, targets, tool } = grant
-  return html`
-    <li class="card"><div class="what">
-      <strong><${SafeText} text=${tool} /></strong>
-      ${
-    targets === undefined
-      ? html`<p>All calls</p>`
-      : html`<ul class="plain">${targets.map((it) => html`<li class="target"><${SafeText} text=${it} /></li>`)}</ul>`
-  }
-      <p class="muted"><${Who} of=${grant} />, since ${time(grantedAt)}, ${
-    expiresAt === undefined ? "until revoked" : `expires in ${span(expiresAt - now.value)}`
-  }</p>
-      <p class="row">${
+  const { expiresAt, grantedAt, targets = [], tool } = grant
+  return html`<tr>
+    <td class="full"><span class="mono"><${SafeText} text=${tool} /></span> <span class="mono soft">${
+    targets.length === 0
+      ? "every call"
+      : targets.map((it, at) => html`${at > 0 ? ", " : ""}<${SafeText} text=${it} />`)
+  }</span></td>
+    <td><${Who} of=${grant} /></td>
+    <td class="muted">${clock(grantedAt)}</td>
+    <td class=${expiresAt === undefined ? "wait-t" : ""}>${
+    expiresAt === undefined ? "Never, until revoked" : `in ${span(expiresAt - now.value)}`
+  }</td>
+    <td class="end nowrap">${
     isSure
-      ? html`<button type="button" class="deny" onClick=${onRevoke}>Revoke now</button>
-        <button type="button" onClick=${() => setIsSure(false)}>Keep</button>`
-      : html`<button type="button" aria-label=${`Revoke ${tool}`} onClick=${() => setIsSure(true)}>Revoke</button>`
-  }</p>
-    </div></li>`
+      ? html`<button class="btn deny slim" type="button" onClick=${onRevoke}>Revoke now</button> <button class="btn slim"
+          type="button" onClick=${() => setIsSure(false)}>Keep</button>`
+      : html`<button class="btn slim" type="button" onClick=${() =>
+        setIsSure(true)}>Revoke<span class="unseen"> <${SafeText}
+          text=${[tool, ...targets].join(" ")} /></span></button>`
+  }</td>
+  </tr>`
 }

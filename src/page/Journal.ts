@@ -4,6 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks"
 import type { Entries, Entry } from "../server/ApiRecords.ts"
 import { get, type Problem } from "./api.ts"
 import { html } from "./html.ts"
+import { Page } from "./layout.ts"
 import { Arguments } from "./parts/Arguments.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Failure, Who } from "./pieces.ts"
@@ -47,15 +48,14 @@ export const Journal = (): VNode => {
     setQuery(query)
     void read(query, undefined)
   }
-  return html`
-    <h1 tabindex="-1" data-heading>Journal</h1>
+  return html`<${Page} title="Journal">
     <form class="row search" role="search" ref=${form} onSubmit=${submit}>
       ${
     fields.map(({ name, title }) =>
-      html`<p><label for=${`journal-${name}`}>${title}</label><input id=${`journal-${name}`} name=${name} type="text" autocomplete="off" /></p>`
+      html`<p><label for=${`journal-${name}`}>${title}</label><input class="input" id=${`journal-${name}`} name=${name} type="text" autocomplete="off" /></p>`
     )
   }
-      <button type="submit" class="main">Search</button>
+      <button type="submit" class="btn primary">Search</button>
     </form>
     ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
     ${entries.length === 0 && problem === undefined ? html`<p>Nothing found.</p>` : null}
@@ -65,8 +65,8 @@ export const Journal = (): VNode => {
     ${
     next === undefined
       ? null
-      : html`<button type="button" onClick=${() => void read(query, next)}>Show older</button>`
-  }`
+      : html`<button class="btn" type="button" onClick=${() => void read(query, next)}>Show older</button>`
+  }</${Page}>`
 }
 
 const One = ({ entry: whole }: { readonly entry: typeof Entry.Type }): VNode => {

@@ -37,7 +37,7 @@ export const Keys = (): VNode => {
       <p><label><input type="checkbox" checked=${areOn.value} onChange=${(event: Event) => {
     areOn.value = (event.currentTarget as HTMLInputElement).checked
   }} /> Shortcuts are on</label></p>
-      <button type="button" onClick=${close}>Close</button>
+      <button class="btn" type="button" onClick=${close}>Close</button>
     </dialog>`
 }
 
@@ -75,7 +75,7 @@ const tick = (): void => {
   say(next.has(id) ? "Selected." : "Deselected.")
 }
 
-const views = ["approvals", "waves", "journal", "grants", "rules", "health"] as const
+const views = ["approvals", "conversations", "runs", "journal", "grants", "rules", "health"] as const
 
 const keys: ReadonlyArray<Key> = [
   { key: "j", what: "next request", run: goBy(1) },

@@ -7,6 +7,7 @@ import { useEffect, useRef, useState } from "preact/hooks"
 import type { Me } from "../server/ApiModels.ts"
 import { post } from "./api.ts"
 import { html } from "./html.ts"
+import { icon } from "./pieces.ts"
 import { me } from "./state.ts"
 
 /** A form for the token. */
@@ -26,7 +27,11 @@ export const Login = (): VNode => {
     if (reply.ok) me.value = reply.value
     else {
       setProblem(
-        reply.problem.status === 401 ? "Invalid token. Copy it again, or create a new one." : reply.problem.title
+        reply.problem.status === 401
+          ? "Invalid token. Copy it again, or create a new one."
+          : reply.problem.status === 429
+          ? "Too many attempts. Try again in 30 s."
+          : reply.problem.title
       )
       field.current?.focus()
     }
@@ -34,14 +39,14 @@ export const Login = (): VNode => {
   // `one-time-code` keeps browsers from saving the token
   return html`
     <main class="login">
-      <h1>tool-executor</h1>
-      <form onSubmit=${submit}>
-        <label for="token">Token</label>
-        <input id="token" name="token" type="password" autocomplete="one-time-code" spellcheck=${false} required
+      <h1 class="row"><span class="logo">${icon("check")}</span>tool-executor</h1>
+      <form class="card" onSubmit=${submit}>
+        <label class="field" for="token">Token</label>
+        <input class="input" id="token" name="token" type="password" autocomplete="one-time-code" spellcheck=${false} required
           ref=${field} aria-describedby="token-help token-problem" />
-        <p id="token-help" class="muted">Ask the operator of this server for a token.</p>
-        <p id="token-problem" class="problem" role="alert">${problem}</p>
-        <button type="submit" class="main">Log in</button>
+        <p id="token-help" class="muted small">Ask the operator of this server for a token.</p>
+        <p id="token-problem" class=${problem === "" ? "" : "note bad"} role="alert">${problem}</p>
+        <button type="submit" class="btn primary">Log in</button>
       </form>
     </main>`
 }

@@ -5,8 +5,9 @@ import type { Rules as Given } from "../server/ApiRecords.ts"
 import { get, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { useLater } from "./later.ts"
+import { Empty, Page } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure } from "./pieces.ts"
+import { Failure, icon } from "./pieces.ts"
 
 const graphModule = () => import("./parts/RuleGraph.ts")
 
@@ -22,30 +23,34 @@ export const Rules = (): VNode => {
     setRules(reply.value)
   }
   useEffect(() => void read(), [])
-  return html`
-    <h1 tabindex="-1" data-heading>Rules</h1>
+  return html`<${Page} title="Rules">
     ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${() => void read()} />`}
     ${rules === undefined && problem === undefined ? html`<p>Loading …</p>` : null}
     ${
     rules === undefined
       ? null
+      : rules.sentences.length === 0
+      ? html`<${Empty} of="rules" title="No rules.">Calls run in any order. Add <code>rules</code> to the config.</${Empty}>`
       : html`
-        <h2>In sentences</h2>
-        ${
-        rules.sentences.length === 0
-          ? html`<p>There are no rules.</p>`
-          : html`<ul>${rules.sentences.map((it) => html`<li><${SafeText} text=${it} /></li>`)}</ul>`
-      }
+        <p class="lead">Rules are checked before the policy and approvals. Models read these sentences.</p>
+        <ul class="lines">${
+        rules.sentences.map((it) =>
+          html`<li><span class="state none">${
+            icon("shield")
+          }</span><span class="grow"><${SafeText} text=${it} /></span></li>`
+        )
+      }</ul>
         ${
         rules.nodes.length === 0
           ? null
-          : html`<h2>As a graph</h2>${
+          : html`<section class="part"><h2>Order of calls</h2>${
             graph === undefined
               ? html`<p>Loading …</p>`
               : graph === "failed"
-              ? html`<p class="problem">The graph could not be loaded. Reload the page to try again.</p>`
+              ? html`<p class="note wait">The graph could not be loaded. Reload the page to try again.</p>`
               : html`<${graph.module.RuleGraph} rules=${rules} />`
-          }`
+          }</section>`
       }`
-  }`
+  }
+  </${Page}>`
 }

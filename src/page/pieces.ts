@@ -6,6 +6,41 @@ import { SafeText } from "./parts/SafeText.ts"
 import { now } from "./state.ts"
 import { expires } from "./words.ts"
 
+/** An icon of the sprite in the document. */
+export const icon = (name: string, turns = false): VNode =>
+  html`<svg class=${turns ? "i spin" : "i"} aria-hidden="true"><use href=${`#i-${name}`} /></svg>`
+
+/** The marks of states: each has its own shape, color and word. */
+const states = {
+  queued: ["none", "queue", "Queued"],
+  approval: ["wait", "hand", "Needs approval"],
+  running: ["run", "run", "Running"],
+  succeeded: ["ok", "ok", "Succeeded"],
+  failed: ["bad", "bad", "Failed"],
+  denied: ["bad", "shield", "Denied"],
+  timedOut: ["bad", "clock", "Timed out"],
+  cancelled: ["none", "x", "Cancelled"],
+  suspended: ["none", "hand", "Suspended"],
+  unknown: ["none", "unknown", "Unknown"]
+} as const
+
+/** The state of a call, a run or a conversation. */
+export type State = keyof typeof states
+
+/** A state as mark and word; with `isBrief` the word is for screen readers only. */
+export const StateMark = (
+  { isBrief = false, of, word }: {
+    readonly of: State
+    readonly isBrief?: boolean | undefined
+    readonly word?: string | undefined
+  }
+): VNode => {
+  const [color, shape, name] = states[of]
+  return html`<span class=${`state ${color}`}>${icon(shape, shape === "run")}<span class=${isBrief ? "unseen" : ""}>${
+    word ?? name
+  }</span></span>`
+}
+
 /** How long an approval request has left. Only this is redrawn every second. */
 export const Deadline = ({ expiresAt }: { readonly expiresAt: number | "unlimited" }): VNode =>
   html`<span class=${expiresAt !== "unlimited" && expiresAt - now.value < 60_000 ? "urgent" : ""}>${
@@ -16,8 +51,8 @@ export const Deadline = ({ expiresAt }: { readonly expiresAt: number | "unlimite
 export const Failure = (
   { onAgain, problem }: { readonly problem: Problem; readonly onAgain?: (() => void) | undefined }
 ): VNode =>
-  html`<p class="problem" role="alert"><${SafeText} text=${sentenceOf(problem)} /> ${
-    onAgain === undefined ? null : html`<button type="button" onClick=${onAgain}>Try again</button>`
+  html`<p class="note wait problem" role="alert">${icon("wait")}<${SafeText} text=${sentenceOf(problem)} />${
+    onAgain === undefined ? null : html`<button class="btn slim" type="button" onClick=${onAgain}>Try again</button>`
   }</p>`
 
 /** The user, session and agent path of a request. Names are untrusted; separators are the page's. */

@@ -21,6 +21,14 @@ export const expires = (expiresAt: number | "unlimited", now: number): string =>
     ? "expired"
     : `expires in ${span(expiresAt - now)}`
 
+/** Formats a time of day; of another day, its date as well. */
+export const clock = (millis: number): string => {
+  const date = new Date(millis)
+  const day = { day: "numeric", month: "short" } as const
+  const isToday = date.toDateString() === new Date().toDateString()
+  return date.toLocaleString([], { ...isToday ? {} : day, hour: "2-digit", minute: "2-digit" })
+}
+
 /** Formats a time in the reader's locale. */
 export const time = (millis: number): string => new Date(millis).toLocaleString()
 

@@ -150,7 +150,7 @@ describe("the page", () => {
     await page.click("dialog input[type=checkbox]")
     await press(page, "Escape")
     await page.waitForSelector("dialog:not([open])")
-    await press(page, "3")
+    await press(page, "4")
     await page.evaluate("new Promise((it) => requestAnimationFrame(() => requestAnimationFrame(it)))")
     assert.notInclude(String(await page.evaluate("location.hash")), "journal")
     await leave(visitation)
@@ -380,7 +380,17 @@ describe("the page", () => {
       const visitation = await come({ scheme, width: scheme === "light" ? 1200 : 360 })
       const { page } = visitation
       for (
-        const view of ["approvals/q1", "approvals/q2", "waves", "journal", "grants", "rules", "health", "approvals"]
+        const view of [
+          "approvals/q1",
+          "approvals/q2",
+          "conversations",
+          "runs",
+          "journal",
+          "grants",
+          "rules",
+          "health",
+          "approvals"
+        ]
       ) {
         await page.evaluate(`location.hash = "#/${view}"`)
         await until(

@@ -90,7 +90,7 @@ describe("the page and a real server", () => {
       })
       assert.strictEqual((yield* Fiber.join(wave)).json.status, "ended")
       yield* Effect.promise(async () => {
-        await page.evaluate(`location.hash = "#/waves"`)
+        await page.evaluate(`location.hash = "#/runs"`)
         await page.waitForSelector("table button")
         await page.evaluate(`document.querySelector("table button").click()`)
         await untilText(page, "Approved once by bob")
@@ -137,15 +137,15 @@ describe("the page and a real server", () => {
       assert.strictEqual(read("notes.md"), "two")
       yield* Effect.promise(async () => {
         await page.evaluate(`document.activeElement.blur()`)
-        await press(page, "4")
-        await untilText(page, "1 grant.")
-        await page.click("li button")
-        await page.click("li button.deny")
-        await untilText(page, "There are no grants.")
+        await press(page, "5")
+        await untilText(page, "1 active")
+        await page.click("table button")
+        await page.click("table button.deny")
+        await untilText(page, "No grants.")
       })
       const third = yield* Effect.forkChild(write("w3", "notes.md", "three"))
       yield* Effect.promise(async () => {
-        await until(page, `document.querySelector(".badge")?.textContent === "1"`)
+        await until(page, `document.querySelector(".badge")?.firstChild.data === "1"`)
         await press(page, "1")
         await next(page)
         await page.waitForSelector(ready)
@@ -211,8 +211,8 @@ describe("the page and a real server", () => {
       const { page } = visitation
       const titles = () => page.$$eval(".cards summary", (all) => all.map((it) => it.textContent.split(" ")[0]))
       yield* Effect.promise(async () => {
-        await press(page, "2")
-        await untilText(page, "1 wave, newest first")
+        await press(page, "3")
+        await untilText(page, "1 run, newest first")
         // the newest is there to be seen at once
         await page.waitForSelector("svg")
         await page.click(".cards a")
@@ -236,9 +236,9 @@ describe("the page and a real server", () => {
         await press(page, "Enter")
         await untilText(page, "Nothing found.")
         await page.evaluate(`location.hash = "#/rules"`)
-        await untilText(page, "In sentences")
+        await untilText(page, "No rules.")
         await page.evaluate(`location.hash = "#/health"`)
-        await untilText(page, "connected")
+        await untilText(page, "all checks pass")
       })
     }), limit)
 })

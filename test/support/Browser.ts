@@ -3,16 +3,10 @@
  * starts it). What a page does that it must not do is collected as it happens.
  */
 import { source as axe } from "axe-core"
-import { spawnSync } from "node:child_process"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import * as Puppeteer from "puppeteer-core"
 import { afterAll, beforeAll } from "vitest"
-import { buildPage, pageKey } from "../../scripts/build-page.ts"
 
-const root = fileURLToPath(new URL("../../", import.meta.url))
+export { builtPage, launch } from "./Chromium.ts"
 
 /** A page of the browser, and what went wrong in it: none of it may. */
 export interface Visit {
@@ -39,19 +33,6 @@ export const browserForFile = (): { readonly visit: (url: string, visitor?: Visi
   afterAll(() => Promise.all(connected.map((it) => it.disconnect())))
   return { visit: (url, visitor = {}) => visit(connected[0]!, url, visitor) }
 }
-
-/** Starts a browser. The first start on a machine unpacks it, which takes seconds. */
-export const launch = async (): Promise<Puppeteer.Browser> => {
-  const folder = await chromium()
-  return await Puppeteer.launch({
-    executablePath: join(folder, "chromium"),
-    headless: "shell",
-    args: ["--no-sandbox", "--disable-dev-shm-usage", "--disable-gpu", "--font-render-hinting=none"]
-  })
-}
-
-/** Gives the folder of the page as it is now, built once for what it is built from. */
-export const builtPage = (): Promise<string> => once(`page-${pageKey()}`, (folder) => buildPage(folder))
 
 /** A finding of axe that somebody with a disability would stumble over. */
 export interface Finding {
@@ -115,41 +96,6 @@ export const logIn = async (page: Puppeteer.Page, token: string): Promise<void> 
 }
 
 // Utilities
-
-/** Unpacks the browser; its package unpacks into the temporary folder it is told. */
-const chromium = (): Promise<string> => {
-  const manifest = readFileSync(join(root, "node_modules/@sparticuz/chromium/package.json"), "utf8")
-  const { version } = JSON.parse(manifest) as { readonly version: string }
-  return once(`chromium-${version}`, async (folder) => {
-    const unpack = `import chromium from "@sparticuz/chromium"; await chromium.executablePath()`
-    const done = spawnSync(process.execPath, ["--input-type=module", "-e", unpack], {
-      cwd: root,
-      env: { ...process.env, TMPDIR: folder },
-      encoding: "utf8"
-    })
-    if (done.status !== 0) throw new Error(`the browser could not be unpacked: ${done.stderr}`)
-  })
-}
-
-/**
- * Makes a folder that all test files share, once: it is made under another name and moved into
- * its place, so that nobody ever sees half of it. Of two who made it, the second throws theirs away.
- */
-const once = async (name: string, make: (folder: string) => Promise<void>): Promise<string> => {
-  const shared = join(tmpdir(), "effect-tool-executor-tests")
-  const place = join(shared, name)
-  if (existsSync(place)) return place
-  mkdirSync(shared, { recursive: true })
-  const folder = mkdtempSync(join(shared, "making-"))
-  try {
-    await make(folder)
-    renameSync(folder, place)
-  } catch (error) {
-    rmSync(folder, { recursive: true, force: true })
-    if (!existsSync(place)) throw error
-  }
-  return place
-}
 
 const visit = async (browser: Puppeteer.Browser, url: string, visitor: Visitor): Promise<Visit> => {
   const context = visitor.alone === false ? browser.defaultBrowserContext() : await browser.createBrowserContext()

@@ -56,7 +56,7 @@ export const ArgsForm = ({ onChange, schema, value: given }: ArgsFormProps): VNo
   }
   return html`<div class="args-form">
     ${
-    isKnown && html`<p><button type="button" aria-pressed=${isText} onClick=${() => {
+    isKnown && html`<p><button class="btn slim" type="button" aria-pressed=${isText} onClick=${() => {
       setDrafts(new Map())
       setText(!isText)
     }}>Edit as JSON</button></p>`
@@ -171,7 +171,7 @@ const maxItems = 100
 const Small = (
   { name, onClick, words }: { readonly words: string; readonly name: string; readonly onClick: () => void }
 ): VNode =>
-  html`<button type="button" class="args-small" onClick=${onClick}>${words} <${SafeText} text=${name} /></button>`
+  html`<button type="button" class="btn quiet slim" onClick=${onClick}>${words} <${SafeText} text=${name} /></button>`
 
 const Group = (
   { children, label, path }: { readonly path: Path; readonly label: string; readonly children?: unknown }
@@ -198,7 +198,7 @@ const Single = ({ form, label, path, schema, value }: PartProps): VNode => {
         return html`<input ...${common} type="checkbox" checked=${value === true} onChange=${(event: Event) =>
           form.set(path, (event.currentTarget as HTMLInputElement).checked)} />`
       case "number":
-        return html`<input ...${common} inputmode="decimal" autocomplete="off" value=${
+        return html`<input class="input" ...${common} inputmode="decimal" autocomplete="off" value=${
           draft?.text ?? String(value)
         } onInput=${(event: Event) => {
           const text = (event.currentTarget as HTMLInputElement).value
@@ -207,7 +207,7 @@ const Single = ({ form, label, path, schema, value }: PartProps): VNode => {
           else form.wrong(path, text, number)
         }} />`
       case "choice":
-        return html`<select ...${common} value=${
+        return html`<select class="input" ...${common} value=${
           String(field.options.findIndex((it) => JSON.stringify(it) === JSON.stringify(value)))
         }
           onChange=${(event: Event) =>
@@ -221,7 +221,7 @@ const Single = ({ form, label, path, schema, value }: PartProps): VNode => {
         }
         </select>`
       default:
-        return html`<textarea ...${common} class="args-typed" dir="ltr" spellcheck=${false} rows=${
+        return html`<textarea ...${common} class="input args-typed" dir="ltr" spellcheck=${false} rows=${
           rowsOf(String(value))
         } value=${String(value)} onInput=${onText}></textarea>`
     }
@@ -248,7 +248,7 @@ const JsonField = ({ form, label, path, value }: Omit<PartProps, "schema">): VNo
   const text = draft?.text ?? JSON.stringify(value, undefined, 2) ?? ""
   return html`<div class="args-field">
     <label for=${id}><${SafeText} text=${label === "" ? "Value, as JSON" : label} /></label>
-    <textarea id=${id} class="args-typed" dir="ltr" spellcheck=${false} rows=${
+    <textarea id=${id} class="input args-typed" dir="ltr" spellcheck=${false} rows=${
     rowsOf(text)
   } value=${text} aria-invalid=${draft?.problem !== undefined} aria-describedby=${`${id}-said`}
       onInput=${(event: Event) => {

@@ -45,6 +45,9 @@ const Entries = ({ depth, entries, isList }: {
       </div>`
     )
   }</dl>
-    ${left > 0 && html`<button type="button" onClick=${() => setMost(most + step * 4)}>${`${left} more`}</button>`}
+    ${
+    left > 0 && html`<button class="btn slim" type="button" onClick=${() =>
+      setMost(most + step * 4)}>${`${left} more`}</button>`
+  }
   </div>`
 }

@@ -90,10 +90,11 @@ const DiffOf = ({ path, rows: { isCoarse, rows }, what }: {
       ${what !== "" && html`<span class="diff-what">${what}</span>`}
       <${Counts} rows=${rows} none=${what === "" ? "No differences" : "no lines"} />
       <span class="diff-jump">
-        <button type="button" disabled=${!changes.some((it) => it < here)}
+        <button class="btn slim" type="button" disabled=${!changes.some((it) => it < here)}
           onClick=${() => goTo(changes.findLast((it) => it < here))}>Previous change</button>
-        <button type="button" disabled=${next === undefined} onClick=${() => goTo(next)}>Next change</button>
-        <button type="button" aria-pressed=${columns === "both"}
+        <button class="btn slim" type="button" disabled=${next === undefined} onClick=${() =>
+    goTo(next)}>Next change</button>
+        <button class="btn slim" type="button" aria-pressed=${columns === "both"}
           onClick=${() => setColumns(columns === "both" ? "one" : "both")}>Side by side</button>
       </span>
     </header>
@@ -132,11 +133,13 @@ const Pager = ({ onPage, page, pages, rows }: {
   readonly onPage: (page: number) => void
 }): VNode | null =>
   pages.length < 2 ? null : html`<nav class="diff-pages" aria-label="Pages of the diff">
-    <button type="button" disabled=${page === 0} onClick=${() => onPage(page - 1)}>Previous page</button>
+    <button class="btn slim" type="button" disabled=${page === 0} onClick=${() =>
+    onPage(page - 1)}>Previous page</button>
     <span>${`Rows ${pages[page]! + 1} to ${pages[page + 1] ?? rows} of ${rows}, page ${
     page + 1
   } of ${pages.length}`}</span>
-    <button type="button" disabled=${page === pages.length - 1} onClick=${() => onPage(page + 1)}>Next page</button>
+    <button class="btn slim" type="button" disabled=${page === pages.length - 1} onClick=${() =>
+    onPage(page + 1)}>Next page</button>
   </nav>`
 
 const isCoarseRow = (it: Shown): boolean => it.kind === "line" && it.isChanged && it.marks().isCoarse

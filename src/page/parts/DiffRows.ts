@@ -64,7 +64,9 @@ const span = (columns: Columns): number => columns === "both" ? 4 : 3
 
 const fold = (it: Extract<Shown, { readonly kind: "fold" }>, at: number, columns: Columns, open: () => void): VNode =>
   html`<tr key=${it.key} class="diff-fold" data-row=${at} tabindex="-1"><td colspan=${span(columns)}>
-    <button type="button" onClick=${open}>${`${it.count.toLocaleString("en")} unchanged ${it.what}: show`}</button>
+    <button class="btn slim" type="button" onClick=${open}>${`${
+    it.count.toLocaleString("en")
+  } unchanged ${it.what}: show`}</button>
   </td></tr>`
 
 const hint = (it: LineShown, at: number, columns: Columns): ReadonlyArray<VNode> => {

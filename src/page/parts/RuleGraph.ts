@@ -67,7 +67,8 @@ export const RuleGraph = ({ rules }: RuleGraphProps): VNode => {
       : html`Rules for <${SafeText} text=${name(chosen)} />`
   }
         ${
-    chosen !== undefined && html` <button type="button" onClick=${() => choose(undefined)}>Show all</button>`
+    chosen !== undefined && html` <button class="btn slim" type="button" onClick=${() =>
+      choose(undefined)}>Show all</button>`
   }</h3>
       <ul>
         ${

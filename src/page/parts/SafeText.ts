@@ -27,14 +27,18 @@ export const SafeText = ({ block = false, text }: SafeTextProps): VNode => {
     <span class="safe-fold" dir="ltr">${
     opened === undefined
       ? html`<span>${`… ${restOf(text, to)}`}</span>
-        <button type="button" onClick=${() => open(0)}>${pages === 1 ? "Show all" : "Show in pages"}</button>`
+        <button class="btn slim" type="button" onClick=${() => open(0)}>${
+        pages === 1 ? "Show all" : "Show in pages"
+      }</button>`
       : html`<span>${pages === 1 ? "" : `Characters ${shown(from + 1)} to ${shown(to)} of ${shown(text.length)}`}</span>
         ${
         pages > 1 &&
-        html`<button type="button" disabled=${opened === 0} onClick=${() => open(opened - 1)}>Previous page</button>
-        <button type="button" disabled=${opened === pages - 1} onClick=${() => open(opened + 1)}>Next page</button>`
+        html`<button class="btn slim" type="button" disabled=${opened === 0} onClick=${() =>
+          open(opened - 1)}>Previous page</button>
+        <button class="btn slim" type="button" disabled=${opened === pages - 1} onClick=${() =>
+          open(opened + 1)}>Next page</button>`
       }
-        <button type="button" onClick=${() => open(undefined)}>Fold</button>`
+        <button class="btn slim" type="button" onClick=${() => open(undefined)}>Fold</button>`
   }</span>
   </${tag}>`
 }

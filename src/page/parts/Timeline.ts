@@ -21,11 +21,15 @@ export const Timeline = ({ events, now, onOpen }: TimelineProps): VNode => {
   const open = ({ callId, process }: Lane) => onOpen({ process, callId })
   return html`<section class="timeline" aria-label="Timeline of calls">
     <div class="timeline-tools" role="group" aria-label="Zoom">
-      <button type="button" onClick=${() => setView(zoom(view, 0.5))} aria-label="Show less time">+</button>
-      <button type="button" onClick=${() => setView(zoom(view, 2))} aria-label="Show more time">−</button>
-      <button type="button" onClick=${() => setView(pan(view, -0.25))} aria-label="Show earlier times">←</button>
-      <button type="button" onClick=${() => setView(pan(view, 0.25))} aria-label="Show later times">→</button>
-      <button type="button" onClick=${() => setView(undefined)}>Fit</button>
+      <button class="btn slim" type="button" onClick=${() =>
+    setView(zoom(view, 0.5))} aria-label="Show less time">+</button>
+      <button class="btn slim" type="button" onClick=${() =>
+    setView(zoom(view, 2))} aria-label="Show more time">−</button>
+      <button class="btn slim" type="button" onClick=${() =>
+    setView(pan(view, -0.25))} aria-label="Show earlier times">←</button>
+      <button class="btn slim" type="button" onClick=${() =>
+    setView(pan(view, 0.25))} aria-label="Show later times">→</button>
+      <button class="btn slim" type="button" onClick=${() => setView(undefined)}>Fit</button>
       <${Legend} />
     </div>
     <${Picture} lanes=${lanes} view=${view} now=${end} onView=${setView} onLane=${open} />
@@ -215,7 +219,8 @@ const Table = ({ lanes, now, onLane }: {
       <tbody>${
     lanes.slice(0, most).map((lane) =>
       html`<tr key=${lane.key}>
-        <td><button type="button" onClick=${() => onLane(lane)}><${SafeText} text=${lane.callId} /></button></td>
+        <td><button class="btn slim" type="button" onClick=${() =>
+        onLane(lane)}><${SafeText} text=${lane.callId} /></button></td>
         <td><${SafeText} text=${lane.tool} /></td>
         <td><${SafeText} text=${lane.agentPath.join(" / ")} /></td>
         <td><${SafeText} text=${stateOf(lane)} />${
@@ -229,7 +234,7 @@ const Table = ({ lanes, now, onLane }: {
   }</tbody>
     </table></div>
     ${
-    most < lanes.length && html`<button type="button" onClick=${() =>
+    most < lanes.length && html`<button class="btn slim" type="button" onClick=${() =>
       setMost(most + 200)}>${`${lanes.length - most} more`}</button>`
   }
   </details>`

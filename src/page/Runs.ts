@@ -6,6 +6,7 @@ import type { WaveEvents } from "../server/ApiModels.ts"
 import { get, type Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { keyOf, type KnownWave, withEvents } from "./known.ts"
+import { Page } from "./layout.ts"
 import { CallView } from "./parts/CallView.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Timeline } from "./parts/Timeline.ts"
@@ -15,21 +16,23 @@ import { known, now } from "./state.ts"
 import { count, ending, span, time } from "./words.ts"
 
 /** The view. */
-export const Waves = (): VNode => {
+export const Runs = (): VNode => {
   const [user, session, name, process, call] = route.value.parts
   const wave = Array.from(known.value.waves.values()).find((it) =>
     it.user === user && it.session === session && it.wave === name
   )
   if (user === undefined) return html`<${List} />`
   if (wave === undefined) {
-    return html`<h1 tabindex="-1" data-heading>Wave</h1><p>This wave is no longer stored. Its calls are in the <a href=${
+    return html`<${Page} title="Run" back=${back}><p>This run is no longer stored. Its calls are in the <a href=${
       to("journal")
-    }>journal</a>.</p>`
+    }>journal</a>.</p></${Page}>`
   }
   return process === undefined || call === undefined
     ? html`<${One} wave=${wave} />`
     : html`<${Call} wave=${wave} process=${process} id=${call} />`
 }
+
+const back = { href: to("runs"), name: "Runs" }
 
 const step = 30
 
@@ -37,12 +40,11 @@ const List = (): VNode => {
   const [shown, setShown] = useState(step)
   const waves = Array.from(known.value.waves.values()).sort((a, b) => b.beganAt - a.beganAt)
   const newest = waves.find((it) => it.status === "running") ?? waves[0]
-  return html`
-    <h1 tabindex="-1" data-heading>Waves</h1>
+  return html`<${Page} title="Runs">
     <p>${
     waves.length === 0
-      ? "No waves yet. A wave is all tool calls of one model message."
-      : `${count(waves.length, "wave")}, newest first; ${waves.filter((it) => it.status === "running").length} running.`
+      ? "No runs yet. A run is a wave: all tool calls of one model message."
+      : `${count(waves.length, "run")}, newest first; ${waves.filter((it) => it.status === "running").length} running.`
   }</p>
     ${
     newest === undefined
@@ -53,13 +55,13 @@ const List = (): VNode => {
       }</h2>
           <${Picture} wave=${newest} />
         </section>
-        <h2>All waves</h2>`
+        <h2>All runs</h2>`
   }
     <ul class="cards">
       ${
     waves.slice(0, shown).map((it) =>
       html`<li class="card" key=${it.wave}><div class="what">
-        <a href=${to("waves", it.user, it.session, it.wave)}><${SafeText} text=${it.wave} /></a>
+        <a href=${to("runs", it.user, it.session, it.wave)}><${SafeText} text=${it.wave} /></a>
         <p>${states[it.status]}, ${count(it.calls, "call")}</p>
         <p class="muted"><${Who} of=${it} />, ${time(it.beganAt)}${
         it.endedAt === undefined ? "" : `, ${span(it.endedAt - it.beganAt)}`
@@ -70,23 +72,21 @@ const List = (): VNode => {
     </ul>
     ${
     waves.length > shown
-      ? html`<button type="button" onClick=${() => setShown(shown + step)}>Show more (${
+      ? html`<button class="btn" type="button" onClick=${() => setShown(shown + step)}>Show more (${
         waves.length - shown
       } more)</button>`
       : null
-  }`
+  }</${Page}>`
 }
 
 const states = { running: "Running", ended: "Ended", suspended: "Suspended until the server restarts" } as const
 
 const One = ({ wave }: { readonly wave: KnownWave }): VNode =>
-  html`
-    <p class="back"><a href=${to("waves")}>All waves</a></p>
-    <h1 tabindex="-1" data-heading>Wave <${SafeText} text=${wave.wave} /></h1>
+  html`<${Page} title=${html`Run <${SafeText} text=${wave.wave} />`} back=${back}>
     <p>${states[wave.status]}, ${count(wave.calls, "call")}, of <${Who} of=${wave} />, started at ${
     time(wave.beganAt)
   }${wave.endedAt === undefined ? "" : `, after ${span(wave.endedAt - wave.beganAt)}`}.</p>
-    <${Picture} wave=${wave} />`
+    <${Picture} wave=${wave} /></${Page}>`
 
 /** Loads the events of a wave that the live stream left out. */
 const useEvents = (wave: KnownWave): void => {
@@ -111,7 +111,7 @@ const Picture = ({ wave }: { readonly wave: KnownWave }): VNode => {
   useEvents(wave)
   return html`<${Timeline} events=${wave.events} now=${wave.status === "running" ? now.value : undefined}
     onOpen=${(call: { readonly process: string; readonly callId: string }) => {
-    location.hash = to("waves", wave.user, wave.session, wave.wave, call.process, call.callId)
+    location.hash = to("runs", wave.user, wave.session, wave.wave, call.process, call.callId)
   }} />`
 }
 
@@ -123,9 +123,10 @@ const Call = (
   const answered = known.value.ended.filter((it) =>
     it.callId === id && it.user === wave.user && it.session === wave.session && it.requestedAt >= wave.beganAt
   )
-  return html`
-    <p class="back"><a href=${to("waves", wave.user, wave.session, wave.wave)}>The wave</a></p>
-    <h1 tabindex="-1" data-heading>Call <${SafeText} text=${id} /></h1>
+  return html`<${Page} title=${html`Call <${SafeText} text=${id} />`} back=${{
+    href: to("runs", wave.user, wave.session, wave.wave),
+    name: "Run"
+  }}>
     <${CallView} events=${events} approvals=${
     known.value.open.filter((it) => it.process === process && it.callId === id)
   } />
@@ -135,5 +136,5 @@ const Call = (
         time(it.endedAt)
       }.</p>`
     )
-  }`
+  }</${Page}>`
 }

@@ -1,0 +1,126 @@
+/** What the pictures of the page show: agents at work on a price list, and what they need approval for. */
+import type { Script } from "../test/support/scriptedServer.ts"
+
+const before = `import { Money } from "./money"
+
+/** Prices after a discount. */
+export interface Discount {
+  readonly name: string
+  readonly percent: number
+}
+
+export const none: Discount = { name: "none", percent: 0 }
+
+export const discounted = (price: Money, percent: number) => {
+  const off = price.amount * percent / 100
+  return { ...price, amount: price.amount - off }
+}
+
+export const all = (prices: ReadonlyArray<Money>, percent: number) =>
+  prices.map((price) => discounted(price, percent))
+`
+
+const after = before.replace(
+  `  const off = price.amount * percent / 100
+  return { ...price, amount: price.amount - off }
+`,
+  `  if (percent < 0 || percent > 100) {
+    throw new RangeError(\`percent is \${percent}, expected 0 to 100\`)
+  }
+  const cents = Math.round(price.amount * (100 - percent))
+  return { ...price, amount: cents / 100 }
+`
+)
+
+const text = (content: string) => ({ length: content.length, isText: true, hash: "a" })
+
+/** Fills a server. */
+export const tellStory = (server: Script): void => {
+  const minute = 60_000
+  const now = Date.now()
+  server.texts.set("diff/0/before", before).set("diff/0/after", after)
+  server.ask({
+    id: "diff",
+    user: "ada",
+    session: "Round discounts",
+    agentPath: ["reviewer"],
+    tool: "write_file",
+    args: { path: "src/pricing/discount.ts", content: after },
+    targets: [{ text: "src/pricing/discount.ts" }],
+    why: "write_file outside docs/ needs approval",
+    requestedAt: now - 26 * minute,
+    expiresAt: now + 4 * minute + 11_000,
+    preview: { _tag: "Files", files: [{ path: "src/pricing/discount.ts", before: text(before), after: text(after) }] }
+  })
+  server.ask({
+    id: "command",
+    user: "ada",
+    session: "Release pricing 2.4.1",
+    agentPath: [],
+    tool: "run_command",
+    args: { command: "npm publish --access public", cwd: "packages/pricing", timeout: "2 minutes" },
+    targets: [{ text: "npm publish --access public" }],
+    why: "run_command(npm publish*) always needs approval",
+    requestedAt: now - 8 * minute,
+    expiresAt: now + 22 * minute
+  })
+  for (const [id, path] of [["m1", "docs/pricing/rounding.md"], ["m2", "docs/pricing/index.md"]] as const) {
+    const content = `# Rounding\n\nPrices are kept in whole cents. A discount is rounded once, half up.\n`
+    server.texts.set(`${id}/0/after`, content)
+    server.ask({
+      id,
+      user: "ada",
+      session: "Document the pricing module",
+      agentPath: ["writer"],
+      tool: "write_file",
+      args: { path, content },
+      targets: [{ text: path }],
+      why: "write_file needs approval",
+      requestedAt: now - 2 * minute,
+      expiresAt: now + 7 * 60 * minute,
+      preview: { _tag: "Files", files: [{ path, before: null, after: text(content) }] }
+    })
+  }
+  server.ask({
+    id: "mail",
+    user: "ada",
+    session: "Answer ticket 4711",
+    agentPath: ["support"],
+    tool: "mail__send",
+    args: {
+      to: "bob@ex\u0430mple.com",
+      subject: "Your refund",
+      body: "Dear Bob,\n\nyour refund of $12.00 is on its way.\n\nAda"
+    },
+    targets: [{ text: "bob@ex\u0430mple.com" }],
+    why: "mail__send needs approval",
+    requestedAt: now - minute
+  })
+  server.ask({
+    id: "ended",
+    user: "ada",
+    session: "Round discounts",
+    tool: "run_command",
+    args: { command: "git push --force" }
+  })
+  server.end("ended", { how: "denied", answer: "Deny", by: "bob", reason: "Open a pull request instead" })
+  for (
+    const [tool, targets, isLimited] of [
+      ["write_file", ["docs/*"], true],
+      ["run_command", ["npm test"], true],
+      ["issues__create", undefined, false]
+    ] as const
+  ) {
+    server.grants.push({
+      id: tool,
+      user: "ada",
+      session: "Round discounts",
+      tool,
+      agentPath: ["writer"],
+      ...targets === undefined ? {} : { targets },
+      answer: isLimited ? "ApproveForDuration" : "ApproveForScope",
+      grantedAt: now - 60 * minute,
+      ...isLimited ? { expiresAt: now + 54 * minute } : {}
+    })
+  }
+}
