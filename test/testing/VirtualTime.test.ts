@@ -444,7 +444,9 @@ describe("VirtualTime", () => {
     it.live("interrupts the effect and runs its finalizers in virtual time", () =>
       Effect.gen(function*() {
         const trace = makeTrace()
-        const fiber = yield* Effect.forever(Effect.sleep("1 second")).pipe(
+        const begun = yield* Deferred.make<void>()
+        const ticks = Effect.forever(Effect.andThen(Effect.sleep("1 second"), Deferred.succeed(begun, undefined)))
+        const fiber = yield* ticks.pipe(
           Effect.onInterrupt(() =>
             Effect.gen(function*() {
               const start = yield* VirtualTime.now
@@ -455,7 +457,7 @@ describe("VirtualTime", () => {
           VirtualTime.run,
           Effect.forkChild
         )
-        yield* Effect.sleep(5)
+        yield* Deferred.await(begun)
         const exit = yield* Effect.andThen(Fiber.interrupt(fiber), Fiber.await(fiber))
         assert.isTrue(Exit.isFailure(exit) && Cause.hasInterruptsOnly(exit.cause))
         assert.deepStrictEqual(trace.entries, ["cleaned in 3600000"])
