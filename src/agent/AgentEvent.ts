@@ -118,8 +118,8 @@ export interface OperationEnd extends Common {
  * - `Cancelled`: the host or a user cancelled it.
  * - `ModelFailed`: the request to the model failed, or its answer broke off.
  * - `RequirementUnmet`: the rules require tools that could not be called successfully.
- * - `Suspended`: the host stops while calls wait for approval. `history` has these calls without an answer; the next
- * operation from it resumes them.
+ * - `Suspended`: the host stops while calls wait for approval, or sub-agents of theirs do. `history` has these calls
+ * without an answer; the next operation from it resumes them.
  * - `NotResumed`: the open calls of the history belong to another run, or their state could not be read.
  * - `NotKept`: the history could not be stored; nothing has run since.
  */

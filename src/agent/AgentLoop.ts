@@ -117,7 +117,7 @@ const turns = Effect.fnUntraced(function*(
       { provider: model.provider, model: model.model, usage, ...isCut ? {} : { run: { batch, process: process.id } } }
     )
     if (kept !== undefined) {
-      operation.text = textOf(kept)
+      operation.text = Conversation.textOf(kept)
       yield* operation.append(kept)
     }
     operation.report<AssistantMessageFinal>({
@@ -134,9 +134,9 @@ const turns = Effect.fnUntraced(function*(
     if (calls.length === 0) {
       if (finish === "pause" || operation.queue.length > 0) continue
       if (isCut) return { _tag: "CutOff", finish }
-      const end = yield* requirements.atEnd(process)
-      if (end === "goesOn") continue
-      return end ?? { _tag: "Finished" }
+      const end = yield* atEnd(process, requirements)
+      if (end === undefined) continue
+      return end
     }
     const wave = yield* isCut ? refuse(operation, calls, finish) : process.executeWave(calls)
     if (wave.suspended !== undefined) return { _tag: "Suspended", calls: wave.suspended }
@@ -167,8 +167,7 @@ const afterWave = Effect.fnUntraced(function*(
   const missing = yield* requirements.afterWave(process)
   if (missing !== undefined) return missing
   if (wave.needsContinuation || wave.outcomes.length === 0 || operation.queue.length > 0) return undefined
-  const end = yield* requirements.atEnd(process)
-  return end === "goesOn" ? undefined : end ?? { _tag: "Finished" }
+  return yield* atEnd(process, requirements)
 })
 
 const mustBeKnown: ReadonlySet<EndReason["_tag"]> = new Set(["Suspended", "NotResumed", "NotKept"])
@@ -226,11 +225,16 @@ interface Unfinished extends Conversation.Open {
 const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undefined => {
   const { messages } = operation
   const { calls, origin } = Conversation.open(messages)
-  if (calls.length === 0 && !(isSilent && messages.at(-1)?.role === "tool")) return undefined
+  const { agentPath, tree: { branch, spending } } = operation.given
+  // a sub-agent has one request
+  const isOne = agentPath.length > 0
+  const isLeft = isSilent && (isOne ? origin !== undefined : messages.at(-1)?.role === "tool")
+  if (calls.length === 0 && !isLeft) return undefined
   const run = origin?.run
   if (run !== undefined) {
     operation.batch = run.batch
-    operation.given.tree.spending.goesOn(Conversation.turnsOf(messages, run))
+    const turns = isOne ? Conversation.originsIn(messages) : Conversation.turnsOf(messages, run)
+    spending.goesOn(turns, branch.used(isOne ? undefined : run.process))
   }
   return { calls, origin, run }
 }
@@ -261,12 +265,24 @@ const goOn = Effect.fnUntraced(function*(
   if (ended === undefined) return yield* unanswered
   if ("_tag" in ended) return notResumed(ended)
   if (ended.suspended !== undefined) return { _tag: "Suspended", calls: ended.suspended }
+  const last = operation.messages.at(-1)
+  operation.text = Conversation.lastText(operation.messages)
   if (calls.length > 0) yield* operation.append(answerOf(ended))
+  else if (last?.role === "assistant") return yield* atEnd(process, requirements)
   // there is a new prompt, or the model must read what was cancelled
-  return isAsked || ended.outcomes.some((it) => it._tag === "Cancelled")
+  return isAsked || (calls.length === 0 && last?.role === "user") || ended.outcomes.some(isCancelled)
     ? undefined
     : yield* afterWave(operation, process, ended, requirements)
 })
+
+const isCancelled = ({ _tag }: ToolOutcome.ToolOutcome): boolean => _tag === "Cancelled"
+
+/** Returns why an operation ends whose model calls nothing, unless something is required first. */
+const atEnd = (
+  process: ToolProcess,
+  requirements: Requirements.Requirements
+): Effect.Effect<EndReason | undefined, TranscriptError> =>
+  Effect.map(requirements.atEnd(process), (end) => end === "goesOn" ? undefined : end ?? { _tag: "Finished" })
 
 const notResumed = ({ calls, message }: ResumeError): EndReason => ({ _tag: "NotResumed", message, calls })
 
@@ -300,6 +316,3 @@ const answerOf = ({ outcomes }: ToolOutcome.WaveResult): Prompt.ToolMessage =>
       })
     })
   })
-
-const textOf = ({ content }: Prompt.AssistantMessage): string =>
-  content.map((it) => it.type === "text" ? it.text : "").join("")

@@ -69,6 +69,34 @@ export const partsOf = (
   run: Exclude<Origin["run"], undefined>
 ): ReadonlyArray<Prompt.AssistantMessagePart> => turnsIn(messages, run).flatMap(([{ content }]) => content)
 
+/** The origins of all messages of models. */
+export const originsIn = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Origin> =>
+  messages.flatMap((it) => it.role === "assistant" ? originOf(it) ?? [] : [])
+
+/** A history whose calls carry what their sub-agents said, as far as `found` has it. */
+export const carrying = (
+  messages: ReadonlyArray<Prompt.Message>,
+  found: (process: string, call: string) => Schema.Json | undefined
+): ReadonlyArray<Prompt.Message> =>
+  messages.map((message) => {
+    if (message.role !== "assistant") return message
+    const content = message.content.map((part): Part => {
+      const origin = part.type === "tool-call" ? partOrigin(part) : undefined
+      if (part.type !== "tool-call" || origin?.run === undefined) return part
+      const below = found(origin.run.process, part.id)
+      return below === undefined ? part : withOptions(part, { ...part.options, [key]: { ...ownOf(part), below } })
+    })
+    return { ...message, content }
+  })
+
+/** What the calls of a history carry. */
+export const carriedBy = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Schema.Json | undefined> =>
+  messages.flatMap((message) =>
+    message.role === "assistant"
+      ? message.content.flatMap((part) => part.type === "tool-call" ? [ownOf(part)["below"]] : [])
+      : []
+  )
+
 export interface Open {
   readonly calls: ReadonlyArray<Prompt.ToolCallPart>
   readonly origin: Origin | undefined
@@ -86,6 +114,16 @@ export const open = (messages: ReadonlyArray<Prompt.Message>): Open => {
 /** The calls of a message that the provider did not execute. */
 export const callsOf = ({ content }: Prompt.AssistantMessage): ReadonlyArray<Prompt.ToolCallPart> =>
   content.filter((it) => it.type === "tool-call" && !it.providerExecuted) as ReadonlyArray<Prompt.ToolCallPart>
+
+/** The text of a message. */
+export const textOf = ({ content }: Prompt.AssistantMessage): string =>
+  content.map((it) => it.type === "text" ? it.text : "").join("")
+
+/** The text of the last message of a model. */
+export const lastText = (messages: ReadonlyArray<Prompt.Message>): string => {
+  const last = messages.findLast((it) => it.role === "assistant")
+  return last === undefined ? "" : textOf(last)
+}
 
 /** Gives each call an id that is unique in the conversation; some servers send equal or empty ids. */
 export const withOwnIds = (
@@ -199,6 +237,12 @@ const noResult = ({ id, name }: Pick<Prompt.ToolCallPart, "id" | "name">, result
 type Part = Prompt.AssistantMessagePart
 
 const withOptions = (part: Part, options: Prompt.ProviderOptions): Part => ({ ...part, options }) as Part
+
+/** What is recorded in a part. */
+const ownOf = ({ options }: Part): Schema.JsonObject => {
+  const found = Object.hasOwn(options, key) ? options[key] : undefined
+  return typeof found === "object" && found !== null && !Array.isArray(found) ? found as Schema.JsonObject : {}
+}
 
 const partOrigin = ({ options }: Part): Origin | undefined => {
   const found = Object.hasOwn(options, key) ? options[key] : undefined

@@ -35,7 +35,7 @@ export interface Given {
   readonly toolChoice: "rules" | "auto"
   readonly retries: number
   readonly session: string | undefined
-  readonly transcript: Transcript | undefined
+  readonly transcript: Pick<Transcript, "append" | "messages"> | undefined
 }
 
 /** A message that arrived while the agent worked. */
@@ -131,7 +131,7 @@ export class Operation {
   }
 
   get history(): Prompt.Prompt {
-    return Prompt.fromMessages([...this.messages])
+    return Prompt.fromMessages([...this.given.tree.branch.carriedIn(this.messages)])
   }
 
   user(text: string): Prompt.Message {

@@ -26,6 +26,7 @@ import { type Given, Operation } from "./Operation.ts"
 import type * as OperationTree from "./OperationTree.ts"
 import * as Spending from "./Spending.ts"
 import { type Transcript, Transcripts } from "./Transcripts.ts"
+import { Branch } from "./TranscriptTree.ts"
 
 /** What operations take from their surroundings. */
 export interface Around {
@@ -131,6 +132,8 @@ export const run = Effect.fnUntraced(function*<E, R>(
 export interface Above {
   readonly agentPath: ReadonlyArray<string>
   readonly tree: OperationTree.OperationTree | undefined
+  /** Its conversation so far. */
+  readonly branch: Branch
   /** Approval requests are denied immediately. */
   readonly isAutomatic: boolean
 }
@@ -141,11 +144,11 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   options: Options<E, R>,
   above: Above
 ): Effect.fn.Return<OperationEnd, ConfigurationError | E, Scope.Scope | R> {
-  const { agentPath, isAutomatic, tree } = above
+  const { agentPath, branch, isAutomatic, tree } = above
   const checked = yield* CheckedOptions.check(around.executor, options)
   const report = tree?.report ?? (() => true)
   const tools = checked.tools ?? tree?.tools
-  const operation: Operation = yield* create({
+  const operation = yield* create({
     ...checked,
     tools,
     executor: around.executor,
@@ -159,18 +162,14 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
       reported: tree?.reported ?? new WeakSet(),
       tools,
       requests: tree?.requests ?? new Map(),
-      halt: tree?.halt ?? ((reason) => operation.stop({ _tag: "Cancelled", reason }))
+      branch
     },
     session: undefined,
-    transcript: undefined
+    transcript: branch
   })
   yield* checkPrice(operation)
   yield* checkAsked(operation, checked.prompt)
-  const end = yield* Loop.run(operation, checked.prompt)
-  if (end.reason._tag !== "Suspended" || tree === undefined) return end
-  tree.halt("the host stops")
-  // the call it works for is being cancelled
-  return yield* Effect.never
+  return yield* Loop.run(operation, checked.prompt)
 })
 
 /** Unread events before some are dropped. */
@@ -186,7 +185,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   const isInteractive = options.mode === "Interactive"
   const requests = new Map<string, Approvals.ApprovalRequest>()
   const transcript = options.session === undefined ? undefined : yield* openSession(around, options.session)
-  const operation: Operation = yield* create({
+  const operation = yield* create({
     ...checked,
     executor: around.executor,
     agentPath: [],
@@ -200,7 +199,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       reported: new WeakSet(),
       tools: checked.tools,
       requests,
-      halt: (reason) => operation.stop({ _tag: "Cancelled", reason })
+      branch: Branch.root([...transcript?.messages ?? [], ...checked.prompt], transcript)
     },
     session: options.session,
     transcript

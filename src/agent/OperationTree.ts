@@ -6,6 +6,7 @@ import type { ApprovalRequest } from "../core/gates/Approvals.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
 import type { ModelId } from "./Conversation.ts"
 import type { Spending } from "./Spending.ts"
+import type { Branch } from "./TranscriptTree.ts"
 
 export interface Model extends ModelId {
   readonly service: LanguageModel.LanguageModel
@@ -25,8 +26,8 @@ export interface OperationTree {
   readonly reported: WeakSet<ToolEvent>
   /** Pending approval requests by id. */
   readonly requests: ReadonlyMap<string, ApprovalRequest>
-  /** Ends the root and all operations below it because the host stops. */
-  readonly halt: (reason: string) => void
+  /** The conversations of its sub-agents. */
+  readonly branch: Branch
 }
 
 /** The operation that makes the current call; `undefined` outside an operation. */

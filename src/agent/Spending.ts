@@ -6,6 +6,7 @@ import type { OptionReader } from "../internal/OptionReader.ts"
 import type { EndReason, Usage } from "./AgentEvent.ts"
 import { type AgentLimits, type Cost, defaultTurns, type Price } from "./AgentLimits.ts"
 import type { ModelId, Origin } from "./Conversation.ts"
+import type { Used } from "./TranscriptTree.ts"
 
 /** Limits as numbers; `Infinity` means no limit. */
 export interface Checked {
@@ -112,10 +113,11 @@ export class Spending {
     this.above?.spend(usage, model)
   }
 
-  /** Continues an operation that had these turns. */
-  goesOn(turns: ReadonlyArray<Origin>): void {
+  /** Continues an operation that had these turns, and whose sub-agents have used this. */
+  goesOn(turns: ReadonlyArray<Origin>, below: Used): void {
     const before = { turns: turns.length, tokens: 0, cost: 0 }
-    for (const { usage, ...model } of turns) {
+    this.calls.take(below.calls)
+    for (const { usage, ...model } of [...turns, ...below.turns]) {
       if (usage === undefined) continue
       before.tokens += usage.inputTokens + usage.outputTokens
       before.cost += this.costOf(usage, model)

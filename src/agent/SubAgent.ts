@@ -43,11 +43,13 @@ import type { Policy } from "../core/gates/Policy.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
-import { describe, type EndReason, type OperationEnd } from "./AgentEvent.ts"
+import { describe, type EndReason } from "./AgentEvent.ts"
 import type { AgentLimits } from "./AgentLimits.ts"
 import * as Begin from "./OperationStart.ts"
 import { Current, type Model } from "./OperationTree.ts"
 import * as Spending from "./Spending.ts"
+import type { End } from "./Transcripts.ts"
+import { Branch } from "./TranscriptTree.ts"
 
 /** Options of a sub-agent. */
 export interface Options<Parameters extends Schema.Top> {
@@ -110,6 +112,11 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
     .annotate(ToolAnnotations.Recursive, true)
     .annotate(ToolAnnotations.Timeout, timeout)
     .annotate(ToolAnnotations.FailureText, (failure) => failureText(failure as Failure))
+    .annotate(
+      ToolAnnotations.Continues,
+      (_, { callId: call, process }) =>
+        Effect.map(Current, (tree) => tree?.branch.continues({ process, call }) === true)
+    )
   const tool =
     (readOnly ? base.annotate(Tool.Readonly, true).annotate(Tool.OpenWorld, false) : base) as unknown as AgentTool<
       Name,
@@ -130,22 +137,32 @@ const run = <Parameters extends Schema.Top>(
   params: Parameters["Type"]
 ): Effect.Effect<string, Failure> =>
   Effect.gen(function*() {
-    const { agentPath } = yield* ToolContext
+    const { agentPath, callId, isResumed, process, suspend } = yield* ToolContext
     const tree = yield* Current
+    const place = { process: process ?? "", call: callId ?? "" }
+    const branch = tree?.branch.begin(place, isResumed) ?? Branch.root([], undefined)
+    // its call was interrupted between its end and the call's
+    if (branch.end !== undefined) return branch.end
     const executor = yield* readOnly === true ? ToolExecutor.readOnly({ name }) : ToolExecutor.fork({ name, policy })
     const model = tree?.model ?? (yield* around)
     if (own === undefined && model === undefined) return yield* Effect.fail(noModel)
-    return yield* Begin.runBelow(
+    const { calls, reason, text } = yield* Begin.runBelow(
       { executor, model },
       {
-        prompt: prompt(params),
+        prompt: branch.messages.length > 0 ? [] : prompt(params),
         system,
         toolkit,
         limits,
         model: own as Layer.Layer<LanguageModel.LanguageModel> | undefined
       },
-      { agentPath: [...agentPath, name], tree, isAutomatic: mode === "Automatic" }
+      { agentPath: [...agentPath, name], branch, tree, isAutomatic: mode === "Automatic" }
     )
+    const isOpen = reason._tag === "Suspended" || reason._tag === "NotResumed"
+    if (isOpen && tree !== undefined) return yield* suspend(describe(reason))
+    const end: End = { ended: reason._tag, message: describe(reason), text, calls }
+    // what is not stored is found again: nothing is left to run
+    yield* Effect.ignore(branch.ends(end))
+    return end
   }).pipe(
     Effect.scoped,
     Effect.mapError((error): Failure => isFailure(error) ? error : failed("NotBegun", String(error), "")),
@@ -170,10 +187,10 @@ const noModel = failed(
   ""
 )
 
-const resultOf = ({ reason, text }: OperationEnd): Effect.Effect<string, Failure> =>
-  isDone(reason) ? Effect.succeed(text) : Effect.fail(failed(reason._tag, describe(reason), text))
+const resultOf = ({ ended, message, text }: End): Effect.Effect<string, Failure> =>
+  isDone.has(ended) ? Effect.succeed(text) : Effect.fail(failed(ended, message, text))
 
-const isDone = ({ _tag }: EndReason): boolean => _tag === "Finished" || _tag === "Exited"
+const isDone: ReadonlySet<string> = new Set<EndReason["_tag"]>(["Finished", "Exited"])
 
 const failureText = ({ message, text }: Failure): string =>
   text === "" ? `The agent did not finish. ${message}` : `The agent did not finish. ${message} It said last: ${text}`

@@ -15,9 +15,10 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
+import * as Struct from "effect/Struct"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Versioned from "../internal/versioned.ts"
-import { type Session, type Transcript, TranscriptError, Transcripts } from "./Transcripts.ts"
+import { Below, type Session, type Transcript, TranscriptError, Transcripts } from "./Transcripts.ts"
 
 export interface Options {
   /**
@@ -53,15 +54,19 @@ export const make = (
     const kept = yield* read(store, id, yield* countOf(store, id))
     const turns = yield* Semaphore.make(1)
     let next = kept.length
+    const append = (messages: Entry["messages"], below?: Entry["below"]) =>
+      Effect.gen(function*() {
+        const at = yield* Clock.currentTimeMillis
+        const text = yield* encode({ session, principal, at, messages, ...(below === undefined ? {} : { below }) })
+        // a failed append is retried under the same number
+        yield* store.set(keyOf(id, next), text)
+        next++
+      }).pipe(Effect.uninterruptible, turns.withPermits(1), failing(session, "append"))
     return {
-      messages: kept.flatMap(({ messages }) => messages),
-      append: (messages) =>
-        messages.length === 0 ? Effect.void : Effect.gen(function*() {
-          const text = yield* encode({ session, principal, at: yield* Clock.currentTimeMillis, messages })
-          // a failed append is retried under the same number
-          yield* store.set(keyOf(id, next), text)
-          next++
-        }).pipe(Effect.uninterruptible, turns.withPermits(1), failing(session, "append"))
+      messages: kept.flatMap(({ below, messages }) => below === undefined ? messages : []),
+      append: (messages) => messages.length === 0 ? Effect.void : append(messages),
+      below: kept.flatMap(({ below, messages }) => below === undefined ? [] : { ...below, messages }),
+      appendBelow: ({ messages, ...below }) => append(messages, below)
     }
   })
   return {
@@ -84,7 +89,9 @@ const Entry = Schema.Struct({
   principal: Schema.String,
   /** Epoch milliseconds. */
   at: Schema.Int,
-  messages: Schema.Array(Prompt.Message)
+  messages: Schema.Array(Prompt.Message),
+  /** Whose messages they are, if not the session's own but a sub-agent's. */
+  below: Schema.optionalKey(Schema.Struct(Struct.omit(Below.fields, ["messages"])))
 })
 
 type Entry = typeof Entry.Type

@@ -4,7 +4,7 @@
  * A model message is stored before its calls start. After a crash the session has the calls and the journal their
  * outcomes.
  */
-import type * as Prompt from "effect/ai/Prompt"
+import * as Prompt from "effect/ai/Prompt"
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
@@ -21,12 +21,48 @@ export class TranscriptError extends Schema.TaggedError<TranscriptError>("effect
   }
 }
 
+/** The call that a sub-agent works for. Its id is unique in its process. */
+export const Place = Schema.Struct({ process: Schema.String, call: Schema.String })
+
+/** The call that a sub-agent works for. */
+export type Place = typeof Place.Type
+
+/** Schema of how a sub-agent ended: the tag of its `EndReason`, an explanation, its last text and its calls. */
+export const End = Schema.Struct({
+  ended: Schema.String,
+  message: Schema.String,
+  text: Schema.String,
+  /** Calls started, those of its own sub-agents included. */
+  calls: Schema.Int
+})
+
+/** How a sub-agent ended. */
+export type End = typeof End.Type
+
+/** Schema of a part of a sub-agent's conversation. */
+export const Below = Schema.Struct({
+  /** The calls from the root's down to the one it works for. */
+  of: Schema.Array(Place),
+  messages: Schema.Array(Prompt.Message),
+  /** It is the first part, and replaces a conversation of the same call. */
+  isNew: Schema.optionalKey(Schema.Boolean),
+  /** It is the last part. */
+  end: Schema.optionalKey(End)
+})
+
+/** A part of a sub-agent's conversation. */
+export type Below = typeof Below.Type
+
 /** An open session. */
 export interface Transcript {
   /** The messages stored before. */
   readonly messages: ReadonlyArray<Prompt.Message>
   /** Appends messages: all of them, or it fails. */
   readonly append: (messages: ReadonlyArray<Prompt.Message>) => Effect.Effect<void, TranscriptError>
+  /** What was stored of its sub-agents, in the order in which it was appended. */
+  readonly below: ReadonlyArray<Below>
+  /** Appends a part of a sub-agent's conversation. */
+  readonly appendBelow: (part: Below) => Effect.Effect<void, TranscriptError>
 }
 
 /** A session in a list. */

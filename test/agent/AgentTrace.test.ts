@@ -11,7 +11,7 @@ import type * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { run } from "../support/Agents.ts"
 
 const transcripts = Layer.succeed(Transcripts, {
-  open: () => Effect.succeed({ messages: [], append: () => Effect.void }),
+  open: () => Effect.succeed({ messages: [], append: () => Effect.void, below: [], appendBelow: () => Effect.void }),
   list: Effect.succeed([])
 })
 

@@ -179,6 +179,7 @@ describe("a question of a sub-agent at any depth", () => {
       const { agent } = yield* asked(world, depth)
       yield* world.stop
       const end = yield* agent.result
+      // without a journal nothing can be continued
       assert.strictEqual(end.reason._tag, "Cancelled")
       assert.isAtMost(end.at, 6_000)
       assert.deepStrictEqual(problemsOf(end.history), [])
@@ -186,32 +187,29 @@ describe("a question of a sub-agent at any depth", () => {
       assert.deepStrictEqual(world.ran, [])
     }))
 
-  it.effect("is asked again by the next operation, when its host has stopped", () =>
+  it.effect("is asked again under its id by the next operation, when its host has stopped", () =>
     Effect.forEach(depths, (depth) =>
       VirtualTime.run(
         Effect.scoped(Effect.gen(function*() {
           const built = yield* Effect.orDie(Effect.scoped(Layer.build(Layer.fresh(Journal.layerMemory()))))
           const journal = Context.get(built, Journal.Journal)
           const first = yield* host(depth, journal)
-          const { agent } = yield* asked(first, depth)
+          const { agent, id } = yield* asked(first, depth)
           yield* first.stop
-          const { history } = yield* agent.result
+          const { history, reason } = yield* agent.result
+          assert.deepStrictEqual(reason, { _tag: "Suspended", calls: ["d"] })
 
-          // the model of the root looks again
-          const second = yield* host(depth, journal, (request) => {
-            const said = words(request.prompt)
-            return said.at(-1) === "user: Again"
-              ? { calls: [{ id: "d", name: "deeper", params: { level: 1 } }] }
-              : (down(depth) as ScriptedModel.Answer)(request)
-          })
-          const prompt = [...history.content, { role: "user" as const, content: "Again" }]
-          const next = yield* second.agents.start({ prompt, mode: "Interactive" })
+          const second = yield* host(depth, journal)
+          const next = yield* second.agents.start({ prompt: history, mode: "Interactive" })
           yield* Effect.sleep("1 second")
           const [question] = yield* next.pending
-          assert.deepStrictEqual([question?.agentPath.length, question?.tool], [depth, "write"])
+          assert.deepStrictEqual([question?.agentPath.length, question?.tool, question?.id], [depth, "write", id])
+          // every agent continues where it was: no model is asked until there is an answer
+          assert.lengthOf(yield* second.model.requests, 0)
           yield* Effect.orDie(next.answer(question!.id, { _tag: "ApproveOnce" }))
           const end = yield* next.result
-          assert.strictEqual(over(end)[0], "Finished")
+          assert.deepStrictEqual([over(end)[0], end.text], ["Finished", "written"])
+          assert.lengthOf(yield* second.model.requests, depth + 1)
           assert.deepStrictEqual([first.ran, second.ran], [[], ["write"]])
           yield* second.stop
         })),
@@ -230,7 +228,7 @@ describe("a question of a sub-agent at any depth", () => {
 })
 
 describe("a host that stops", () => {
-  it.effect("while a sub-agent asks ends every agent above, with an answer to each call, and asks no model any more", () =>
+  it.effect("while a sub-agent asks suspends every agent above, and asks no model any more", () =>
     Effect.forEach(depths, (depth) =>
       VirtualTime.run(
         Effect.scoped(Effect.gen(function*() {
@@ -241,9 +239,9 @@ describe("a host that stops", () => {
           const { agent, seen } = yield* asked(world, depth)
           yield* suspend("the host stops")
           const end = yield* agent.result
-          assert.deepStrictEqual(end.reason, { _tag: "Cancelled", reason: "the host stops" })
-          assert.strictEqual(over(end)[1], 1_000)
-          assert.match(words(end.history).at(-1)!, /^error d: .* was cancelled while it ran/)
+          assert.deepStrictEqual(end.reason, { _tag: "Suspended", calls: ["d"] })
+          assert.strictEqual(end.at, 1_000)
+          assert.strictEqual(words(end.history).at(-1), "calls deeper d")
           yield* Effect.sleep("1 hour")
           // the root, and one for each agent below it
           assert.strictEqual((yield* world.model.requests).length, depth + 1)

@@ -24,6 +24,8 @@ const done: ModelTurn.Turn = { text: "Done." }
 interface Left {
   readonly kept: ReadonlyArray<Prompt.Message>
   readonly entries: ReadonlyArray<Journal.JournalEntry>
+  /** What is stored of sub-agents. */
+  readonly below?: ReadonlyArray<Transcripts.Below>
 }
 
 /** A host over what another one has left. */
@@ -34,12 +36,15 @@ const host = Effect.fnUntraced(function*(
   ran: Array<string>
 ) {
   const kept = [...left.kept]
+  const below = [...left.below ?? []]
   const transcripts = Transcripts.Transcripts.of({
     list: Effect.succeed([]),
     open: () =>
       Effect.sync(() => ({
         messages: [...kept],
-        append: (messages) => Effect.sync(() => void kept.push(...messages))
+        append: (messages) => Effect.sync(() => void kept.push(...messages)),
+        below: [...below],
+        appendBelow: (part) => Effect.sync(() => void below.push(part))
       }))
   })
   const journal = Context.get(
@@ -69,7 +74,7 @@ const host = Effect.fnUntraced(function*(
     agents: Context.get(context, AgentExecutor.AgentExecutor),
     left: Effect.map(
       Effect.orDie(Stream.runCollect(journal.read({}))),
-      (all): Left => ({ kept: [...kept], entries: all.map(({ entry }) => entry) })
+      (all): Left => ({ kept: [...kept], below: [...below], entries: all.map(({ entry }) => entry) })
     )
   }
 })

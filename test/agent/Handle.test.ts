@@ -115,7 +115,12 @@ describe("the handle of an operation", () => {
   })
 
   it.effect("has events that fail where nobody has foreseen what happened: it is not taken for an end", () => {
-    const transcript = { messages: [], append: () => Effect.die("the disk is gone") }
+    const transcript = {
+      messages: [],
+      append: () => Effect.die("the disk is gone"),
+      below: [],
+      appendBelow: () => Effect.void
+    }
     const broken = Layer.succeed(Transcripts.Transcripts, {
       open: () => Effect.succeed(transcript),
       list: Effect.succeed([])

@@ -29,6 +29,8 @@ const keeping = (
     open: (session) =>
       Effect.sync(() => ({
         messages: [...kept],
+        below: [],
+        appendBelow: () => Effect.void,
         append: (messages) =>
           Effect.suspend(() => {
             if (++appends >= failsAt) {

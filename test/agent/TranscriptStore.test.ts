@@ -51,6 +51,24 @@ const append = (transcripts: Transcripts["Service"], session: string, ...message
   Effect.scoped(Effect.flatMap(transcripts.open(session, "default"), (it) => it.append(messages)))
 
 describe("sessions", () => {
+  it.effect("keep the conversations of sub-agents apart from their own", () =>
+    Effect.gen(function*() {
+      const transcripts = TranscriptStore.make(yield* store)
+      const of = [{ process: "p", call: "c" }]
+      const end = { ended: "Finished", message: "The agent is done.", text: "found", calls: 2 }
+      yield* append(transcripts, "s", user("hello"))
+      yield* Effect.scoped(Effect.gen(function*() {
+        const { append, appendBelow } = yield* transcripts.open("s", "default")
+        yield* appendBelow({ of, messages: every })
+        yield* append([user("again")])
+        yield* appendBelow({ of, messages: [], end })
+      }))
+      const { below, messages } = yield* Effect.scoped(transcripts.open("s", "default"))
+      assert.deepStrictEqual(messages, [user("hello"), user("again")])
+      assert.deepStrictEqual(below, [{ of, messages: every }, { of, messages: [], end }])
+      assert.deepStrictEqual((yield* transcripts.list).map(({ words }) => words), ["hello"])
+    }))
+
   it.effect("give back every message as it was, in order", () =>
     Effect.gen(function*() {
       const transcripts = TranscriptStore.make(yield* store)

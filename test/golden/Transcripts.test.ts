@@ -22,6 +22,9 @@ const kept = Effect.gen(function*() {
   return values
 })
 
+/** With what is stored of a sub-agent. */
+const tree = readFileSync(new URL("transcripts-below.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
+
 const partsOf = (messages: ReadonlyArray<Prompt.Message>) =>
   messages.flatMap(({ content, role }) =>
     typeof content === "string" ? [role] : [role, ...content.map((it) => `${role}/${it.type}`)]
@@ -62,4 +65,24 @@ describe("a session of version 1", () => {
         assert.deepStrictEqual(after, before)
       }
     }))
+
+  it.effect("has what sub-agents said, and how they ended", () =>
+    Effect.gen(function*() {
+      const values = yield* store
+      for (const [index, line] of tree.entries()) yield* values.set(keyOf(index), line)
+      const { append, appendBelow, below, messages } = yield* TranscriptStore.make(values).open("chat-1", "ada")
+      assert.deepStrictEqual(messages.map((it) => it.role), ["user"])
+      assert.deepStrictEqual(below.map((it) => [it.of.length, it.messages.length, it.isNew, it.end?.ended]), [
+        [2, 1, undefined, undefined],
+        [2, 1, true, undefined],
+        [2, 0, undefined, "Finished"]
+      ])
+      yield* append(messages)
+      yield* Effect.forEach(below, appendBelow)
+      for (const [index, line] of tree.entries()) {
+        const { at: _, ...before } = JSON.parse(line)
+        const { at: __, ...after } = JSON.parse((yield* values.get(keyOf(tree.length + index)))!)
+        assert.deepStrictEqual(after, before)
+      }
+    }).pipe(Effect.scoped))
 })

@@ -110,6 +110,16 @@ export interface Service {
     target: string | Target,
     options?: { readonly within?: string | undefined }
   ) => Effect.Effect<"allow" | "ask" | "deny">
+  /**
+   * The call was interrupted, and its handler runs again to continue it. Only for tools with
+   * `ToolAnnotations.Continues`.
+   */
+  readonly isResumed: boolean
+  /**
+   * Ends the handler and leaves its call open, without an outcome, until it is submitted again. For tools with
+   * `ToolAnnotations.Continues`; a call of another tool is `Cancelled`. Outside an executor it only interrupts.
+   */
+  readonly suspend: (reason: string) => Effect.Effect<never>
   /** The approval that allowed the call: a grant, or one for this call only. */
   readonly grant: Given | undefined
   /** Stores a payload as an artifact; `None` without a store, if it fails, or after the outcome. */
@@ -153,6 +163,8 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       commit: (write) => write,
       confirmWrite: () => Effect.void,
       permits: () => Effect.succeed("allow"),
+      isResumed: false,
+      suspend: () => Effect.interrupt,
       grant: undefined,
       artifact: () => Effect.succeedNone,
       readArtifact: (id) => new ArtifactError({ reason: "NotFound", id }),

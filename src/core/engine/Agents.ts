@@ -86,9 +86,11 @@ export const agentOf = (engine: Engine, caller: Engine | undefined): Agent =>
 
 /** Returns the caller if its executor is this one, an ancestor of it or a descendant. */
 const callerOf = (engine: Engine, caller: unknown): Caller | undefined =>
-  caller instanceof Caller && (isWithin(caller.engine, engine) || isWithin(engine, caller.engine))
-    ? caller
-    : undefined
+  caller instanceof Caller && isSameTree(engine, caller) ? caller : undefined
+
+/** Whether an executor is that of a call, an ancestor of it or a descendant. */
+export const isSameTree = (engine: Engine, caller: Caller): boolean =>
+  isWithin(caller.engine, engine) || isWithin(engine, caller.engine)
 
 /** Whether `engine` is `other` or descends from it. */
 const isWithin = (engine: Engine, other: Engine): boolean =>

@@ -101,6 +101,8 @@ export abstract class Caller {
   abstract readonly clock: ParentClock
   /** Work for the call is too late. */
   abstract readonly isOver: boolean
+  /** The call stays open because its host stops, and so do the calls that it makes. */
+  abstract readonly isSuspending: boolean
   /**
    * Runs the callback when the call has its outcome, or immediately if it has. Returns a function that unregisters it.
    */

@@ -164,6 +164,27 @@ export class LiveContext extends Caller implements Service, Surroundings {
     }
   }
 
+  get isResumed(): boolean {
+    return this.call.resumed?.started !== undefined && this.call.tool!.continues !== undefined
+  }
+
+  get suspend(): Service["suspend"] {
+    return (reason) =>
+      Effect.suspend(() => {
+        const { attempt, call } = this
+        if (!attempt.isOver && call.tool!.continues !== undefined) {
+          call.consent = { ...call.consent, isSuspended: true }
+        }
+        attempt.stop({ _tag: "Cancelled", started: true, reason })
+        return Effect.never
+      })
+  }
+
+  get isSuspending(): boolean {
+    const { call, wave } = this
+    return call.consent.isSuspended === true || wave.isSuspended(call)
+  }
+
   get grant(): Service["grant"] {
     const { allowedOnce, grant } = this.call.consent
     return grant ?? allowedOnce

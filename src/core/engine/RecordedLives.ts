@@ -78,7 +78,9 @@ const add = (life: Life, entry: Journal.CallEntry): void => {
     }
     case "Suspended":
       // it was about to start, but did not
-      if (life.started !== undefined && isSameWave(life.started, entry)) Object.assign(life, life.before)
+      if (entry.isStarted !== true && life.started !== undefined && isSameWave(life.started, entry)) {
+        Object.assign(life, life.before)
+      }
       return
     case "Started":
       life.started = entry

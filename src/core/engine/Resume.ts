@@ -7,7 +7,7 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as Detached from "../../internal/detached.ts"
 import type * as Journal from "../store/Journal.ts"
-import type { Reconciled } from "../vocabulary/ToolAnnotations.ts"
+import type { Earlier, Reconciled } from "../vocabulary/ToolAnnotations.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Answered, Call, Recalled } from "./Call.ts"
 import { cancelled, type End } from "./CallEnd.ts"
@@ -237,6 +237,7 @@ const goOn = Effect.fnUntraced(function*(
   }
   // from here on the call can only end with what is known of it
   call.resumed = again
+  if (decided === undefined && tool !== undefined && (yield* continues(wave, call, tool, started))) return
   if (decided === undefined && isEdited !== true && tool !== undefined) {
     if (tool.idempotent) return
     const reconciled = yield* reconcile(wave, call, tool, started)
@@ -267,16 +268,48 @@ const reconcile = (
   wave: WaveState,
   call: Call,
   tool: RegisteredTool,
-  { at, idempotencyKey }: Journal.Of<"Started">
+  started: Journal.Of<"Started">
 ): Effect.Effect<Reconciled<unknown>> => {
   const ask = tool.reconcile
   if (ask === undefined) return Effect.succeed(cannotTell)
-  const about = { idempotencyKey, startedAt: at, callId: call.call.id }
   return Effect.map(
-    ToolAnswers.lookUp(wave, tool, () => Effect.orDie(ask(call.gateCall!.params, about)), asReconciled),
+    ToolAnswers.lookUp(
+      wave,
+      tool,
+      () => Effect.orDie(ask(call.gateCall!.params, earlier(wave, call, started))),
+      asReconciled
+    ),
     (it) => it ?? cannotTell
   )
 }
+
+/** Asks the tool itself whether its handler can continue a call. */
+const continues = (
+  wave: WaveState,
+  call: Call,
+  tool: RegisteredTool,
+  started: Journal.Of<"Started">
+): Effect.Effect<boolean> => {
+  const ask = tool.continues
+  if (ask === undefined) return Effect.succeed(false)
+  return Effect.map(
+    ToolAnswers.lookUp(
+      wave,
+      tool,
+      () => Effect.orDie(ask(call.gateCall!.params, earlier(wave, call, started))),
+      asContinued
+    ),
+    (it) => it === true
+  )
+}
+
+const earlier = (
+  { process }: WaveState,
+  { call: { id: callId } }: Call,
+  { at: startedAt, idempotencyKey }: Journal.Of<"Started">
+): Earlier => ({ idempotencyKey, startedAt, callId, process: process.id })
+
+const asContinued = (answer: unknown): boolean => answer === true
 
 const cannotTell: Reconciled<never> = { _tag: "CannotTell" }
 

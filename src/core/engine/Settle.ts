@@ -51,8 +51,14 @@ const settled = (
   const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
   call.phase = { _tag: "Settled", outcome, attempt }
   const ran = attempt ?? joined?.attempt
-  if (attempt === undefined && end._tag === "Cancelled" && isSuspended(wave, call)) {
-    wave.facts?.report({ _tag: "Suspended", at: now, reason: end.reason, outcome }, call)
+  if (end._tag === "Cancelled" && isSuspended(wave, call)) {
+    wave.facts?.report({
+      _tag: "Suspended",
+      at: now,
+      reason: end.reason,
+      outcome,
+      isStarted: attempt !== undefined
+    }, call)
   } else reportOutcome(wave, call, outcome, now, ran, joined)
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
@@ -159,17 +165,14 @@ const reportOutcome = (
   }, call)
 }
 
-/** Whether a cancelled call that has not started may be resumed. It then has no recorded outcome. */
+/** Whether a cancelled call may be resumed. It then has no recorded outcome. */
 const isSuspended = (wave: WaveState, call: Call): boolean => {
-  if (call.record !== undefined && isHalted(wave)) call.consent = { ...call.consent, isSuspended: true }
+  if (wave.isSuspended(call)) call.consent = { ...call.consent, isSuspended: true }
   if (call.consent.isSuspended !== true) return false
   wave.tally.hasSuspended = true
   State.suspend(wave.process.open)
   return true
 }
-
-/** Whether the wave was interrupted from outside. Calls that have not started may then be resumed. */
-const isHalted = (wave: WaveState): boolean => wave.tally.isAborted || wave.engine.batches().isOver
 
 const mark = (
   wave: WaveState,

@@ -19,6 +19,7 @@ import type { Claim } from "../store/Claims.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import * as Agents from "./Agents.ts"
 import type { Host } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
 import type { Caller, Engine } from "./Engine.ts"
@@ -212,6 +213,18 @@ export class WaveState implements Host, HostGates.Reporter {
   /** Milliseconds that a call of this wave may run. */
   limitOf(tool: RegisteredTool): number {
     return Math.min(this.toolLimit(tool), this.options.timeoutMillis)
+  }
+
+  /**
+   * Whether a call that is being cancelled may be resumed: it is on record, its host is stopping, and it has not
+   * started or its handler can continue it.
+   */
+  isSuspended({ attempt, record, tool }: Call): boolean {
+    if (record === undefined || (attempt !== undefined && tool?.continues === undefined)) return false
+    const { caller, engine, tally } = this
+    return caller !== undefined && Agents.isSameTree(engine, caller)
+      ? caller.isSuspending
+      : tally.isAborted || engine.batches().isOver
   }
 
   /** The services that a handler of the tool gets. */

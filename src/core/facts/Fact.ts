@@ -194,8 +194,14 @@ export const Settled = Schema.TaggedStruct("Settled", {
   sharedWith: Schema.optional(SpanId)
 })
 
-/** The call has not started and may be resumed. `outcome` is what this executor gives its caller. */
-export const Suspended = Schema.TaggedStruct("Suspended", { at, reason: Schema.String, outcome: ToolOutcome })
+/** The call may be resumed. `outcome` is what this executor gives its caller. */
+export const Suspended = Schema.TaggedStruct("Suspended", {
+  at,
+  reason: Schema.String,
+  outcome: ToolOutcome,
+  /** Its handler had started, and can continue it. */
+  isStarted: Schema.Boolean
+})
 
 /** A call that was taken over could not be resumed, and others may resume it. */
 export const GivenBack = Schema.TaggedStruct("GivenBack", { at, reason: Schema.String })

@@ -143,8 +143,13 @@ export const Settled = Schema.TaggedStruct("Settled", {
   routes: Schema.optionalKey(Fact.Routes)
 })
 
-/** The host stopped before the call started: it has no outcome, and may be resumed. */
-export const Suspended = Schema.TaggedStruct("Suspended", { ...call, reason: Schema.String })
+/** The host stopped before the call started or while it waited: it has no outcome, and may be resumed. */
+export const Suspended = Schema.TaggedStruct("Suspended", {
+  ...call,
+  reason: Schema.String,
+  /** Its handler had started, and can continue it. */
+  isStarted: Schema.optionalKey(Schema.Boolean)
+})
 
 /** Something that a handler did after its call had its outcome was kept out. */
 export const LateWriteBlocked = Schema.TaggedStruct("LateWriteBlocked", call)

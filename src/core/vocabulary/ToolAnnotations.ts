@@ -175,6 +175,7 @@ export interface Earlier {
   /** Epoch milliseconds at which the handler started. */
   readonly startedAt: number
   readonly callId: string
+  readonly process: string
 }
 
 /** Finds out whether a call has happened. */
@@ -188,6 +189,20 @@ export type Reconciler = (params: unknown, earlier: Earlier) => Effect.Effect<Re
  */
 export const Reconcile = Context.Reference<Reconciler | undefined>(
   "effect-tool-executor/ToolAnnotations/Reconcile",
+  { defaultValue: () => undefined }
+)
+
+/** Finds out whether the handler can continue a call. */
+export type Continuing = (params: unknown, earlier: Earlier) => Effect.Effect<boolean, unknown>
+
+/**
+ * Whether the handler can continue a call where it was interrupted, from what it stored itself.
+ *
+ * A running call of such a tool stays open when its host stops. When it is submitted again, this function is asked, for
+ * at most ten seconds, and on `true` the handler runs again, with `ToolContext.isResumed`.
+ */
+export const Continues = Context.Reference<Continuing | undefined>(
+  "effect-tool-executor/ToolAnnotations/Continues",
   { defaultValue: () => undefined }
 )
 

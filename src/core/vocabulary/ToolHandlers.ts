@@ -99,6 +99,8 @@ export interface RegisteredTool {
   readonly idempotent: boolean
   /** Checks whether a started call happened; absent: unknown. */
   readonly reconcile: ToolAnnotations.Reconciler | undefined
+  /** Whether the handler can continue an interrupted call; absent: no, and no call of it stays open. */
+  readonly continues?: ToolAnnotations.Continuing | undefined
   /** Whether equal calls may return different answers. */
   readonly volatile: boolean
   /** Its outputs never become artifacts. */
@@ -407,6 +409,7 @@ const register = (
     readOnly,
     idempotent,
     reconcile: annotation(ToolAnnotations.Reconcile),
+    continues: annotation(ToolAnnotations.Continues),
     volatile: annotation(ToolAnnotations.Volatile) ?? (readOnly && openWorld),
     bounded: annotation(ToolAnnotations.Bounded),
     recursive: annotation(ToolAnnotations.Recursive),

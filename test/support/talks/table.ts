@@ -92,7 +92,10 @@ const full = (appends: number): Layer.Layer<never> =>
       left-- > 0
         ? Effect.void
         : Effect.fail(new Transcripts.TranscriptError({ session: "one", operation: "append", cause: "it is full" }))
-    return { open: () => Effect.succeed({ messages: [], append }), list: Effect.succeed([]) }
+    return {
+      open: () => Effect.succeed({ messages: [], append, below: [], appendBelow: () => Effect.void }),
+      list: Effect.succeed([])
+    }
   }) as Layer.Layer<never>
 
 export const talks: ReadonlyArray<Talk> = [

@@ -63,9 +63,10 @@ const started = entry<Of<"Starting" | "Started">>((fact, record) => {
   }
 })
 
-const suspended = entry<Of<"Suspended" | "GivenBack">>(({ reason }, record) => ({
+const suspended = entry<Of<"Suspended" | "GivenBack">>((fact, record) => ({
   _tag: "Suspended",
-  reason: record.scrub(reason)
+  reason: record.scrub(fact.reason),
+  ...("isStarted" in fact && fact.isStarted ? { isStarted: true } : {})
 }))
 
 const granted: Make<Of<"Granted">> = (record, { at, grant }) => ({

@@ -94,7 +94,7 @@ const calls: { readonly [T in Fact.CallFact["_tag"]]: ReadonlyArray<Row<Fact.Of<
   LateWriteBlocked: [{ fact: { _tag: "LateWriteBlocked", at: 1 }, entry: "LateWriteBlocked", spans: true }],
   Settled: [{ fact: { _tag: "Settled", at: 1, outcome: denied }, entry: "Settled", metrics: true, spans: true }],
   Suspended: [{
-    fact: { _tag: "Suspended", at: 1, reason: "s", outcome: denied },
+    fact: { _tag: "Suspended", at: 1, reason: "s", outcome: denied, isStarted: false },
     entry: "Suspended",
     metrics: true,
     spans: true

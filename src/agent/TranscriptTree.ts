@@ -1,0 +1,146 @@
+/**
+ * The conversations of an operation's sub-agents. Each belongs to the call that the sub-agent works for, so that a
+ * resumed call continues it.
+ *
+ * They are stored with the operation's session. Without a session, the history of a suspended operation carries them in
+ * the options of their calls.
+ */
+import type * as Prompt from "effect/ai/Prompt"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import * as Conversation from "./Conversation.ts"
+import { Below, type End, type Place, type Transcript, type TranscriptError } from "./Transcripts.ts"
+
+/** What an operation has used already. */
+export interface Used {
+  /** The turns of its sub-agents. */
+  readonly turns: ReadonlyArray<Conversation.Origin>
+  /** Calls started by sub-agents that have ended. Calls of the others are counted when they continue. */
+  readonly calls: number
+}
+
+/** The conversation of one operation, and those of its sub-agents. */
+export class Branch {
+  private readonly path: ReadonlyArray<Place>
+  private readonly store: Transcript["appendBelow"] | undefined
+  /** Everything that its calls began is stored: a call without a conversation has done nothing. */
+  private readonly isWhole: boolean
+  private readonly kept: Array<Prompt.Message> = []
+  private readonly branches = new Map<string, Branch>()
+  /** It replaces a conversation of the same call. */
+  private isNew = false
+  /** How the sub-agent ended. */
+  end: End | undefined
+
+  private constructor(path: ReadonlyArray<Place>, store: Transcript["appendBelow"] | undefined, isWhole: boolean) {
+    this.path = path
+    this.store = store
+    this.isWhole = isWhole
+  }
+
+  /** The branch of a root: with what its session has stored, and with what its history carries. */
+  static root(history: ReadonlyArray<Prompt.Message>, transcript: Transcript | undefined): Branch {
+    const isWhole = transcript !== undefined && Conversation.open(transcript.messages).calls.length > 0
+    const root = new Branch([], transcript?.appendBelow, isWhole)
+    for (const part of carriedBy(history)) root.add(part)
+    for (const part of transcript?.below ?? []) root.add(part)
+    return root
+  }
+
+  /** The messages so far. */
+  get messages(): ReadonlyArray<Prompt.Message> {
+    return this.kept
+  }
+
+  /** Whether a call that was interrupted can continue from here. */
+  continues(place: Place): boolean {
+    return this.isWhole || this.branches.has(keyOf(place))
+  }
+
+  /** The conversation of the sub-agent that works for a call: the one it has if the call is resumed, or a new one. */
+  begin(place: Place, isResumed: boolean): Branch {
+    const isNew = !isResumed && this.branches.delete(keyOf(place))
+    const branch = this.at(place)
+    branch.isNew = isNew
+    return branch
+  }
+
+  /** Appends messages once they are stored. */
+  append(messages: ReadonlyArray<Prompt.Message>): Effect.Effect<void, TranscriptError> {
+    return this.write({ messages })
+  }
+
+  /** Stores how the sub-agent ended. */
+  ends(end: End): Effect.Effect<void, TranscriptError> {
+    return this.write({ messages: [], end })
+  }
+
+  /** What its sub-agents have used: all of them, or those of one process. */
+  used(process?: string): Used {
+    const below = Array.from(this.branches.values()).filter(({ path }) =>
+      process === undefined || path.at(-1)!.process === process
+    )
+    return {
+      turns: below.flatMap((it) => [...Conversation.originsIn(it.kept), ...it.used().turns]),
+      calls: below.reduce((sum, { end }) => sum + (end?.calls ?? 0), 0)
+    }
+  }
+
+  /** A history that carries its conversations, unless they are stored. */
+  carriedIn(history: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> {
+    if (this.store !== undefined || this.branches.size === 0) return history
+    return Conversation.carrying(history, (process, call) => {
+      const branch = this.branches.get(keyOf({ process, call }))
+      return branch === undefined ? undefined : Option.getOrUndefined(encode(branch.parts))
+    })
+  }
+
+  private get parts(): ReadonlyArray<Below> {
+    const { branches, end, kept, path } = this
+    const own = { of: path, messages: kept, ...(end === undefined ? {} : { end }) }
+    return [own, ...Array.from(branches.values()).flatMap((it) => it.parts)]
+  }
+
+  private add({ end, isNew, messages, of }: Below): void {
+    const above = of.slice(0, -1).reduce((it: Branch, place) => it.at(place), this)
+    const last = of.at(-1)
+    if (last === undefined) return
+    const branch = above.begin(last, isNew !== true)
+    branch.isNew = false
+    branch.kept.push(...messages)
+    branch.end ??= end
+  }
+
+  private at(place: Place): Branch {
+    const key = keyOf(place)
+    let found = this.branches.get(key)
+    if (found === undefined) {
+      found = new Branch([...this.path, place], this.store, this.isWhole)
+      this.branches.set(key, found)
+    }
+    return found
+  }
+
+  private write(part: Pick<Below, "messages" | "end">): Effect.Effect<void, TranscriptError> {
+    return Effect.suspend(() => {
+      const { isNew, path: of, store } = this
+      const stored = store?.({ of, ...part, ...(isNew ? { isNew } : {}) }) ?? Effect.void
+      return Effect.map(stored, () => {
+        this.isNew = false
+        this.kept.push(...part.messages)
+        this.end ??= part.end
+      })
+    })
+  }
+}
+
+const keyOf = ({ call, process }: Place): string => JSON.stringify([process, call])
+
+const Parts = Schema.toCodecJson(Schema.Array(Below))
+const encode = Schema.encodeUnknownOption(Parts)
+const decode = Schema.decodeUnknownOption(Parts)
+
+/** The conversations that the calls of a history carry. */
+const carriedBy = (history: ReadonlyArray<Prompt.Message>): ReadonlyArray<Below> =>
+  Conversation.carriedBy(history).flatMap((it) => Option.getOrElse(decode(it), () => []))
