@@ -9,6 +9,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { ResumeError } from "../core/contract/ResumeError.ts"
 import * as ToolEvents from "../core/facts/ToolEvent.ts"
 import type { ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ApprovalRequest } from "../core/gates/Approvals.ts"
@@ -132,7 +133,12 @@ export type EndReason =
   | { readonly _tag: "ModelFailed"; readonly error: AiError.AiError | undefined; readonly message: string }
   | { readonly _tag: "RequirementUnmet"; readonly when: "start" | "exit"; readonly tools: ReadonlyArray<string> }
   | { readonly _tag: "Suspended"; readonly calls: ReadonlyArray<string> }
-  | { readonly _tag: "NotResumed"; readonly message: string; readonly calls: ReadonlyArray<string> }
+  | {
+    readonly _tag: "NotResumed"
+    readonly because: ResumeError["reason"]
+    readonly message: string
+    readonly calls: ReadonlyArray<string>
+  }
   | { readonly _tag: "NotKept"; readonly message: string }
 
 /** A limit of an operation. Time is in milliseconds. */
@@ -221,7 +227,7 @@ export const sseName = (event: AgentEvent | Wire): string =>
 export const isOwn = (event: AgentEvent): event is OwnEvent => Object.hasOwn(names, event._tag)
 
 /** Whether a tool emitted the event. Such events are dropped for slow readers. */
-export const isReport = ({ _tag }: AgentEvent): boolean => reports.has(_tag)
+export const isReport = ({ _tag }: AgentEvent | Wire): boolean => reports.has(_tag)
 
 /** Whether this is the last event of an operation. */
 export const isLast = (event: AgentEvent): event is OperationEnd => event._tag === "OperationEnd"
@@ -242,6 +248,9 @@ const names: { readonly [T in OwnEvent["_tag"]]: string } = {
   ModelRetry: "model_retry",
   OperationEnd: "operation_end"
 }
+
+/** Converts the reason of an end for clients. */
+export const reasonToWire = Projection.make(AgentWire.EndReason)
 
 const ownToWire = Projection.make(AgentWire.OwnEvent)
 

@@ -179,13 +179,13 @@ const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was in
 
 /** Starts a process for the rest of the scope. */
 const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversation.Origin["run"]) {
-  const { approvals, executor, id, tree, meta, provided, tools } = operation.given
+  const { approvals, executor, run, tree, meta, provided, tools } = operation.given
   // tools may have been removed since
   const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
   // its options were checked when the operation started
   const process = yield* Effect.orDie(executor.process({
     batch: operation.batch,
-    id: name?.process ?? `${id}-${++operation.processes}`,
+    id: name?.process ?? `${run}-${++operation.processes}`,
     meta,
     tools: tools?.filter((it) => shown!.has(it)),
     provided: provided.map((it) => it.name),
@@ -284,7 +284,12 @@ const atEnd = (
 ): Effect.Effect<EndReason | undefined, TranscriptError> =>
   Effect.map(requirements.atEnd(process), (end) => end === "goesOn" ? undefined : end ?? { _tag: "Finished" })
 
-const notResumed = ({ calls, message }: ResumeError): EndReason => ({ _tag: "NotResumed", message, calls })
+const notResumed = ({ calls, message, reason }: ResumeError): EndReason => ({
+  _tag: "NotResumed",
+  because: reason,
+  message,
+  calls
+})
 
 /** Refuses the calls of an answer that was cut off: they may be incomplete, so none runs. */
 const refuse = Effect.fnUntraced(function*(

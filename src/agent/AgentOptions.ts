@@ -52,6 +52,8 @@ export interface Options<ModelError = never, ModelServices = never> {
   readonly toolChoice?: "rules" | "auto" | undefined
   /** How often a failed model request is retried, as long as no part of an answer has arrived. Default 2. */
   readonly retries?: number | undefined
+  /** Its name in events and approval requests, and of its batch. Default: a random one. */
+  readonly id?: string | undefined
   /** The name its history is stored under (`Transcripts`). Earlier messages of that name are loaded first. */
   readonly session?: string | undefined
 }
@@ -68,9 +70,13 @@ export interface Agent {
   readonly result: Effect.Effect<OperationEnd>
   /**
    * Sends a message; the model reads it before its next turn. `settle` denies pending approval requests so that the
-   * turn comes immediately. Returns false, without sending, if the operation has ended.
+   * turn comes immediately. `id` names the message in events and in the history. Returns false, without sending, if the
+   * operation has ended.
    */
-  readonly say: (text: string, options?: { readonly settle?: boolean | undefined }) => Effect.Effect<boolean>
+  readonly say: (
+    text: string,
+    options?: { readonly settle?: boolean | undefined; readonly id?: string | undefined }
+  ) => Effect.Effect<boolean>
   /** Ends the operation: running calls are cancelled, and no other call starts. */
   readonly cancel: (reason: string) => Effect.Effect<void>
   /** Answers an approval request, once; see `Approvals`. */

@@ -3,6 +3,7 @@
  *
  * These schemas exclude the history, provider-bound message data, and arguments or errors that may hold secrets.
  */
+import * as AiError from "effect/ai/AiError"
 import * as Response from "effect/ai/Response"
 import * as Base64 from "effect/encoding/Base64"
 import * as Schema from "effect/Schema"
@@ -16,12 +17,13 @@ const common = {
   at: Schema.Finite
 }
 
-const usage = Schema.Struct({
+/** Schema of tokens used. */
+export const Usage = Schema.Struct({
   inputTokens: Schema.Finite,
   outputTokens: Schema.Finite,
   cachedInputTokens: Schema.Finite,
   cacheWriteInputTokens: Schema.Finite
-})
+}).annotate({ identifier: "Usage" })
 
 const id = Schema.String
 const providerExecuted = Schema.optionalKey(Schema.Boolean)
@@ -66,6 +68,8 @@ export const Part = Schema.Union([
   part("error", { error: Schema.Json })
 ])
 
+const tagOf = (error: unknown): string | null => AiError.isAiError(error) ? error.reason._tag : null
+
 export const EndReason = Schema.Union([
   Schema.TaggedStruct("Finished", {}),
   Schema.TaggedStruct("Exited", {}),
@@ -75,15 +79,22 @@ export const EndReason = Schema.Union([
     max: Schema.Finite
   }),
   Schema.TaggedStruct("Cancelled", { reason: Schema.String }),
-  Schema.TaggedStruct("ModelFailed", {}),
+  Schema.TaggedStruct("ModelFailed", {
+    /** The tag of the reason of the `AiError`, such as `AuthenticationError`; null if the model failed otherwise. */
+    error: Schema.optionalKey(Projection.as(Schema.NullOr(Schema.String), tagOf))
+  }),
   Schema.TaggedStruct("RequirementUnmet", {
     when: Schema.Literals(["start", "exit"]),
     tools: Schema.Array(Schema.String)
   }),
   Schema.TaggedStruct("Suspended", { calls: Schema.Array(Schema.String) }),
-  Schema.TaggedStruct("NotResumed", { message: Schema.String, calls: Schema.Array(Schema.String) }),
+  Schema.TaggedStruct("NotResumed", {
+    because: Schema.Literals(["Running", "Changed", "Unavailable"]),
+    message: Schema.String,
+    calls: Schema.Array(Schema.String)
+  }),
   Schema.TaggedStruct("NotKept", { message: Schema.String })
-])
+]).annotate({ identifier: "EndReason" })
 
 const message = { ...common, id, text: Schema.String }
 
@@ -97,7 +108,7 @@ export const OwnEvent = Schema.Union([
     text: Schema.String,
     toolCalls: Schema.Array(Schema.Struct({ id, name: Schema.String })),
     finish: Schema.Union([Response.FinishReason, Schema.Literal("cut")]),
-    usage,
+    usage: Usage,
     provider: Schema.String,
     model: Schema.String
   }),
@@ -125,7 +136,7 @@ export const OwnEvent = Schema.Union([
     /** The reason as a sentence. */
     message: Schema.String,
     text: Schema.String,
-    usage,
+    usage: Usage,
     turns: Schema.Finite,
     calls: Schema.Finite
   })

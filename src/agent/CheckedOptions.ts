@@ -30,6 +30,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   reader.count("retries", retries, 0)
   const toolChoice = reader.oneOf<"rules" | "auto">("toolChoice", options.toolChoice ?? "rules", ["rules", "auto"])
   if (options.session !== undefined) reader.text("session", options.session)
+  if (options.id !== undefined) reader.text("id", options.id)
   const prompt = readPrompt(reader, options.prompt)
   const all: ReadonlyArray<Tool.Any> = Object.values(options.toolkit?.tools ?? {})
   const provided = all.filter(isProvided)
@@ -37,9 +38,11 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   // fails for tools the executor does not have; tools hidden by the policy are not shown
   if (tools !== undefined) yield* Effect.scoped(executor.process({ tools }))
   if (reader.problems.length > 0) return yield* problemsOf(reader)
-  const id = `operation-${(yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)}`
+  const run = `operation-${(yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)}`
+  const id = options.id ?? run
   return {
     id,
+    run,
     batch: batch ?? id,
     exit,
     limits,

@@ -48,6 +48,16 @@ export const mark = (
   return { ...message, content: message.content.map((part) => withOptions(part, { ...part.options, [key]: origin })) }
 }
 
+/** The message of a user, with a name that `inputOf` finds. */
+export const input = (text: string, id: string): Prompt.UserMessage =>
+  Prompt.userMessage({ content: [Prompt.textPart({ text })], options: { [key]: { input: id } } })
+
+/** The name of a user's message, if it has one. */
+export const inputOf = (message: Prompt.Message): string | undefined => {
+  const found = Object.hasOwn(message.options, key) ? message.options[key] : undefined
+  return isInput(found) ? found.input : undefined
+}
+
 /** Returns the recorded origin of a message. */
 export const originOf = (message: Prompt.AssistantMessage): Origin | undefined => {
   for (const part of message.content) {
@@ -116,7 +126,7 @@ export const callsOf = ({ content }: Prompt.AssistantMessage): ReadonlyArray<Pro
   content.filter((it) => it.type === "tool-call" && !it.providerExecuted) as ReadonlyArray<Prompt.ToolCallPart>
 
 /** The text of a message. */
-export const textOf = ({ content }: Prompt.AssistantMessage): string =>
+export const textOf = ({ content }: Prompt.AssistantMessage | Prompt.UserMessage): string =>
   content.map((it) => it.type === "text" ? it.text : "").join("")
 
 /** The text of the last message of a model. */
@@ -189,7 +199,8 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
     if (message.role === "user") {
       // providers reject blank texts, and every later request with them
       const content = message.content.filter((it) => it.type !== "text" || it.text.trim() !== "")
-      if (content.length > 0) sent.push({ ...message, content })
+      const { [key]: _, ...options } = message.options
+      if (content.length > 0) sent.push({ ...message, content, options })
       continue
     }
     const called = calledFor(message, model, taken)
@@ -226,6 +237,8 @@ const isOrigin = Schema.is(Schema.Struct({
   run: Schema.optionalKey(Schema.Struct({ batch: Schema.String, process: Schema.String })),
   usage: Schema.optionalKey(Used)
 }))
+
+const isInput = Schema.is(Schema.Struct({ input: Schema.String }))
 
 /** Answers a call whose result is missing. */
 const unanswered =

@@ -11,12 +11,15 @@ import type { HostArguments, ToolProcess } from "../core/contract/ToolProcess.ts
 import type { Approvals } from "../core/gates/Approvals.ts"
 import * as Detached from "../internal/detached.ts"
 import type { Common, EndReason, OwnEvent } from "./AgentEvent.ts"
+import * as Conversation from "./Conversation.ts"
 import type { OperationTree } from "./OperationTree.ts"
 import type { Transcript, TranscriptError } from "./Transcripts.ts"
 
 /** The checked options of an operation. */
 export interface Given {
   readonly id: string
+  /** Prefix of the names of its processes: unique, also if an operation of the same name ran before. */
+  readonly run: string
   readonly agentPath: ReadonlyArray<string>
   readonly executor: Executor
   readonly batch: string
@@ -139,9 +142,9 @@ export class Operation {
   }
 
   /** Queues a message for the next turn. */
-  say(text: string): boolean {
+  say(text: string, name?: string): boolean {
     if (this.isOver) return false
-    const said = { id: `${this.given.id}-said-${++this.saidSoFar}`, text }
+    const said = { id: name ?? `${this.given.id}-said-${++this.saidSoFar}`, text }
     this.queue.push(said)
     this.report({ _tag: "MessageQueued", ...said })
     return true
@@ -152,7 +155,7 @@ export class Operation {
     const heard = this.queue.splice(0)
     if (heard.length === 0) return Effect.void
     for (const said of heard) this.report({ _tag: "MessageTaken", ...said })
-    return this.append(...heard.map(({ text }) => this.user(text)))
+    return this.append(...heard.map(({ id, text }) => Conversation.input(text, id)))
   }
 
   /** Stops it: no call starts, and running calls are cancelled. The first reason counts. */

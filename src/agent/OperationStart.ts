@@ -103,8 +103,8 @@ export const start = Effect.fnUntraced(function*<E, R>(
     id: operation.given.id,
     events: Stream.ensuring(Stream.fromQueue(queue), Scope.close(reader, Exit.void)),
     result: Deferred.await(result),
-    say: Effect.fnUntraced(function*(text, { settle = false } = {}) {
-      const isSaid = operation.say(text)
+    say: Effect.fnUntraced(function*(text, { id, settle = false } = {}) {
+      const isSaid = operation.say(text, id)
       if (isSaid && settle) {
         for (const id of Array.from(requests.keys())) {
           yield* Effect.ignore(answer(id, { _tag: "Deny", reason: "a new message was sent instead" }))
@@ -190,7 +190,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     executor: around.executor,
     agentPath: [],
     // without its own approvers, the executor's are used
-    approvals: isInteractive ? around.approvals && noting(around.approvals, requests) : "nobody",
+    approvals: isInteractive ? around.approvals && noting(around.approvals, checked.id, requests) : "nobody",
     tree: {
       report,
       spending: new Spending.Spending(checked.limits),
@@ -209,9 +209,10 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   return { operation, prompt: checked.prompt }
 })
 
-/** Tracks approval requests while they are pending. */
+/** Tracks approval requests while they are pending, and tells approvers which operation they belong to. */
 const noting = (
   people: Approvals.Approvals["Service"],
+  operation: string,
   requests: Map<string, Approvals.ApprovalRequest>
 ): Approvals.Approvals["Service"] => ({
   ...people,
@@ -220,7 +221,7 @@ const noting = (
   submit: (request, told) =>
     Effect.suspend(() => {
       const over = () => requests.delete(request.id)
-      const asked = people.submit(request, (resolution) => {
+      const asked = people.submit({ ...request, operation }, (resolution) => {
         over()
         told?.(resolution)
       })

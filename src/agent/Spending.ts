@@ -176,7 +176,8 @@ export const sum = (one: Usage | undefined, other: Usage): Usage =>
     cacheWriteInputTokens: one.cacheWriteInputTokens + other.cacheWriteInputTokens
   }
 
-const costOf = (
+/** The cost of tokens, in the unit of the price. */
+export const costOf = (
   { cacheWriteInputTokens, cachedInputTokens, inputTokens, outputTokens }: Usage,
   { cacheWrite, cachedInput, input, output }: Price
 ): number => {

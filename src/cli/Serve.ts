@@ -12,11 +12,14 @@ import * as Path from "effect/Path"
 import * as Predicate from "effect/Predicate"
 import type * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
+import * as TranscriptStore from "../agent/TranscriptStore.ts"
 import * as LocalExecutor from "../core/assembly/LocalExecutor.ts"
 import type { ConfigurationError, Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import type { McpServerError } from "../mcp/McpServers.ts"
 import * as Access from "../server/Access.ts"
+import type { OperationStoreError } from "../server/OperationStore.ts"
+import * as OperationStore from "../server/OperationStore.ts"
 import * as Server from "../server/Server.ts"
 import * as Undoing from "../server/Undoing.ts"
 import * as WaveStore from "../server/WaveStore.ts"
@@ -105,7 +108,7 @@ const layerOf = Effect.fnUntraced(
     const stores = ServeStores.layer({ config: file, root, data, postgres })
     const executors = Server.layerExecutors(executorsOptions(server)).pipe(
       Layer.provide(gatesOf(config, root, [path.resolve(file)])),
-      Layer.provide(WaveStore.layer)
+      Layer.provide([WaveStore.layer, OperationStore.layer, TranscriptStore.layer])
     )
     const told = webhook === undefined
       ? Layer.empty
@@ -214,12 +217,18 @@ const unserved = ({ cause }: ServeError): string => {
 
 /** Reports errors of building the server as problems of the config file where they belong there. */
 const explained = <A, R>(
-  effect: Effect.Effect<A, CliFailure | ConfigurationError | McpServerError | ServeError | WaveStoreError, R>,
+  effect: Effect.Effect<
+    A,
+    CliFailure | ConfigurationError | McpServerError | OperationStoreError | ServeError | WaveStoreError,
+    R
+  >,
   file: string
 ) =>
   Effect.catchTags(effect, {
     ConfigurationError: (error) => Effect.fail(wrong(describe(GatewayProblems.inFile(file, error)))),
     McpServerError: (error) => Effect.fail(wrong(inLines(error.message))),
+    OperationStoreError: (error) =>
+      Effect.fail(wrong(escape(`Stored conversations cannot be read: ${String(error.cause)}`))),
     ServeError: (error) => Effect.fail(wrong(unserved(error))),
     WaveStoreError: (error) => Effect.fail(wrong(escape(`Stored waves cannot be read: ${String(error.cause)}`)))
   })

@@ -14,14 +14,11 @@ import * as Approvals from "./ApiApprovals.ts"
 import * as Models from "./ApiModels.ts"
 import * as Problems from "./ApiProblems.ts"
 import * as Records from "./ApiRecords.ts"
+import { OperationsGroup } from "./OperationsGroup.ts"
 
 const { Invalid, NotAllowed, NotFound, TooMany, Unavailable, WaveUnreadable } = Problems
 
-/** The position to continue after. Browsers send it as a header when they reconnect. */
-const cursor = {
-  headers: { "last-event-id": Schema.optionalKey(Schema.String) },
-  query: { after: Schema.optionalKey(Schema.String) }
-}
+const { cursor } = Models
 
 const ofSession = { session: Models.Name }
 const ofWave = { ...ofSession, wave: Models.Name }
@@ -231,11 +228,12 @@ export class SystemGroup extends HttpApiGroup.make("system")
 
 /** The API. */
 export class Api extends HttpApi.make("tool-executor")
-  .add(LoginGroup, SessionsGroup, ApprovalsGroup, RecordsGroup, SystemGroup)
+  .add(LoginGroup, SessionsGroup, OperationsGroup, ApprovalsGroup, RecordsGroup, SystemGroup)
   .annotateMerge(OpenApi.annotations({
     title: "tool-executor",
     version,
     description:
-      "Runs the tool calls of language models within rules, permissions and limits, with approval requests and records."
+      "Runs agents and the tool calls of language models within rules, permissions and limits, with approval requests " +
+      "and records."
   }))
 {}

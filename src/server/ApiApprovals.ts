@@ -2,11 +2,14 @@
 import * as Schema from "effect/Schema"
 import { Answer } from "../core/gates/ApprovalRequest.ts"
 import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
+import { Conversation } from "./ApiOperations.ts"
 
 const approval = {
   id: Schema.String,
   ...Owner,
   agentPath: Schema.Array(Schema.String),
+  /** The operation of the agent at the root, if an agent makes the call. */
+  operation: Schema.optionalKey(Schema.String),
   batch: Schema.String,
   process: Schema.String,
   callId: Schema.String,
@@ -137,6 +140,7 @@ export const LiveItem = Schema.Union([
   /** An event that is too large for the live stream. Read it from the wave. */
   Schema.TaggedStruct("WaveEventLeftOut", { ...Owner, wave: Schema.String }),
   Schema.TaggedStruct("WaveEnded", { wave: WaveInfo }),
+  Schema.TaggedStruct("ConversationChanged", { conversation: Conversation }),
   StreamNote
 ]).annotate({ identifier: "LiveItem" })
 
@@ -151,6 +155,7 @@ export const liveNames = {
   WaveEvent: "wave_event",
   WaveEventLeftOut: "wave_event_left_out",
   WaveEnded: "wave_ended",
+  ConversationChanged: "conversation_changed",
   ...noteNames
 } as const satisfies Record<LiveItem["_tag"], string>
 

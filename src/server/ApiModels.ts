@@ -6,10 +6,19 @@ import * as WireFormat from "../wire/WireFormat.ts"
 /** A name of a session, turn or wave, chosen by a client. */
 const pattern = /^[A-Za-z0-9][A-Za-z0-9._:-]{0,99}$/
 
+/** Tells whether a text is such a name. */
+export const isName = (text: string): boolean => pattern.test(text)
+
 /** Schema of the names that clients choose for sessions, turns and waves. */
 export const Name = Schema.String.check(Schema.isPattern(pattern)).annotate({
   description: "1 to 100 of A-Z a-z 0-9 . _ : - , the first a letter or digit"
 })
+
+/** The position to continue after. Browsers send it as a header when they reconnect. */
+export const cursor = {
+  headers: { "last-event-id": Schema.optionalKey(Schema.String) },
+  query: { after: Schema.optionalKey(Schema.String) }
+}
 
 /** Schema of an owner. */
 export const Owner = { user: Schema.String, session: Schema.String }

@@ -57,6 +57,30 @@ export class WaveUnreadable extends HttpApiError.Problem<WaveUnreadable>()("Wave
   title: "The stored wave cannot be read."
 }) {}
 
+/** The name belongs to an operation with another agent or prompt. */
+export class OperationConflict extends HttpApiError.Problem<OperationConflict>()("OperationConflict", {
+  type: urn("operation-conflict"),
+  status: 409,
+  title: "The operation cannot be started."
+}) {}
+
+/** An operation runs in the session, and the message may not join it. */
+export class SessionBusy extends HttpApiError.Problem<SessionBusy>()("SessionBusy", {
+  type: urn("session-busy"),
+  status: 409,
+  title: "An operation runs in the session."
+}, {
+  /** The running operation. */
+  operation: Schema.String
+}) {}
+
+/** The operation has ended and reads no more messages. */
+export class OperationEnded extends HttpApiError.Problem<OperationEnded>()("OperationEnded", {
+  type: urn("operation-ended"),
+  status: 409,
+  title: "The operation has ended."
+}) {}
+
 /** The approval request is resolved: it was answered, has expired or was withdrawn. */
 export class AlreadyEnded extends HttpApiError.Problem<AlreadyEnded>()("AlreadyEnded", {
   type: urn("already-ended"),

@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as LiveLog from "./LiveLog.ts"
+import * as Operations from "./Operations.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
@@ -32,7 +33,11 @@ export const defaults = { within: "20 seconds" } as const satisfies Options
 /** Layer of the shutdown. Closing its scope does not shut down; `Server.serve` does. */
 export const layer = (
   options: Options = {}
-): Layer.Layer<Draining, ConfigurationError, LiveLog.LiveLog | PendingApprovals.PendingApprovals | Waves.Waves> =>
+): Layer.Layer<
+  Draining,
+  ConfigurationError,
+  LiveLog.LiveLog | Operations.Operations | PendingApprovals.PendingApprovals | Waves.Waves
+> =>
   Layer.effect(
     Draining,
     Effect.gen(function*() {
@@ -41,10 +46,11 @@ export const layer = (
       }))
       const live = yield* LiveLog.LiveLog
       const approvals = yield* PendingApprovals.PendingApprovals
+      const operations = yield* Operations.Operations
       const waves = yield* Waves.Waves
       const ended = yield* Deferred.make<void>()
       let isBegun = false
-      const stop = Effect.all([waves.drain(within), approvals.suspend("the server stops")], {
+      const stop = Effect.all([waves.drain(within), operations.drain(within), approvals.suspend("the server stops")], {
         concurrency: "unbounded",
         discard: true
         // streams end last: they still report the ends of waves and approval requests

@@ -2,6 +2,7 @@
  * Redacts the events of a wave for the page: secrets that tools declare, or that are recognised by name or shape. The
  * stream of the wave itself is not redacted, since its caller needs the results for the model.
  */
+import type * as AgentEvent from "../agent/AgentEvent.ts"
 import { Secrets } from "../core/engine/report/Secrets.ts"
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as Redact from "../internal/secrets/index.ts"
@@ -11,6 +12,8 @@ import * as Redact from "../internal/secrets/index.ts"
  */
 export class RedactedEvents {
   private readonly calls = new Map<string, Secrets>()
+  /** The same, by agent and id of the call. */
+  private readonly byId = new Map<string, Secrets>()
 
   /** The event without secrets; the same object if nothing was redacted. */
   of(event: ToolEvent.Wire): ToolEvent.Wire {
@@ -28,18 +31,34 @@ export class RedactedEvents {
         return results === event.executionResults ? event : { ...event, executionResults: results }
       }
       default:
-        return shownOf(event, this.secretsOf(event, event.index))
+        return shownOf(event, this.secretsOf(event, event.index, event.callId))
     }
+  }
+
+  /** An event of an operation; `undefined` for a fragment, which could hold a part of a secret. */
+  ofAgent(event: AgentEvent.Wire): AgentEvent.Wire | undefined {
+    if (!("operation" in event)) return this.of(event)
+    if (event._tag === "AssistantMessagePart" && "delta" in event.part) return undefined
+    if ("callId" in event) {
+      const secrets = this.byId.get(JSON.stringify([event.agentPath, event.callId]))
+      return shownOf(event, secrets ?? new Secrets(Redact.usual))
+    }
+    // a model may repeat what any call had
+    return Array.from(this.byId.values()).reduce(
+      (it, secrets) => secrets.all(it),
+      shownOf(event, new Secrets(Redact.usual))
+    )
   }
 
   private each<A>(event: ToolEvent.Wire, values: ReadonlyArray<A>): ReadonlyArray<A> {
     return unlessSame(values, values.map((it, index) => shownOf(it, this.secretsOf(event, index)))) as ReadonlyArray<A>
   }
 
-  private secretsOf({ agentPath, process, wave }: ToolEvent.Wire, index: number): Secrets {
+  private secretsOf({ agentPath, process, wave }: ToolEvent.Wire, index: number, callId?: string): Secrets {
     const key = JSON.stringify([agentPath, process, wave, index])
     let secrets = this.calls.get(key)
     if (secrets === undefined) this.calls.set(key, secrets = new Secrets(Redact.usual))
+    if (callId !== undefined) this.byId.set(JSON.stringify([agentPath, callId]), secrets)
     return secrets
   }
 }
@@ -56,8 +75,11 @@ const identity: ReadonlySet<string> = new Set([
   "callId",
   "kind",
   "level",
+  "model",
+  "operation",
   "origin",
   "process",
+  "provider",
   "requestId",
   "tool",
   "type",

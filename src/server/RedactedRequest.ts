@@ -49,6 +49,7 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): R
   const about = {
     ...owner,
     agentPath: request.agentPath,
+    ...request.operation === undefined ? {} : { operation: request.operation },
     batch: request.batch,
     process: request.process,
     callId: request.callId,

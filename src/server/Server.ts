@@ -54,6 +54,9 @@ import { type Requires, serveRoutes } from "./Listener.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
 import * as Metrics from "./Metrics.ts"
+import * as Operations from "./Operations.ts"
+import * as OperationsHandlers from "./OperationsHandlers.ts"
+import type { OperationStoreError } from "./OperationStore.ts"
 import * as PageAssets from "./PageAssets.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Records from "./Records.ts"
@@ -69,6 +72,7 @@ import type { WaveStoreError } from "./WaveStore.ts"
 export interface ExecutorsOptions extends ToolExecutors.Options {
   readonly approvals?: PendingApprovals.Options | undefined
   readonly waves?: Waves.Options | undefined
+  readonly operations?: Operations.Options | undefined
   readonly live?: LiveLog.Options | undefined
   readonly draining?: Draining.Options | undefined
 }
@@ -80,6 +84,7 @@ export type Executors =
   | Draining.Draining
   | Health.Health
   | LiveLog.LiveLog
+  | Operations.Operations
   | PendingApprovals.PendingApprovals
   | Records.Records
   | Waves.Waves
@@ -93,9 +98,14 @@ export type Executors =
  */
 export const layerExecutors = (
   options: ExecutorsOptions = {}
-): Layer.Layer<Executors, ConfigurationError | WaveStoreError, Access | ToolExecutor.Gates | StateStore> =>
+): Layer.Layer<
+  Executors,
+  ConfigurationError | OperationStoreError | WaveStoreError,
+  Access | ToolExecutor.Gates | StateStore
+> =>
   Layer.mergeAll(Records.layer, Health.layer, checked).pipe(
     Layer.provideMerge(Draining.layer(options.draining)),
+    Layer.provideMerge(Operations.layer(options.operations)),
     Layer.provideMerge(Waves.layer(options.waves)),
     Layer.provideMerge(ToolExecutors.layer(options)),
     Layer.provideMerge(PendingApprovals.layer(options.approvals)),
@@ -117,6 +127,7 @@ export const layer = (options: Options = {}) =>
     Layer.provide([
       LoginHandlers.layer,
       SessionsHandlers.layer,
+      OperationsHandlers.layer,
       ApprovalsHandlers.layer,
       RecordsHandlers.layer,
       SystemHandlers.layer

@@ -68,7 +68,7 @@ export interface Text<A> {
   readonly decode: (text: string) => Result.Result<A, Error>
 }
 
-const textOf = <A>(schema: Schema.Codec<A, unknown>): Text<A> => {
+export const textOf = <A>(schema: Schema.Codec<A, unknown>): Text<A> => {
   const read = Schema.decodeUnknownResult(schema)
   return {
     encode: (value) => Versioned.encode(1, JSON.stringify(value)),

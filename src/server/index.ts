@@ -3,6 +3,9 @@
 /** Users and their rights. */
 export * as Access from "./public/Access.ts"
 
+/** Agents by name. */
+export * as Agents from "./public/Agents.ts"
+
 /** The HTTP API as a value, for servers, clients and its OpenAPI document. */
 export * as Api from "./public/Api.ts"
 
@@ -11,6 +14,9 @@ export type * as ApiAccess from "./ApiAccess.ts"
 
 /** Sessions and waves of the API. */
 export type * as ApiModels from "./ApiModels.ts"
+
+/** Agents, operations and conversations of the API. */
+export type * as ApiOperations from "./ApiOperations.ts"
 
 /** Problems that the API answers with. */
 export type * as ApiProblems from "./ApiProblems.ts"
@@ -38,6 +44,12 @@ export * as LiveLog from "./public/LiveLog.ts"
 
 /** Logins of the page. */
 export type * as Logins from "./Logins.ts"
+
+/** The operations of agents in all sessions. */
+export * as Operations from "./public/Operations.ts"
+
+/** Operations and conversations in a key-value store. */
+export * as OperationStore from "./public/OperationStore.ts"
 
 /** Approval requests of all sessions. */
 export * as PendingApprovals from "./public/PendingApprovals.ts"

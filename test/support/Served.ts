@@ -11,6 +11,7 @@ import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
+import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
 import {
   type Approvals,
   Dedupe,
@@ -25,8 +26,11 @@ import {
   type ToolRule
 } from "../../src/index.ts"
 import * as Access from "../../src/server/Access.ts"
+import * as Agents from "../../src/server/Agents.ts"
 import type { LiveItem } from "../../src/server/ApiApprovals.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
+import * as Operations from "../../src/server/Operations.ts"
+import * as OperationStore from "../../src/server/OperationStore.ts"
 import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import * as Waves from "../../src/server/Waves.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
@@ -43,16 +47,23 @@ export interface Options {
   readonly mayRun?: (user: string) => boolean
   /** Everything that the live log is told. */
   readonly told?: Array<LiveItem>
+  /** The agents of each life. */
+  readonly agents?: { readonly [name: string]: Agents.Options }
 }
 
 export type Tools = { readonly [name: string]: ToolSpec }
 
-type Provided = Waves.Waves | ToolExecutors.ToolExecutors | PendingApprovals.PendingApprovals | Approvals.Approvals
+type Provided =
+  | Operations.Operations
+  | Waves.Waves
+  | ToolExecutors.ToolExecutors
+  | PendingApprovals.PendingApprovals
+  | Approvals.Approvals
 
 /** Everything above the stores. */
 const above = (
   tools: Tools,
-  { mayRun = () => true, policy = { default: "allow" }, rules = [], told = [], waves }: Options
+  { agents = {}, mayRun = () => true, policy = { default: "allow" }, rules = [], told = [], waves }: Options
 ) => {
   const { handlers, kit } = toolkit(tools)
   const gates = Layer.mergeAll(
@@ -71,9 +82,9 @@ const above = (
     userOf: () => Effect.succeedNone,
     mayRun: (user) => Effect.sync(() => mayRun(user))
   })
-  return Waves.layer(waves).pipe(
+  return Layer.merge(Waves.layer(waves), Operations.layer({ listed: "1 hour" })).pipe(
     Layer.provideMerge(ToolExecutors.layer()),
-    Layer.provide(gates),
+    Layer.provide([gates, Agents.layer(agents)]),
     Layer.provideMerge(PendingApprovals.layer()),
     Layer.provide([live, users])
   )
@@ -91,7 +102,8 @@ const stores = (held: { readonly lease: Duration.Input; readonly isAlone: boolea
     Layer.effect(WaveStore.WaveStore, Effect.map(WaveStore.WaveStore, around)).pipe(
       Layer.provide(WaveStore.layer),
       Layer.provide(KeyValueStore.layerSql())
-    )
+    ),
+    Layer.mergeAll(OperationStore.layer, TranscriptStore.layer).pipe(Layer.provide(KeyValueStore.layerSql()))
   )
 
 /** What a test does to a store of waves. */

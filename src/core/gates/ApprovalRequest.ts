@@ -15,6 +15,8 @@ export interface ApprovalRequest {
   readonly principal: string
   /** Names of the sub-agents from the root down to the one that calls; empty: the root itself. */
   readonly agentPath: ReadonlyArray<string>
+  /** The operation of the agent at the root, if an agent makes the call. */
+  readonly operation?: string | undefined
   readonly batch: string
   readonly process: string
   readonly callId: string

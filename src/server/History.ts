@@ -1,0 +1,55 @@
+/** Messages of a conversation as clients see them: arguments and, for readers other than the owner, texts are redacted. */
+import type * as Prompt from "effect/ai/Prompt"
+import type * as Schema from "effect/Schema"
+import * as Conversation from "../agent/Conversation.ts"
+import * as Redact from "../internal/secrets/index.ts"
+import * as PlainJson from "../wire/PlainJson.ts"
+import type { Message } from "./ApiOperations.ts"
+
+/** How a message is shown. */
+export interface Options {
+  /** What a tool declares secret. */
+  readonly redactorOf: (tool: string) => Redact.Redactor | undefined
+  /** The reader is not the owner. */
+  readonly isShared: boolean
+}
+
+/** Converts messages for clients. */
+export const toWire = (
+  messages: ReadonlyArray<Prompt.Message>,
+  { isShared, redactorOf }: Options
+): ReadonlyArray<Message> => {
+  /** Secrets in the arguments of calls so far: results and texts may repeat them. */
+  let known: ReadonlyArray<string> = []
+  const shown = (text: string) => isShared ? Redact.usual.scrub(text, known) : text
+  return messages.flatMap((message): ReadonlyArray<Message> => {
+    switch (message.role) {
+      case "user": {
+        const operation = Conversation.inputOf(message)
+        const text = shown(Conversation.textOf(message))
+        return [{ role: "user", text, ...operation === undefined ? {} : { operation } }]
+      }
+      case "assistant": {
+        const calls = Conversation.callsOf(message).map(({ id, name, params }) => {
+          const { secrets, value } = (redactorOf(name) ?? Redact.usual).arguments(params)
+          known = [...known, ...secrets]
+          return { id, name, params: PlainJson.shown(value) as Schema.Json }
+        })
+        const text = shown(Conversation.textOf(message))
+        return [{ role: "assistant", text, ...calls.length === 0 ? {} : { calls } }]
+      }
+      case "tool": {
+        const results = message.content.flatMap((it) =>
+          it.type === "tool-result"
+            ? [{ id: it.id, name: it.name, isError: it.isFailure, text: shown(resultText(it.result)) }]
+            : []
+        )
+        return [{ role: "tool", text: "", results }]
+      }
+      default:
+        return []
+    }
+  })
+}
+
+const resultText = (result: unknown): string => typeof result === "string" ? result : JSON.stringify(result) ?? ""

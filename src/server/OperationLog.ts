@@ -1,0 +1,24 @@
+/** The log of one operation: all its events, except that of fragments of texts and reports of tools the latest are kept. */
+import * as AgentEvent from "../agent/AgentEvent.ts"
+import { type Bounds, EventLog } from "./EventLog.ts"
+import type { KeptEvents } from "./OperationStore.ts"
+import { RedactedEvents } from "./RedactedEvents.ts"
+
+export class OperationLog extends EventLog<AgentEvent.Wire, AgentEvent.Wire | undefined> {
+  constructor(id: string, bounds: Bounds) {
+    const redacted = new RedactedEvents()
+    super(id, bounds, { nameOf: AgentEvent.sseName, isLifecycle, redact: (event) => redacted.ofAgent(event) })
+  }
+
+  /** Restores the stored events of earlier logs, before any other event. Their positions stay valid. */
+  restore(kept: ReadonlyArray<KeptEvents>): void {
+    for (const { events, log } of kept) {
+      for (const { event, place } of events) this.append(event, undefined, place)
+      this.follows(log)
+    }
+  }
+}
+
+/** The whole answer follows its parts, and the outcome of a call what it reported. */
+const isLifecycle = (event: AgentEvent.Wire): boolean =>
+  event._tag !== "AssistantMessagePart" && !AgentEvent.isReport(event)

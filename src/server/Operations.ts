@@ -1,0 +1,465 @@
+/**
+ * The operations of all sessions: started once, run with or without a client, steered by messages, and continued after a
+ * restart. A session runs one operation at a time.
+ */
+import * as Prompt from "effect/ai/Prompt"
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as FiberMap from "effect/FiberMap"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Random from "effect/Random"
+import * as Result from "effect/Result"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
+import { TranscriptError, Transcripts } from "../agent/Transcripts.ts"
+import * as TranscriptStore from "../agent/TranscriptStore.ts"
+import type { Gates } from "../core/engine/ToolExecutor.ts"
+import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
+import * as Approvals from "../core/gates/Approvals.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import { Access } from "./Access.ts"
+import * as Agents from "./Agents.ts"
+import type { AgentSse, Conversation, Operation, OperationSubmission } from "./ApiOperations.ts"
+import { Invalid, OperationConflict, OperationEnded, SessionBusy, TooMany, Unavailable } from "./ApiProblems.ts"
+import { LiveLog } from "./LiveLog.ts"
+import { OperationLog } from "./OperationLog.ts"
+import * as OperationOptions from "./OperationOptions.ts"
+import * as OperationRun from "./OperationRun.ts"
+import * as OperationStore from "./OperationStore.ts"
+import { annotated, type Owner, toPrincipal } from "./Principals.ts"
+import * as RedactedEvents from "./RedactedEvents.ts"
+import * as RunnableAgents from "./RunnableAgents.ts"
+import { ServedConversation } from "./ServedConversation.ts"
+import { ServedOperation } from "./ServedOperation.ts"
+
+/** A known operation. */
+export interface Handle {
+  readonly id: string
+  readonly info: Effect.Effect<Operation>
+  /** Waits until it has ended or is suspended. */
+  readonly ended: Effect.Effect<Operation>
+  /** The position after its latest event. */
+  readonly cursor: Effect.Effect<string>
+  /**
+   * Streams the events after a position, and then new ones until its end, with ids and a heartbeat every 15 seconds. Of
+   * fragments of texts and reports of tools the latest are kept, and a `Gap` counts the others. An unknown position gives
+   * a `Reset` and all recorded events.
+   */
+  readonly events: (after: string | undefined) => Stream.Stream<AgentSse>
+  /** Sends a message, which the model reads before its next turn; see `Agent.say`. The result is the message's id. */
+  readonly say: (
+    text: string,
+    options?: { readonly settle?: boolean | undefined; readonly id?: string | undefined }
+  ) => Effect.Effect<string, OperationEnded | Unavailable>
+  readonly cancel: (reason: string) => Effect.Effect<void>
+  /** Pending approval requests, including those of sub-agents, oldest first. */
+  readonly pending: Effect.Effect<ReadonlyArray<Approvals.ApprovalRequest>>
+}
+
+/** The operations. */
+export class Operations extends Context.Service<Operations, {
+  /** The agents that operations can be started with. */
+  readonly agents: RunnableAgents.Listed
+  /** Sends a message to an agent: starts an operation, joins the running one, or returns the existing one of that id. */
+  readonly start: (
+    owner: Owner,
+    message: OperationSubmission
+  ) => Effect.Effect<Handle, Invalid | OperationConflict | SessionBusy | TooMany | Unavailable>
+  readonly get: (owner: Owner, operation: string) => Effect.Effect<Option.Option<Handle>, Unavailable>
+  /** The operation of a session that has not ended. */
+  readonly running: (owner: Owner) => Effect.Effect<Option.Option<Handle>>
+  /** The latest operations of a session, newest first. */
+  readonly list: (owner: Owner) => Effect.Effect<ReadonlyArray<Operation>, Unavailable>
+  /** The messages of a session, those of its running operation included. */
+  readonly history: (owner: Owner) => Effect.Effect<Prompt.Prompt, Unavailable>
+  /** All conversations, those with the latest changes first. */
+  readonly conversations: Effect.Effect<ReadonlyArray<Conversation>>
+  readonly conversation: (owner: Owner) => Effect.Effect<Option.Option<Conversation>>
+  /**
+   * Streams the events of all operations of a conversation after a position; without one, of the operation that runs, and
+   * of later ones. If shared, they are redacted and have no fragments of texts.
+   */
+  readonly events: (
+    owner: Owner,
+    after: string | undefined,
+    isShared: boolean
+  ) => Effect.Effect<Option.Option<Stream.Stream<AgentSse>>>
+  /** Cancels the operation of a session and waits for its end. `false` if none runs. */
+  readonly endSession: (owner: Owner) => Effect.Effect<boolean>
+  readonly counts: Effect.Effect<{ readonly operations: number; readonly conversations: number }>
+  /**
+   * Stops accepting work immediately, waits `within` for running operations, then cancels them.
+   * `PendingApprovals.suspend` suspends those that wait for approval.
+   */
+  readonly drain: (within: Duration.Input) => Effect.Effect<void>
+}>()("effect-tool-executor/server/Operations") {}
+
+/** Limits of the operations. */
+export interface Options extends OperationOptions.Options {}
+
+/** Default limits. */
+export const defaults = OperationOptions.defaults
+
+/**
+ * Layer of the operations of `Agents`, over the executors of all sessions. Without `Agents` none can be started.
+ *
+ * With a persistent `OperationStore`, `Transcripts` and a `Journal`, the next start continues unfinished operations of
+ * users who may still run calls (`Access`); without them they are forgotten. Fails if the store cannot be read.
+ */
+export const layer = (options?: Options): Layer.Layer<
+  Operations,
+  ConfigurationError | OperationStore.OperationStoreError,
+  Access | Approvals.Approvals | Gates | LiveLog | ToolExecutors
+> => Layer.effect(Operations, make(options))
+
+/** Creates the service for the rest of the scope. */
+export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<
+  Operations["Service"],
+  ConfigurationError | OperationStore.OperationStoreError,
+  Access | Approvals.Approvals | Gates | LiveLog | Scope.Scope | ToolExecutors
+> {
+  const access = yield* Access
+  const bounds = yield* OperationOptions.read(options)
+  const live = yield* LiveLog
+  const store = Option.getOrUndefined(yield* Effect.serviceOption(OperationStore.OperationStore)) ??
+    Context.get(yield* Layer.build(OperationStore.layerMemory()), OperationStore.OperationStore)
+  const transcripts = Option.getOrUndefined(yield* Effect.serviceOption(Transcripts)) ??
+    Context.get(yield* Layer.build(TranscriptStore.layerMemory()), Transcripts)
+  const { agents, listed } = yield* RunnableAgents.make(
+    Option.getOrElse(yield* Effect.serviceOption(Agents.Agents), () => new Map<string, Agents.Agent>())
+  )
+  const known = new Map<string, ServedConversation>()
+  const fibers = yield* FiberMap.make<ServedOperation, void, never>()
+  const life = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
+  let logs = 0
+  let isDraining = false
+
+  const around: OperationRun.Around = {
+    agents,
+    store,
+    transcripts,
+    approvals: yield* Approvals.Approvals,
+    changed: (operation) => {
+      const conversation = known.get(keyOf(operation.submitted))
+      if (conversation === undefined) return
+      live.tell(operation.submitted.user, { _tag: "ConversationChanged", conversation: conversation.summary })
+    },
+    ended: Effect.fnUntraced(function*(operation) {
+      const conversation = known.get(keyOf(operation.submitted))
+      if (conversation === undefined) return
+      conversation.end(operation, yield* Clock.currentTimeMillis)
+      yield* store.keepConversation(conversation.record)
+    })
+  }
+  const served = (submitted: OperationStore.SubmittedOperation) =>
+    new ServedOperation(
+      submitted,
+      new OperationLog(`${life}.${++logs}`, { events: bounds.keptEvents, chars: bounds.keptChars }),
+      agents.get(submitted.agent)?.agent.limits?.cost
+    )
+  const conversationOf = (owner: Owner, agent: string) => {
+    const key = keyOf(owner)
+    const found = known.get(key) ?? new ServedConversation(owner, {
+      ...owner,
+      agent,
+      title: "",
+      usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, cacheWriteInputTokens: 0 },
+      updatedAt: 0,
+      operations: []
+    })
+    known.set(key, found)
+    return found
+  }
+  /** Without those that wait for their first operation. */
+  const conversations = (owner?: Owner) =>
+    (owner === undefined ? Array.from(known.values()) : [known.get(keyOf(owner))])
+      .filter((it) => it !== undefined && it.names.length > 0) as ReadonlyArray<ServedConversation>
+  const launch = (operation: ServedOperation, how: Parameters<typeof OperationRun.run>[2]) =>
+    FiberMap.run(fibers, operation, OperationRun.run(around, operation, how), { startImmediately: true })
+  const unfinished = () => Array.from(known.values()).flatMap((it) => it.operations.filter((one) => !one.isOver))
+
+  /** An operation that is not in memory. */
+  const recall = Effect.fnUntraced(function*(owner: Owner, name: string) {
+    const kept = yield* store.get(owner, name)
+    if (kept?.ended === undefined) return undefined
+    const operation = served(kept.submitted)
+    operation.restore(yield* store.events(owner, name))
+    operation.restoreEnd(kept.ended)
+    return operation
+  })
+  const find = Effect.fnUntraced(function*(owner: Owner, name: string) {
+    const conversation = known.get(keyOf(owner))
+    const here = conversation?.operations.find((it) => it.id === name)
+    if (here !== undefined || conversation?.names.includes(name) !== true) return here
+    return yield* recall(owner, name)
+  })
+
+  /** Refuses work above the limits. */
+  const admit = (user: string): Effect.Effect<void, TooMany> =>
+    Effect.suspend(() => {
+      const all = unfinished()
+      const mine = all.filter((it) => it.submitted.user === user)
+      if (all.length >= bounds.maxOperations) return tooMany(bounds.maxOperations, "operations")
+      if (mine.length >= bounds.maxOperationsPerUser) return tooMany(bounds.maxOperationsPerUser, "of your operations")
+      return Effect.void
+    })
+  const begin = Effect.fnUntraced(function*(
+    conversation: ServedConversation,
+    submitted: OperationStore.SubmittedOperation,
+    before?: ServedOperation
+  ) {
+    yield* admit(submitted.user)
+    const operation = served(submitted)
+    yield* store.submit(submitted)
+    const gone = conversation.begin(operation, submitted.startedAt, bounds.maxListed)
+    yield* Effect.onError(
+      store.keepConversation(conversation.record),
+      () => Effect.sync(() => conversation.operations.splice(conversation.operations.indexOf(operation), 1))
+    )
+    yield* launch(operation, { before, isAgain: false })
+    around.changed(operation)
+    yield* Effect.forEach(gone, (name) => logged(store.removeOperation(submitted, name)), { discard: true })
+    return operation
+  })
+  const say = Effect.fnUntraced(function*(
+    operation: ServedOperation,
+    text: string,
+    { id, settle }: { readonly id?: string | undefined; readonly settle?: boolean | undefined } = {}
+  ): Effect.fn.Return<string | undefined, OperationStore.OperationStoreError> {
+    if (operation.isOver) return undefined
+    const { inputs } = operation.submitted
+    const said = { id: id ?? `${operation.id}-said-${inputs.length}`, text }
+    operation.submitted = { ...operation.submitted, inputs: [...inputs, said] }
+    // stored first: the next start says it again
+    yield* store.submit(operation.submitted)
+    const { agent } = operation
+    // before the agent runs, the message becomes a part of its prompt
+    const isSaid = agent === undefined ? !operation.isOver : yield* agent.say(text, { id: said.id, settle })
+    if (isSaid) {
+      const conversation = known.get(keyOf(operation.submitted))!
+      conversation.said(operation, said.id)
+      yield* store.keepConversation(conversation.record)
+      return said.id
+    }
+    operation.submitted = { ...operation.submitted, inputs }
+    yield* store.submit(operation.submitted)
+    return undefined
+  })
+  const handle = (operation: ServedOperation): Handle => ({
+    id: operation.id,
+    info: Effect.sync(() => operation.info),
+    ended: Effect.map(Deferred.await(operation.over), () => operation.info),
+    cursor: Effect.sync(() => operation.log.cursor),
+    events: (after) => operation.log.stream(after),
+    say: (text, how) =>
+      Effect.suspend(() => {
+        const conversation = known.get(keyOf(operation.submitted))
+        return conversation === undefined ? Effect.undefined : conversation.turns.withPermit(say(operation, text, how))
+      }).pipe(
+        orUnavailable,
+        Effect.flatMap((id) => id === undefined ? Effect.fail(new OperationEnded({})) : Effect.succeed(id))
+      ),
+    cancel: (reason) => operation.cancel(reason),
+    pending: Effect.suspend(() => operation.agent?.pending ?? Effect.succeed([]))
+  })
+  const submit = Effect.fnUntraced(function*(
+    owner: Owner,
+    { agent: name, id: given, onBusy, prompt }: OperationSubmission
+  ) {
+    const agent = agents.get(name)?.agent
+    if (agent === undefined) return yield* unknownAgent(name, Array.from(agents.keys()))
+    const conversation = conversationOf(owner, name)
+    const same = given === undefined ? undefined : conversation.operationOf(given)
+    const found = same === undefined ? undefined : yield* find(owner, same)
+    if (found !== undefined) {
+      const isSame = found.submitted.agent === name &&
+        found.submitted.inputs.some((it) => it.id === given && it.text === prompt)
+      return isSame ? found : yield* conflict
+    }
+    if (isDraining) return yield* stopping
+    const { current } = conversation
+    const id = given ?? (yield* randomName)
+    const how = onBusy ?? agent.onBusy
+    if (current !== undefined && how !== "interrupt") {
+      if (current.submitted.agent !== name) return yield* busy(current, otherAgent(current.submitted.agent))
+      if (how === "reject") return yield* busy(current, isRunning)
+      const said = yield* say(current, prompt, { id, settle: how === "settle" })
+      if (said !== undefined) return current
+    }
+    if (current !== undefined) yield* current.cancel("a new message was sent instead")
+    const startedAt = yield* Clock.currentTimeMillis
+    return yield* begin(
+      conversation,
+      { ...owner, operation: id, agent: name, startedAt, inputs: [{ id, text: prompt }] },
+      current
+    )
+  })
+
+  // the next start of a server: continue what has no end
+  for (const kept of yield* store.conversations) {
+    const owner = { user: kept.user, session: kept.session }
+    const conversation = new ServedConversation(owner, kept)
+    known.set(keyOf(owner), conversation)
+    if (kept.open === undefined) continue
+    const open = yield* store.get(owner, kept.open)
+    if (open === undefined) continue
+    const operation = served(open.submitted)
+    operation.restore(yield* store.events(owner, kept.open))
+    conversation.add(operation)
+    if (open.ended !== undefined) {
+      operation.restoreEnd(open.ended)
+      yield* around.ended(operation)
+      continue
+    }
+    const mayRun = yield* Effect.result(access.mayRun(kept.user))
+    if (Result.isFailure(mayRun)) {
+      const { cause, message } = mayRun.failure
+      yield* Effect.logWarning(`${message}; an operation of ${kept.user} is left for the next start`, cause)
+      operation.close(yield* Clock.currentTimeMillis)
+      continue
+    }
+    if (!mayRun.success) yield* operation.cancel("its user may no longer run calls")
+    yield* launch(operation, { isAgain: true })
+  }
+  yield* Effect.forkScoped(Effect.repeat(
+    Effect.gen(function*() {
+      const now = yield* Clock.currentTimeMillis
+      for (const [key, conversation] of known) {
+        const { operations } = conversation
+        const isOld = (it: ServedOperation) => it.hasEnded && it.overSince! + bounds.listed < now
+        operations.splice(0, operations.length, ...operations.filter((it) => !isOld(it)))
+        if (operations.length > 0 || conversation.updatedAt + bounds.retention >= now) continue
+        known.delete(key)
+        yield* logged(Effect.andThen(
+          Effect.forEach(conversation.names, (name) => store.removeOperation(conversation.owner, name)),
+          store.removeConversation(conversation.owner)
+        ))
+      }
+    }),
+    Schedule.spaced(Math.min(bounds.listed, 60_000))
+  ))
+
+  return {
+    agents: listed,
+    start: (owner, message) =>
+      Effect.suspend(() => conversationOf(owner, message.agent).turns.withPermit(submit(owner, message))).pipe(
+        orUnavailable,
+        annotated(owner),
+        Effect.map(handle)
+      ),
+    get: (owner, name) =>
+      Effect.map(orUnavailable(find(owner, name)), (it) => Option.map(Option.fromUndefinedOr(it), handle)),
+    running: (owner) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(keyOf(owner))?.current), handle)),
+    list: (owner) =>
+      orUnavailable(Effect.map(
+        Effect.forEach(known.get(keyOf(owner))?.names.toReversed() ?? [], (name) =>
+          Effect.gen(function*() {
+            const here = known.get(keyOf(owner))?.operations.find((it) => it.id === name)
+            return here?.info ?? (yield* store.get(owner, name))?.ended
+          })),
+        (all) => all.filter((it) => it !== undefined)
+      )),
+    history: (owner) =>
+      Effect.suspend(() => {
+        const conversation = known.get(keyOf(owner))
+        if (conversation === undefined) return Effect.succeed(Prompt.empty)
+        // no operation begins meanwhile: a transcript is open once
+        return conversation.turns.withPermit(Effect.suspend(() =>
+          conversation.current?.agent?.history ??
+            Effect.map(
+              Effect.scoped(transcripts.open(owner.session, toPrincipal(owner))),
+              ({ messages }) => Prompt.fromMessages(messages)
+            )
+        ))
+      }).pipe(orUnavailable),
+    conversations: Effect.sync(() =>
+      conversations().map((it) => it.summary).toSorted((one, other) => other.updatedAt - one.updatedAt)
+    ),
+    conversation: (owner) =>
+      Effect.sync(() => Option.map(Option.fromUndefinedOr(conversations(owner)[0]), (it) => it.summary)),
+    events: (owner, after, isShared) =>
+      Effect.sync(() =>
+        Option.map(Option.fromUndefinedOr(known.get(keyOf(owner))), (it) => it.events(after, isShared))
+      ),
+    endSession: Effect.fnUntraced(function*(owner) {
+      const current = known.get(keyOf(owner))?.current
+      if (current === undefined) return false
+      yield* current.cancel("the session has ended")
+      yield* Deferred.await(current.over)
+      return true
+    }),
+    counts: Effect.sync(() => ({ operations: unfinished().length, conversations: known.size })),
+    drain: (within) =>
+      Effect.suspend(() => {
+        isDraining = true
+        const empty = FiberMap.awaitEmpty(fibers)
+        const stop = Effect.suspend(() =>
+          Effect.forEach(unfinished(), (it) => it.cancel("the server is stopping"), { discard: true })
+        )
+        return Effect.andThen(
+          Effect.flatMap(Effect.timeoutOption(empty, within), (isOver) => Option.isSome(isOver) ? Effect.void : stop),
+          empty
+        )
+      })
+  }
+})
+
+const keyOf = ({ session, user }: Owner): string => JSON.stringify([user, session])
+
+const randomName = Effect.map(
+  Effect.all([Random.nextIntBetween(0, 2 ** 48), Random.nextIntBetween(0, 2 ** 48)]),
+  ([one, other]) => `operation-${one.toString(36)}${other.toString(36)}`
+)
+
+/** An operation as other users than its owner see it. */
+export const shared = ({ end, prompt, ...operation }: Operation): Operation => ({
+  ...operation,
+  prompt: RedactedEvents.text(prompt),
+  ...end === undefined ? {} : {
+    end: { ...end, message: RedactedEvents.text(end.message), text: RedactedEvents.text(end.text) }
+  }
+})
+
+const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
+
+const conflict = Effect.fail(
+  new OperationConflict({ detail: "Another message was sent under this id. Choose another id." })
+)
+
+const isRunning = "Wait until it has ended, cancel it, or send the message to it."
+
+const otherAgent = (agent: string) => `It belongs to the agent ${JSON.stringify(agent)}. Wait until it has ended.`
+
+const busy = ({ id }: ServedOperation, detail: string) => Effect.fail(new SessionBusy({ operation: id, detail }))
+
+const unknownAgent = (name: string, names: ReadonlyArray<string>) =>
+  new Invalid({
+    errors: [{
+      path: "agent",
+      problem: `there is no agent ${JSON.stringify(name)}`,
+      expected: names.length === 0 ? "a server with agents" : `one of ${names.join(", ")}`
+    }]
+  })
+
+const tooMany = (most: number, what: string) =>
+  new TooMany({ detail: `At most ${most} ${what} can be open. Try again once one of them has ended.` })
+
+const logged = (effect: Effect.Effect<void, OperationStore.OperationStoreError>): Effect.Effect<void> =>
+  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))
+
+type Internal = OperationStore.OperationStoreError | TranscriptError
+
+/** The cause goes to the log. */
+const orUnavailable = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
+  Effect.catch(
+    effect,
+    (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>
+      error instanceof OperationStore.OperationStoreError || error instanceof TranscriptError
+        ? Effect.andThen(Effect.logError(error.message, error.cause), new Unavailable({}))
+        : Effect.fail(error as Exclude<E, Internal>)
+  )

@@ -1,0 +1,145 @@
+/** A conversation on the server: a session that has had operations, and what runs in it now. */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Semaphore from "effect/Semaphore"
+import * as Stream from "effect/Stream"
+import * as Spending from "../agent/Spending.ts"
+import type { AgentSse, Conversation, Operation } from "./ApiOperations.ts"
+import type { KeptConversation } from "./OperationStore.ts"
+import type { Owner } from "./Principals.ts"
+import * as RedactedEvents from "./RedactedEvents.ts"
+import type { ServedOperation } from "./ServedOperation.ts"
+
+export class ServedConversation {
+  readonly owner: Owner
+  /** One message at a time. */
+  readonly turns = Semaphore.makeUnsafe(1)
+  /** Operations in memory, oldest first. */
+  readonly operations: Array<ServedOperation> = []
+  private kept: KeptConversation
+  /** State of the last operation, while it is not in memory. */
+  private state: Operation["state"] = "ended"
+  private begun = Deferred.makeUnsafe<void>()
+
+  constructor(owner: Owner, kept: KeptConversation) {
+    this.owner = owner
+    this.kept = kept
+  }
+
+  /** The operation that has not ended. */
+  get current(): ServedOperation | undefined {
+    return this.operations.findLast((it) => !it.hasEnded)
+  }
+
+  /** Names of the latest operations, oldest first. */
+  get names(): ReadonlyArray<string> {
+    return this.kept.operations.map(({ id }) => id)
+  }
+
+  /** The operation that a message of this id began or joined. */
+  operationOf(message: string): string | undefined {
+    return this.kept.operations.find(({ id, said }) => id === message || said.includes(message))?.id
+  }
+
+  get updatedAt(): number {
+    return this.kept.updatedAt
+  }
+
+  /** What is stored. Tokens of an operation count once it has ended. */
+  get record(): KeptConversation {
+    return this.kept
+  }
+
+  get summary(): Conversation {
+    const { agent, title, updatedAt } = this.kept
+    const last = this.operations.at(-1)
+    const { current } = this
+    const [usage, cost] = current === undefined ? [this.kept.usage, this.kept.cost] : this.with(current)
+    return {
+      ...this.owner,
+      agent,
+      title,
+      state: last?.info.state ?? this.state,
+      pending: current?.info.pending ?? 0,
+      ...current === undefined ? {} : { operation: current.id },
+      usage,
+      ...cost === undefined ? {} : { cost },
+      updatedAt
+    }
+  }
+
+  /** Adds an operation; returns the names of those that are no longer listed. */
+  begin(operation: ServedOperation, at: number, maxListed: number): ReadonlyArray<string> {
+    const { operations, title } = this.kept
+    const all = [...operations, { id: operation.id, said: [] }]
+    const gone = all.slice(0, Math.max(0, all.length - maxListed)).map(({ id }) => id)
+    this.kept = {
+      ...this.kept,
+      title: title === "" ? titleOf(operation.prompt) : title,
+      agent: operation.submitted.agent,
+      updatedAt: at,
+      open: operation.id,
+      operations: all.slice(gone.length)
+    }
+    this.add(operation)
+    return gone
+  }
+
+  /** Adds an operation that was stored. */
+  add(operation: ServedOperation): void {
+    this.operations.push(operation)
+    Deferred.doneUnsafe(this.begun, Effect.void)
+    this.begun = Deferred.makeUnsafe()
+  }
+
+  /** A message has joined an operation. */
+  said(operation: ServedOperation, id: string): void {
+    const operations = this.kept.operations.map((it) => it.id === operation.id ? { ...it, said: [...it.said, id] } : it)
+    this.kept = { ...this.kept, operations }
+  }
+
+  end(operation: ServedOperation, at: number): void {
+    const { open, ...kept } = this.kept
+    const [usage, cost] = this.with(operation)
+    this.kept = {
+      ...kept,
+      usage,
+      ...cost === undefined ? {} : { cost },
+      updatedAt: at,
+      ...open === undefined || open === operation.id ? {} : { open }
+    }
+  }
+
+  /** Streams the events of all operations after a position; without one, of the operation that runs, and of later ones. */
+  events(after: string | undefined, isShared: boolean): Stream.Stream<AgentSse> {
+    return Stream.suspend(() => {
+      const from = after === undefined ? -1 : this.operations.findIndex((it) => it.log.has(after))
+      const first = from >= 0 ? this.operations[from] : this.current
+      // an unknown position makes the log say so
+      const start = first === undefined ? Stream.empty : first.log.stream(after, isShared)
+      return Stream.concat(start, this.later(first ?? this.operations.at(-1), isShared))
+    })
+  }
+
+  private later(last: ServedOperation | undefined, isShared: boolean): Stream.Stream<AgentSse> {
+    return Stream.suspend(() => {
+      const next = this.operations[last === undefined ? 0 : this.operations.indexOf(last) + 1]
+      return next === undefined
+        ? Stream.concat(Stream.drain(Stream.fromEffect(Deferred.await(this.begun))), this.later(last, isShared))
+        : Stream.concat(next.log.stream(undefined, isShared), this.later(next, isShared))
+    })
+  }
+
+  private with({ cost, usage }: ServedOperation) {
+    const total = cost === undefined ? this.kept.cost : (this.kept.cost ?? 0) + cost
+    return [Spending.sum(this.kept.usage, usage), total] as const
+  }
+}
+
+/** The beginning of a text, on one line. */
+const titleOf = (prompt: string): string => {
+  const line = RedactedEvents.text(prompt).replace(/\s+/g, " ").trim()
+  return line.length <= titleChars ? line : `${Array.from(line).slice(0, titleChars).join("").trimEnd()}…`
+}
+
+const titleChars = 80

@@ -1,0 +1,2 @@
+export type * from "../Agents.ts"
+export { layer } from "../Agents.ts"

@@ -1,0 +1,2 @@
+export type * from "../OperationStore.ts"
+export { layer, layerMemory } from "../OperationStore.ts"
