@@ -204,6 +204,35 @@ export class RecordsGroup extends HttpApiGroup.make("records")
       success: Records.Entries,
       error: [Invalid, NotAllowed, Unavailable]
     }),
+    HttpApiEndpoint.get("journalCalls", "/journal/calls", {
+      query: {
+        user: Schema.optionalKey(Schema.String),
+        session: Schema.optionalKey(Schema.String),
+        batch: Schema.optionalKey(Schema.String),
+        tool: Schema.optionalKey(Schema.String),
+        call: Schema.optionalKey(Schema.String),
+        /** Name of the sub-agent that called; empty: the root. */
+        agent: Schema.optionalKey(Schema.String),
+        state: Schema.optionalKey(Records.CallState),
+        /** Text that an entry of the call must contain, in any case. */
+        search: Schema.optionalKey(Schema.String),
+        /** Epoch milliseconds. */
+        since: Schema.optionalKey(Schema.FiniteFromString),
+        /** Calls before this position. */
+        before: Schema.optionalKey(Schema.FiniteFromString),
+        /** At most 200; default 100. */
+        limit: Schema.optionalKey(Schema.FiniteFromString)
+      },
+      success: Records.RecordedCalls,
+      error: [Invalid, NotAllowed, Unavailable]
+    }).annotateMerge(OpenApi.annotations({
+      description: "The journal as a list of calls, newest first. A page may be empty and still have a `next`."
+    })),
+    HttpApiEndpoint.get("journalCall", "/journal/calls/:place", {
+      params: { place: Schema.FiniteFromString },
+      success: Records.RecordedCallDetail,
+      error: [NotAllowed, NotFound, Unavailable]
+    }),
     HttpApiEndpoint.get("rules", "/rules", { success: Records.Rules }),
     HttpApiEndpoint.get("status", "/status", { success: Records.Status })
   )

@@ -24,6 +24,77 @@ export const Entry = Schema.Struct({ place: Schema.Finite, ...Owner, entry: Sche
 export const Entries = Schema.Struct({ entries: Schema.Array(Entry), next: Schema.optionalKey(Schema.Finite) })
   .annotate({ identifier: "Entries" })
 
+/** Schema of the state of a call on record. `running`: no end of it is on record yet. */
+export const CallState = Schema.Literals([
+  "queued",
+  "waiting",
+  "running",
+  "suspended",
+  "succeeded",
+  "failed",
+  "timedOut",
+  "denied",
+  "cancelled",
+  "skipped",
+  "unknown"
+])
+
+/** The state of a call on record. */
+export type CallState = typeof CallState.Type
+
+/** Schema of a call on record: its journal entries, folded. */
+export const RecordedCall = Schema.Struct({
+  /** Position of the first entry that is known of the call; its name in `/journal/calls/{place}`. */
+  place: Schema.Finite,
+  ...Owner,
+  agentPath: Schema.Array(Schema.String),
+  batch: Schema.String,
+  callId: Schema.String,
+  tool: Schema.String,
+  targets: Schema.Array(Schema.String),
+  /** The beginning of the arguments, as JSON; empty if the journal does not keep them. */
+  summary: Schema.String,
+  state: CallState,
+  /** What admitted or refused the call. `name` is the approver, the id of the grant, or the gate that refused. */
+  decidedBy: Schema.optionalKey(Schema.Struct({
+    kind: Schema.Literals(["policy", "person", "grant", "gate", "timeout", "closed", "noApprover"]),
+    name: Schema.optionalKey(Schema.String)
+  })),
+  /** The last approval request of the call. */
+  requestId: Schema.optionalKey(Schema.String),
+  /** Epoch milliseconds of its arrival. */
+  at: Schema.Finite,
+  startedAt: Schema.optionalKey(Schema.Finite),
+  endedAt: Schema.optionalKey(Schema.Finite)
+}).annotate({ identifier: "RecordedCall" })
+
+/** A call on record. */
+export type RecordedCall = typeof RecordedCall.Type
+
+/** Schema of a page of calls, newest first. The next page is `before` its `next`. */
+export const RecordedCalls = Schema.Struct({
+  calls: Schema.Array(RecordedCall),
+  next: Schema.optionalKey(Schema.Finite)
+}).annotate({ identifier: "RecordedCalls" })
+
+/** Schema of a call on record with everything that is kept of it. */
+export const RecordedCallDetail = Schema.Struct({
+  ...RecordedCall.fields,
+  /** Absent if the journal does not keep arguments. */
+  args: Schema.optionalKey(Schema.Json),
+  /** What the model read, or will read when the wave ends. Absent while the call has no outcome. */
+  modelText: Schema.optionalKey(Schema.String),
+  /** The diff that approvers saw. */
+  diff: Schema.optionalKey(Schema.String),
+  /** The checkpoint that undoes the writes of the call. */
+  checkpoint: Schema.optionalKey(Schema.String),
+  /** The entries, oldest first, as `/journal` shows them. */
+  entries: Schema.Array(Schema.Json)
+}).annotate({ identifier: "RecordedCallDetail" })
+
+/** A call on record with everything that is kept of it. */
+export type RecordedCallDetail = typeof RecordedCallDetail.Type
+
 /** Schema of a checkpoint: a write that can be undone. */
 export const Checkpoint = Schema.Struct({
   id: Schema.String,

@@ -44,7 +44,7 @@ export const read = Effect.fnUntraced(function*(
   user: User,
   wanted: Wanted
 ): Effect.fn.Return<typeof Entries.Type, Invalid | Journal.JournalError> {
-  const errors = problems(wanted)
+  const errors = problemsOf(wanted, mostEntries)
   if (errors.length > 0) return yield* new Invalid({ errors })
   const { limit = mostEntries, search } = wanted
   const query = queryOf(user, wanted)
@@ -76,8 +76,8 @@ export const read = Effect.fnUntraced(function*(
   return next === undefined ? { entries } : { entries, next }
 })
 
-/** The part of the filter that the journal applies. */
-const queryOf = (user: User, wanted: Wanted): Journal.Query & { readonly order: "newest" | "oldest" } => {
+/** The part of the filter that the journal applies, with the entries that the user may read. */
+export const queryOf = (user: User, wanted: Wanted): Journal.Query & { readonly order: "newest" | "oldest" } => {
   const { after, batch, before, call, order = "newest", search, session, since, tool } = wanted
   const owners = ownersOf(user, wanted)
   const principal = owners?.length === 1 && session !== undefined
@@ -93,9 +93,13 @@ const ownersOf = (user: User, { user: wanted }: Wanted): ReadonlyArray<string> |
   return Array.from(new Set([...user.records, user.name])).filter((it) => readsRecordsOf(user, it))
 }
 
-const problems = ({ after, before, limit }: Wanted): Invalid["errors"] => [
-  ...limit === undefined || (Number.isInteger(limit) && limit >= 1 && limit <= mostEntries) ? [] : [
-    { path: "limit", problem: `it is ${limit}`, expected: `a whole number from 1 to ${mostEntries}` }
+/** What is wrong with the bounds of a page of at most so many items. */
+export const problemsOf = (
+  { after, before, limit }: Pick<Wanted, "after" | "before" | "limit">,
+  most: number
+): Invalid["errors"] => [
+  ...limit === undefined || (Number.isInteger(limit) && limit >= 1 && limit <= most) ? [] : [
+    { path: "limit", problem: `it is ${limit}`, expected: `a whole number from 1 to ${most}` }
   ],
   ...Object.entries({ after, before }).flatMap(([path, place]) =>
     place === undefined || (Number.isSafeInteger(place) && place >= 0)

@@ -16,9 +16,11 @@ import { Outages } from "../internal/outages.ts"
 import { covers, type User } from "./ApiAccess.ts"
 import { type Invalid, NotFound, Unavailable } from "./ApiProblems.ts"
 import type * as Api from "./ApiRecords.ts"
+import * as CallPages from "./CallPages.ts"
 import * as JournalPages from "./JournalPages.ts"
 import * as Principals from "./Principals.ts"
 import * as RedactedEvents from "./RedactedEvents.ts"
+import * as Undoing from "./Undoing.ts"
 
 /** The records. Those that `user` may not see do not exist for them. */
 export class Records extends Context.Service<Records, {
@@ -27,6 +29,13 @@ export class Records extends Context.Service<Records, {
     user: User,
     wanted: JournalPages.Wanted
   ) => Effect.Effect<typeof Api.Entries.Type, Invalid | Unavailable>
+  /** A page of the calls in the journal. */
+  readonly calls: (
+    user: User,
+    wanted: CallPages.Wanted
+  ) => Effect.Effect<typeof Api.RecordedCalls.Type, Invalid | Unavailable>
+  /** A call by the position of its first entry. */
+  readonly call: (user: User, place: number) => Effect.Effect<Api.RecordedCallDetail, NotFound | Unavailable>
   /** Grants of the user and of the users they approve for, oldest first. */
   readonly grants: (user: User) => Effect.Effect<ReadonlyArray<typeof Api.Grant.Type>, Unavailable>
   /** Revokes a permission; calls that it admitted and that have not started are refused. */
@@ -43,6 +52,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
     const store = yield* StateStore
     const rules = yield* Rules
     const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal))
+    const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
     const orUnavailable = orUnavailableWith(new Outages())
     const grantsOf = (user: User) =>
       Effect.flatMap(Clock.currentTimeMillis, (now) => store.allGrants(now)).pipe(
@@ -54,6 +64,16 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
         journal === undefined
           ? Effect.succeed({ entries: [] })
           : orUnavailable(JournalPages.read(journal, user, wanted)),
+      calls: (user, wanted) =>
+        journal === undefined ? Effect.succeed({ calls: [] }) : orUnavailable(CallPages.read(journal, user, wanted)),
+      call: Effect.fnUntraced(function*(user, place) {
+        if (journal === undefined) return yield* new NotFound({})
+        const call = yield* orUnavailable(CallPages.one(journal, user, place))
+        const checkpoint = (yield* undoing.list(call)).find((it) =>
+          it.batch === call.batch && it.callId === call.callId && it.tool === call.tool && it.paths.length > 0
+        )
+        return checkpoint === undefined ? call : { ...call, checkpoint: checkpoint.id }
+      }),
       grants: (user) => Effect.map(grantsOf(user), (grants) => grants.map(shown)),
       revoke: Effect.fnUntraced(function*(user, id) {
         const grant = (yield* grantsOf(user)).find((it) => it.id === id)

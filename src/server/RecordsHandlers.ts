@@ -58,6 +58,16 @@ export const layer: Layer.Layer<
         yield* limits.answer(user.name)
         return yield* records.entries(user, query)
       }),
+      journalCalls: Effect.fnUntraced(function*({ query }) {
+        const user = yield* Rights.reader
+        yield* limits.answer(user.name)
+        return yield* records.calls(user, query)
+      }),
+      journalCall: Effect.fnUntraced(function*({ params: { place } }) {
+        const user = yield* Rights.reader
+        yield* limits.answer(user.name)
+        return yield* records.call(user, place)
+      }),
       rules: () => records.rules,
       status: () => Effect.flatMap(CurrentUser, (user) => status.of(user))
     })

@@ -79,6 +79,7 @@ export const statementOf = (
   const [behind, until] = [`> ${param(after)}`, `< ${param(Math.min(before, Number.MAX_SAFE_INTEGER))}`]
   const also = others.map(({ column, values }) => `${column} IN ${listOf(sql, param(JSON.stringify(values)))}`)
   if (query.since !== undefined) also.push(`at >= ${param(query.since)}`)
+  if (query.tag !== undefined) also.push(`tag = ${param(query.tag)}`)
   if (query.isOpen === true) {
     also.push(
       `NOT EXISTS (SELECT 1 FROM ${table} AS ended WHERE ended.call_key = ${table}.call_key

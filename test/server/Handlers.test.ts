@@ -2,6 +2,7 @@
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, FileSystem, Option, Schedule } from "effect"
+import type { RecordedCall } from "../../src/server/ApiRecords.ts"
 import * as Sse from "../../src/server/Sse.ts"
 import { type Answer, start, type TestServer, type UserName } from "../support/Server.ts"
 
@@ -34,7 +35,18 @@ describe("rights", () => {
       // eve may nothing but ask who she is and how the server is
       assert.equal(yield* status("eve", "GET", "/api/me"), 200)
       assert.equal(yield* status("eve", "GET", "/api/status"), 200)
-      for (const path of ["sessions", "sessions/s/tools", "sessions/s/waves/w", "approvals", "grants", "journal"]) {
+      for (
+        const path of [
+          "sessions",
+          "sessions/s/tools",
+          "sessions/s/waves/w",
+          "approvals",
+          "grants",
+          "journal",
+          "journal/calls",
+          "journal/calls/1"
+        ]
+      ) {
         assert.equal(yield* status("eve", "GET", `/api/${path}`), 403, path)
       }
       assert.equal(yield* status("eve", "POST", "/api/sessions/s/waves", { message: [] }), 403)
@@ -143,6 +155,19 @@ describe("rights", () => {
       assert.deepEqual([...oldest.entries, ...later.entries], all.toReversed())
       const between = yield* read("ops", `?after=${places.at(-2)}&before=${places[1]}`)
       assert.deepEqual(between.entries, all.slice(2, -2))
+      // the same as a list of calls
+      const { json: { calls } } = yield* server.request(
+        "ops",
+        "GET",
+        "/api/journal/calls?search=SECOND&state=succeeded"
+      )
+      assert.deepEqual(calls.map(({ state, tool, user }: typeof RecordedCall.Type) => [user, tool, state]), [
+        ["bob", "look", "succeeded"]
+      ])
+      const path = `/api/journal/calls/${calls[0].place}`
+      const { json: detail } = yield* server.request("ops", "GET", path)
+      assert.deepEqual(detail.args, { key: "second" })
+      assert.equal((yield* server.request("ada", "GET", path)).status, 404)
       for (const wrong of ["limit=0", "before=-1", "after=1.5", "before=1e300", "order=random"]) {
         assert.equal((yield* server.request("ops", "GET", `/api/journal?${wrong}`)).status, 400, wrong)
       }

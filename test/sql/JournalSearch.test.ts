@@ -53,6 +53,8 @@ const queries: ReadonlyArray<readonly [query: Journal.Query, index: string]> = [
   [{}, ""],
   [{ text: "nowhere" }, ""],
   [{ since: 1_000 }, ""],
+  [{ tag: "Arrived" }, ""],
+  [{ tag: "Settled", text: "nowhere", owners: ["user7"] }, "owner"],
   [{ tool: "nothing" }, "tool"],
   [{ tool: "tool7", since: 100 }, "tool"],
   [{ callId: "call4711", tool: "tool7" }, "call_id"],

@@ -246,6 +246,8 @@ export interface Query {
   readonly batch?: string | undefined
   readonly tool?: string | undefined
   readonly callId?: string | undefined
+  /** Those of one kind. */
+  readonly tag?: Tag | undefined
   /** Those of these calls. */
   readonly keys?: ReadonlyArray<string> | undefined
   /** Those of calls that have no end. A driver may read others, too: it leaves out what it can. */
@@ -298,10 +300,11 @@ export type Claimed =
 
 /** Tells whether a query asks for an entry at a place. */
 export const matches = (query: Query, { entry, place }: Recorded): boolean => {
-  const { after, batch, before, callId, keys, owners, principal, since, tool } = query
+  const { after, batch, before, callId, keys, owners, principal, since, tag, tool } = query
   if (after !== undefined && place <= after) return false
   if (before !== undefined && place >= before) return false
   if (since !== undefined && entry.at < since) return false
+  if (tag !== undefined && entry._tag !== tag) return false
   if (principal !== undefined && entry.principal !== principal) return false
   if (owners !== undefined && !owners.includes(ownerOf(entry.principal))) return false
   if (batch === undefined && tool === undefined && callId === undefined && keys === undefined) return true
