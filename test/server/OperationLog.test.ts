@@ -1,0 +1,62 @@
+/** The log of an operation that continues the log of an earlier start. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import type * as AgentEvent from "../../src/agent/AgentEvent.ts"
+import { OperationLog } from "../../src/server/OperationLog.ts"
+
+const bounds = { events: 10, chars: 100_000 }
+
+const common = { agentPath: [], operation: "x", turn: 1, at: 0 }
+
+const taken = (text: string): AgentEvent.Wire => ({ _tag: "MessageTaken", ...common, id: text, text })
+
+const delta = (text: string): AgentEvent.Wire => ({
+  _tag: "AssistantMessagePart",
+  ...common,
+  part: { type: "text-delta", id: "t", delta: text }
+})
+
+const textsOf = (log: OperationLog, after?: string, isShared = false) =>
+  Effect.map(
+    Stream.runCollect(log.stream(after, isShared)),
+    (events) => events.map(({ data, event }) => "text" in data ? data.text : event)
+  )
+
+describe("the log of an operation", () => {
+  it.effect("has the stored events of an earlier log, and its positions as far as they were stored", () =>
+    Effect.gen(function*() {
+      const first = new OperationLog("first", bounds)
+      for (const text of ["a", "b"]) first.append(taken(text))
+      const stored = first.kept(0).map(([place, event]) => ({ place, event }))
+      first.append(taken("c, which was not stored"))
+      const second = new OperationLog("second", bounds)
+      second.restore([{ log: "first", events: stored }])
+      second.append(taken("d"))
+      second.close()
+      assert.deepEqual(yield* textsOf(second), ["a", "b", "d"])
+      assert.deepEqual(yield* textsOf(second, "first-1"), ["b", "d"])
+      assert.deepEqual(yield* textsOf(second, "first-2"), ["d"])
+      assert.deepEqual(yield* textsOf(second, "first-3"), ["reset", "a", "b", "d"])
+      assert.deepEqual(yield* textsOf(second, "second-3"), [])
+      assert.deepEqual(yield* textsOf(second, "third-1"), ["reset", "a", "b", "d"])
+    }))
+
+  it.effect("counts fragments that were not stored as a gap", () =>
+    Effect.gen(function*() {
+      const log = new OperationLog("second", bounds)
+      log.restore([{ log: "first", events: [{ place: 3, event: taken("a") }] }])
+      log.close()
+      assert.deepEqual(yield* textsOf(log), ["gap", "a"])
+    }))
+
+  it.effect("gives other readers than the owner no fragments and no secrets", () =>
+    Effect.gen(function*() {
+      const log = new OperationLog("log", bounds)
+      for (const text of ["api_key=hunter2", "hunt", "er2"]) log.append(delta(text))
+      log.append(taken("api_key=hunter2-hunter2"))
+      log.close()
+      assert.lengthOf(yield* textsOf(log), 4)
+      assert.deepEqual(yield* textsOf(log, undefined, true), ["api_key=[redacted]"])
+    }))
+})

@@ -1,0 +1,272 @@
+/** A server with agents that is stopped or killed, and started again over the same database. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import { mkdtempSync, rmSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
+import type { AgentSse } from "../../src/server/ApiOperations.ts"
+import { type Handle, Operations } from "../../src/server/Operations.ts"
+import { PendingApprovals } from "../../src/server/PendingApprovals.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { problemsOf } from "../support/Agents.ts"
+import { ada, begin, type Life, type Options } from "../support/Served.ts"
+
+const file = Effect.map(
+  Effect.acquireRelease(
+    Effect.sync(() => mkdtempSync(join(tmpdir(), "operations-"))),
+    (folder) => Effect.sync(() => rmSync(folder, { recursive: true, force: true }))
+  ),
+  (folder) => join(folder, "server.db")
+)
+
+/** Tools whose slow one never ends in its first life. */
+const world = () => {
+  const ran: Array<string> = []
+  const lives = { now: 1 }
+  const tools = {
+    save: { class: "SerialMut", handler: () => Effect.sync(() => ran.push("save")) },
+    slow: {
+      class: "ReadOnly",
+      handler: () => lives.now === 1 ? Effect.never : Effect.sync(() => ran.push("slow"))
+    }
+  } as const
+  return { ran, lives, tools }
+}
+
+interface Env extends ReturnType<typeof world> {
+  readonly live: (script: ScriptedModel.Script, options?: Options) => Effect.Effect<Life, unknown, Scope.Scope>
+}
+
+const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Scope.Scope>) =>
+  it.effect(name, () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const filename = yield* file
+        const it = world()
+        const live: Env["live"] = Effect.fnUntraced(function*(script, options) {
+          const model = yield* ScriptedModel.make(script)
+          const agents = { helper: { model: model.layer } }
+          const policy = { default: "allow", ask: ["save"] } as const
+          return yield* begin(filename, it.tools, { isAlone: true, policy, agents, ...options })
+        })
+        return yield* program({ ...it, live })
+      })),
+      { limit: "10 days" }
+    ))
+
+const operationsOf = ({ context }: Life) => Context.get(context, Operations)
+
+const start = (life: Life, prompt = "go", id = "x") => operationsOf(life).start(ada, { agent: "helper", prompt, id })
+
+const found = (life: Life, id = "x") => Effect.map(operationsOf(life).get(ada, id), Option.getOrThrow)
+
+const eventsOf = (handle: Handle, after?: string) =>
+  Stream.runCollect(Stream.filter(handle.events(after), ({ event }) => event !== "heartbeat"))
+
+/** What a client has seen so far, as it would read it from its connection. */
+const reading = Effect.fnUntraced(function*(handle: Handle) {
+  const seen: Array<AgentSse> = []
+  yield* Effect.forkScoped(Stream.runForEach(handle.events(undefined), (event) => Effect.sync(() => seen.push(event))))
+  return seen
+})
+
+const call = (name: string) => ({ calls: [{ name, params: { index: 0 } }] })
+
+const bob = { name: "bob", run: false, approve: ["*"], records: [], operate: false }
+
+const approve = Effect.fnUntraced(function*({ context }: Life) {
+  const approvals = Context.get(context, PendingApprovals)
+  const { open: [request] } = yield* approvals.list(bob)
+  return yield* approvals.answer(bob, { id: request!.id, hash: request!.hash, answer: { _tag: "ApproveOnce" } })
+})
+
+const drain = ({ context }: Life) =>
+  Effect.all(
+    [
+      Context.get(context, Operations).drain("5 seconds"),
+      Context.get(context, PendingApprovals).suspend("the server stops")
+    ],
+    { concurrency: "unbounded", discard: true }
+  )
+
+describe("a server with agents that is killed and started again", () => {
+  test("continues an operation in the middle of a call, under its name", ({ lives, live, ran }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("slow")])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      lives.now++
+      const second = yield* live([{ text: "done" }])
+      const handle = yield* found(second)
+      assert.deepInclude((yield* handle.ended).end, { text: "done" })
+      assert.deepEqual(ran, ["slow"])
+      const history = yield* operationsOf(second).history(ada)
+      assert.deepEqual(problemsOf(history), [])
+      assert.deepEqual(history.content.map(({ role }) => role), ["user", "assistant", "tool", "assistant"])
+    }))
+
+  test("has the same approval request, and runs its call once it is approved", ({ live, ran }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("save")])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      const { open: [before] } = yield* Context.get(first.context, PendingApprovals).list(bob)
+      yield* first.kill
+      const second = yield* live([{ text: "saved" }])
+      yield* Effect.sleep("1 second")
+      const { open: [after] } = yield* Context.get(second.context, PendingApprovals).list(bob)
+      assert.equal(after?.id, before?.id)
+      assert.equal(after?.operation, "x")
+      assert.deepEqual(ran, [])
+      yield* approve(second)
+      assert.deepInclude((yield* (yield* found(second)).ended).end, { text: "saved" })
+      assert.deepEqual(ran, ["save"])
+    }))
+
+  test("reads messages that it had accepted and not read", ({ lives, live }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("slow")])
+      const handle = yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* handle.say("and this", { id: "y" })
+      yield* first.kill
+      lives.now++
+      const second = yield* live([{ text: "both" }])
+      assert.deepInclude((yield* (yield* found(second)).ended).end, { text: "both" })
+      const said = (yield* operationsOf(second).history(ada)).content.filter(({ role }) => role === "user")
+      assert.lengthOf(said, 2)
+      // submitted again, it is not read twice
+      assert.equal((yield* start(second, "and this", "y")).id, "x")
+    }))
+
+  test("gives a client that comes again every event once, or says that it must begin anew", ({ lives, live }) =>
+    Effect.gen(function*() {
+      const first = yield* live([{ text: "I look", ...call("slow") }])
+      const seen = yield* reading(yield* start(first))
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      lives.now++
+      const second = yield* live([{ text: "done" }])
+      const handle = yield* found(second)
+      yield* handle.ended
+      const all = yield* eventsOf(handle)
+      const kept = all.filter(({ event }) => event !== "gap" && event !== "assistant_message_part")
+      for (const { id } of seen) {
+        if (id === undefined) continue
+        const rest = yield* eventsOf(handle, id)
+        if (rest[0]?.event === "reset") {
+          assert.deepEqual(rest.slice(1), all)
+          continue
+        }
+        const before = seen.slice(0, seen.findIndex((it) => it.id === id) + 1)
+        const together = [...before, ...rest].filter(({ event }) =>
+          !["gap", "heartbeat", "assistant_message_part"].includes(event)
+        )
+        assert.deepEqual(together.map(({ data }) => data), kept.map(({ data }) => data))
+      }
+      assert.isTrue(seen.some(({ id }) => id !== undefined))
+      // positions of events that were stored are valid
+      const stored = seen.findLast(({ event }) => event === "tool_call_start")!
+      assert.notEqual((yield* eventsOf(handle, stored.id))[0]?.event, "reset")
+    }))
+
+  test("does not repeat an operation that has ended, and knows its result and its events", ({ live }) =>
+    Effect.gen(function*() {
+      const first = yield* live([{ text: "done" }])
+      const handle = yield* start(first)
+      const ended = yield* handle.ended
+      const events = yield* eventsOf(handle)
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      const second = yield* live([])
+      const again = yield* start(second)
+      assert.deepEqual(yield* again.info, ended)
+      const kept = yield* eventsOf(again)
+      assert.deepEqual(kept.at(-1)?.data, events.at(-1)?.data)
+      assert.deepEqual(yield* operationsOf(second).list(ada), [ended])
+      const [conversation] = yield* operationsOf(second).conversations
+      assert.deepInclude(conversation, { title: "go", state: "ended", usage: ended.usage })
+    }))
+
+  test("cancels the operation of a user who may no longer run calls", ({ live, ran }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("save")])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      const second = yield* live([], { mayRun: () => false })
+      const { end } = yield* (yield* found(second)).ended
+      assert.equal(end?.reason._tag, "Cancelled")
+      assert.deepEqual(ran, [])
+      assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
+    }))
+
+  test("ends the operation of an agent that is not there any more", ({ live }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("save")])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      const second = yield* live([], { agents: {} })
+      const { end } = yield* (yield* found(second)).ended
+      assert.include(end?.message, "\"helper\" is not configured")
+    }))
+})
+
+describe("a server with agents that is told to stop", () => {
+  test("suspends what waits for people and continues it at the next start", ({ live, ran }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("save")])
+      const handle = yield* start(first)
+      const seen = yield* reading(handle)
+      yield* Effect.sleep("1 second")
+      yield* drain(first)
+      assert.equal((yield* handle.info).state, "suspended")
+      const last = seen.findLast(({ id }) => id !== undefined)
+      assert.deepInclude(last?.data, { _tag: "OperationEnd" })
+      yield* first.close
+      const second = yield* live([{ text: "saved" }])
+      yield* Effect.sleep("1 second")
+      const again = yield* found(second)
+      assert.equal((yield* again.info).state, "waiting")
+      yield* approve(second)
+      yield* again.ended
+      assert.deepEqual(ran, ["save"])
+      // exactly what came since
+      const rest = yield* eventsOf(again, last?.id)
+      assert.notInclude(rest.map(({ event }) => event), "reset")
+      assert.notInclude(rest.map(({ id }) => id), last?.id)
+      assert.equal(rest.at(-1)?.event, "operation_end")
+    }))
+
+  test("cancels what does not end in time, with an answer to every call", ({ live }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("slow")])
+      const handle = yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* drain(first)
+      const { end } = yield* handle.info
+      assert.equal(end?.reason._tag, "Cancelled")
+      yield* first.close
+      const second = yield* live([{ text: "go on" }])
+      assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
+      const next = yield* start(second, "again", "y")
+      assert.deepInclude((yield* next.ended).end, { text: "go on" })
+    }))
+
+  test("accepts no message", ({ live }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("slow")])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* Effect.forkScoped(drain(first))
+      yield* Effect.sleep("1 second")
+      assert.equal((yield* Effect.flip(start(first, "more", "y")))._tag, "Unavailable")
+    }))
+})
