@@ -1,0 +1,45 @@
+/** Random trees of agents whose hosts stop, in every way and at any moment, and are followed by others. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { randomFrom } from "../support/randomCase.ts"
+import { seeds, timeout } from "../support/seeds.ts"
+import { play, type Stop, stops } from "../support/stoppedTrees.ts"
+
+const kept = {
+  "its session": { session: "s", ways: stops },
+  // a killed host gives nothing back
+  "the history that it gave back": { session: undefined, ways: stops.filter((it) => it !== "killed") }
+}
+
+describe("a random tree of agents whose host stops", () => {
+  for (const [where, { session, ways }] of Object.entries(kept)) {
+    it.effect(
+      `ends like one that runs through, from ${where}, with the same requests, and nothing twice`,
+      () =>
+        Effect.gen(function*() {
+          let stopped = 0
+          for (const seed of seeds(session === undefined ? 60 : 120)) {
+            const { int, pick } = randomFrom(seed + 1_000_003)
+            const lives = Array.from({ length: 1 + int(3) }, (): readonly [Stop, number] => [pick(ways), int(8_000)])
+            const about = `seed ${seed}: ${JSON.stringify(lives)}`
+            const whole = yield* Effect.orDie(play(seed, []))
+            const parts = yield* Effect.orDie(play(seed, lives, { session }))
+            // a handler that cannot continue is cancelled with its host
+            const isCancelled = (line: string) => /^error \S+: "slow" was cancelled while it ran/.test(line)
+            const expected = whole.history.map((it, index) =>
+              isCancelled(parts.history[index] ?? "") ? "cancelled" : it
+            )
+            const got = parts.history.map((it) => isCancelled(it) ? "cancelled" : it)
+            assert.deepStrictEqual(got, expected, about)
+            assert.deepStrictEqual(parts.writes, whole.writes, about)
+            assert.strictEqual(parts.end.reason._tag, whole.end.reason._tag, about)
+            assert.strictEqual(parts.end.text, whole.end.text, about)
+            for (const [task, ids] of parts.asked) assert.strictEqual(ids.size, 1, `${about}: ${task}`)
+            stopped += parts.stops
+          }
+          assert.isAbove(stopped, 0)
+        }),
+      timeout
+    )
+  }
+})
