@@ -226,9 +226,9 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
   const { messages } = operation
   const { calls, origin } = Conversation.open(messages)
   const { agentPath, tree: { branch, spending } } = operation.given
-  // a sub-agent has one request
+  // a sub-agent has one request; a message to a root may begin another one
   const isOne = agentPath.length > 0
-  const isLeft = isSilent && (isOne ? origin !== undefined : messages.at(-1)?.role === "tool")
+  const isLeft = isSilent && origin !== undefined && (isOne || messages.at(-1)?.role !== "user")
   if (calls.length === 0 && !isLeft) return undefined
   const run = origin?.run
   if (run !== undefined) {

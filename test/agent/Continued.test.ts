@@ -5,16 +5,17 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Options } from "../../src/agent/AgentExecutor.ts"
-import { AgentExecutor } from "../../src/agent/index.ts"
+import { AgentExecutor, SubAgent } from "../../src/agent/index.ts"
 import * as Transcripts from "../../src/agent/Transcripts.ts"
 import { Journal, type ToolRule } from "../../src/index.ts"
 import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { words } from "../support/Agents.ts"
+import { agentTool, words } from "../support/Agents.ts"
 import * as Harness from "../support/Harness.ts"
 
 const call = (id: string, name: string, params: unknown = {}) => ({ id, name, params })
@@ -63,7 +64,12 @@ const host = Effect.fnUntraced(function*(
     verify: tool("verify", "ReadOnly"),
     look: tool("look", "ReadOnly"),
     refund: tool("refund", "SerialMut"),
-    write: tool("write", "SerialMut")
+    write: tool("write", "SerialMut"),
+    research: agentTool(SubAgent.make("research", {
+      description: "Looks around",
+      parameters: Schema.Struct({}),
+      prompt: () => "Look around"
+    }))
   }
   const model = yield* Effect.orDie(ScriptedModel.make(script))
   const context = yield* Effect.orDie(Layer.build(AgentExecutor.layer.pipe(
@@ -206,6 +212,64 @@ describe("a continued operation", () => {
         assert.deepInclude(end.reason, { _tag: "LimitReached", limit: limits.turns === undefined ? "tokens" : "turns" })
         assert.deepStrictEqual([end.turns, end.usage.inputTokens], [1, 10])
       }
+    })
+  })
+
+  const usage = { input: 10, output: 10 }
+  const hangs = { calls: [call("2", "look", { hangs: true })], usage }
+  const asks = { calls: [call("1", "research")], usage }
+  const looks = { calls: [call("1", "verify")], usage }
+  const trees: Record<string, ReadonlyArray<ModelTurn.Turn>> = {
+    "has ended": [asks, looks, { ...done, usage }, hangs],
+    "was in the middle": [asks, looks, hangs]
+  }
+  for (const [how, script] of Object.entries(trees)) {
+    test(`has left of its limits what its sub-agent left that ${how}`, () => {
+      const ran: Array<string> = []
+      return Effect.gen(function*() {
+        const left = yield* dies(script, [], ran)
+        // what comes next is of the agent whose call hung
+        const more = (n: number) => ({ calls: [call(`m${n}`, "verify", { n })], usage })
+        const calls = yield* host(left, [more(1), more(2), more(3)], [], ["look"])
+        const full = yield* Effect.orDie(calls.agents.run({ prompt: [], session: "s", limits: { calls: 4 } }))
+        assert.deepStrictEqual([full.reason, full.calls], [{ _tag: "LimitReached", limit: "calls", max: 4 }, 4])
+        const tokens = yield* host(left, [more(1), done, done], [], ["look"])
+        const max = 20 * (script.length + 1)
+        const spent = yield* Effect.orDie(tokens.agents.run({ prompt: [], session: "s", limits: { tokens: max } }))
+        assert.deepInclude(spent.reason, { _tag: "LimitReached", limit: "tokens" })
+        assert.strictEqual(spent.usage.inputTokens, 10)
+      })
+    })
+  }
+
+  test("begins a sub-agent whose call was on record, and nothing else of it", () => {
+    const ran: Array<string> = []
+    return Effect.gen(function*() {
+      const left = yield* dies([asks, hangs], [], ran)
+      const second = yield* host({ ...left, below: [] }, [{ text: "Found." }, done], [], ran)
+      const { history } = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
+      assert.deepStrictEqual(results(history), ["result 1: Found."])
+    })
+  })
+
+  test("does not know what a sub-agent did whose conversation was not stored", () => {
+    const ran: Array<string> = []
+    return Effect.gen(function*() {
+      const left = yield* dies([asks, hangs], [], ran)
+      const second = yield* host({ ...left, kept: [], below: [] }, [done], [], ran)
+      const { history } = yield* Effect.orDie(second.agents.run({ prompt: left.kept }))
+      assert.match(results(history).join(), /^error 1: .* was started, but its process stopped/)
+    })
+  })
+
+  test("ends without asking its model again, where that has said all", () => {
+    const ran: Array<string> = []
+    return Effect.gen(function*() {
+      const first = yield* host(nothing, [{ calls: [call("1", "write")] }, done], [], ran)
+      yield* Effect.orDie(first.agents.run({ prompt: "Go", session: "s" }))
+      const second = yield* host(yield* first.left, [], [], ran)
+      const end = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
+      assert.deepStrictEqual([end.reason._tag, end.text, end.turns], ["Finished", "Done.", 0])
     })
   })
 

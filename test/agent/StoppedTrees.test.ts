@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { randomFrom } from "../support/randomCase.ts"
-import { seeds, timeout } from "../support/seeds.ts"
+import { everyStep, seeds, timeout } from "../support/seeds.ts"
 import { play, type Stop, stops } from "../support/stoppedTrees.ts"
 
 const kept = {
@@ -42,4 +42,28 @@ describe("a random tree of agents whose host stops", () => {
       timeout
     )
   }
+
+  it.effect(
+    "does nothing twice wherever it is killed, and ends like one that runs through unless nobody knows what happened",
+    () =>
+      Effect.gen(function*() {
+        let isKnown = false
+        for (const seed of seeds(20)) {
+          const whole = yield* Effect.orDie(play(seed, []))
+          for (let record = everyStep.first;; record += everyStep.next) {
+            const parts = yield* Effect.orDie(play(seed, [["at record", record], ["at record", 1 + record % 7]]))
+            if (parts.stops === 0) break
+            const about = `seed ${seed}, record ${record}`
+            assert.deepStrictEqual(parts.writes, Array.from(new Set(parts.writes)), about)
+            for (const [task, ids] of parts.asked) assert.strictEqual(ids.size, 1, `${about}: ${task}`)
+            if (parts.unknown > 0) continue
+            isKnown = true
+            assert.deepStrictEqual(parts.history, whole.history, about)
+            assert.deepStrictEqual(parts.writes, whole.writes, about)
+          }
+        }
+        assert.isTrue(isKnown)
+      }),
+    timeout
+  )
 })

@@ -6,6 +6,7 @@
  */
 import type * as Prompt from "effect/ai/Prompt"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -24,8 +25,8 @@ import { agentTool, problemsOf, words } from "./Agents.ts"
 import * as Harness from "./Harness.ts"
 import { randomFrom } from "./randomCase.ts"
 
-/** How a host ends. */
-export type Stop = "suspended" | "interrupted" | "closed" | "killed"
+/** How a host ends after so many milliseconds: `at record`: after so many records, whenever that is. */
+export type Stop = "suspended" | "interrupted" | "closed" | "killed" | "at record"
 
 export const stops: ReadonlyArray<Stop> = ["suspended", "interrupted", "closed", "killed"]
 
@@ -49,6 +50,8 @@ export interface Whole {
   readonly asked: ReadonlyMap<string, ReadonlySet<string>>
   /** How often a host ended before the operation did. */
   readonly stops: number
+  /** Calls of which nobody knows whether they happened. */
+  readonly unknown: number
 }
 
 const hashOf = (text: string): number => {
@@ -81,24 +84,34 @@ const script = (seed: number): ScriptedModel.Script => ({ prompt }) => {
 }
 
 /** A host over what another one has left, until the scope is closed. */
-const host = Effect.fnUntraced(function*(seed: number, left: Left) {
+const host = Effect.fnUntraced(function*(seed: number, left: Left, records: number) {
   const messages = [...left.messages]
   const below = [...left.below]
   const ran = [...left.ran]
+  const died = yield* Deferred.make<void>()
+  let written = 0
+  /** Something is on record now; the host may die with that, and then nothing of it continues. */
+  const record = Effect.suspend(() =>
+    ++written < records ? Effect.void : Effect.andThen(Deferred.succeed(died, undefined), Effect.never)
+  )
   const transcripts = Transcripts.Transcripts.of({
     list: Effect.succeed([]),
     open: () =>
       Effect.sync(() => ({
         messages: [...messages],
-        append: (more) => Effect.sync(() => void messages.push(...more)),
+        append: (more) => Effect.andThen(Effect.sync(() => messages.push(...more)), record),
         below: [...below],
-        appendBelow: (part) => Effect.sync(() => void below.push(part))
+        appendBelow: (part) => Effect.andThen(Effect.sync(() => below.push(part)), record)
       }))
   })
-  const journal = Context.get(
+  const kept = Context.get(
     yield* Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory({ entries: left.entries })))),
     Journal.Journal
   )
+  const journal: Journal.Journal["Service"] = {
+    ...kept,
+    append: (lines, options) => Effect.andThen(kept.append(lines, options), record)
+  }
   const runs: Harness.Handler = ({ task }) => Effect.sync(() => (ran.push(String(task)), "done"))
   const tools = {
     look: { class: "ReadOnly", handler: () => Effect.succeed("seen") },
@@ -129,6 +142,7 @@ const host = Effect.fnUntraced(function*(seed: number, left: Left) {
   return {
     agents: Context.get(context, AgentExecutor.AgentExecutor),
     suspend: recorded.suspend("the host stops"),
+    died: Deferred.await(died),
     left: Effect.map(
       Effect.orDie(Stream.runCollect(journal.read({}))),
       (all): Left => ({
@@ -154,7 +168,8 @@ export const play = Effect.fnUntraced(function*(
   let left = nothing
   for (const [index, [stop, after]] of [...lives, ["none", Infinity] as const].entries()) {
     const scope = yield* Scope.make()
-    const { agents, left: leaves, suspend } = yield* Scope.provide(host(seed, left), scope)
+    const records = stop === "at record" ? after : Infinity
+    const { agents, died, left: leaves, suspend } = yield* Scope.provide(host(seed, left, records), scope)
     const prompt = left.messages.length === 0 ? "root" : session === undefined ? left.messages : []
     const agent = yield* Scope.provide(agents.start({ prompt, session, mode: "Interactive" }), scope)
     const answers = Stream.runForEach(
@@ -173,16 +188,18 @@ export const play = Effect.fnUntraced(function*(
     )
     yield* Effect.forkIn(answers, scope, { startImmediately: true })
     const running = yield* Effect.forkIn(agent.result, scope, { startImmediately: true })
-    yield* after === Infinity ? Effect.exit(Fiber.join(running)) : Effect.sleep(after)
+    const ended = Effect.exit(Fiber.join(running))
+    yield* stop === "at record" ? Effect.raceFirst(ended, died) : after === Infinity ? ended : Effect.sleep(after)
     if (stop === "suspended") {
       yield* suspend
       yield* Effect.exit(Fiber.join(running))
     }
     // nothing of a killed host happens after this
-    if (stop === "killed") left = yield* leaves
+    const isKilled = stop === "killed" || stop === "at record"
+    if (isKilled) left = yield* leaves
     const end = running.pollUnsafe()
     yield* Scope.close(scope, Exit.void)
-    if (stop !== "killed") left = yield* leaves
+    if (!isKilled) left = yield* leaves
     if (session === undefined) left = { ...left, messages: (yield* agent.history).content }
     if (end === undefined || Exit.isFailure(end) || end.value.reason._tag === "Suspended") continue
     return {
@@ -190,7 +207,8 @@ export const play = Effect.fnUntraced(function*(
       history: [...words(end.value.history), ...problemsOf(end.value.history)],
       writes: left.ran.toSorted(),
       asked,
-      stops: index
+      stops: index,
+      unknown: left.entries.filter((it) => it._tag === "Settled" && it.outcome._tag === "Unknown").length
     }
   }
   return yield* Effect.die(new Error(`seed ${seed} does not end`))
