@@ -99,7 +99,7 @@ const readBlock = (judged: Judged) => (entry: unknown, path: string): Shape.Read
     }
     const at = `${path}.toolUse`
     const use = yield* Shape.object(found, at, "an object with toolUseId, name and input")
-    judged.add(block).add(use)
+    judged.add(use)
     // the provider's own tools
     if (Shape.own(use, "type") === "server_tool_use") return undefined
     const id = yield* Shape.string(use, "toolUseId", at)

@@ -209,7 +209,7 @@ const partReader = (judged: Judged): ReadPart => {
       if (Shape.own(call, "willContinue") === true || Shape.own(call, "partialArgs") !== undefined) {
         return yield* Shape.wrong(at, "is a chunk of a stream", "the whole call, put together from its chunks")
       }
-      judged.add(part).add(call)
+      judged.add(call)
       place++
       const params = Shape.own(call, "args") ?? {}
       const id = (Shape.own(call, "id") ?? null) === null ? `#${place}` : idOf(yield* Shape.string(call, "id", at))

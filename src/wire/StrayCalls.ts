@@ -19,13 +19,15 @@ export const find = (input: unknown, judged: Judged, expected: string): Shape.Mi
     seen.add(value)
     if (Shape.isArray(value)) return first(value.entries(), (index, it) => sweep(it, `${path}[${index}]`))
     const entry = value as Shape.JsonObject
-    if (isClosed(entry)) return undefined
+    const isShut = isClosed(entry)
     const isOne = judged.has(entry) || isOthers(entry)
-    const isLost = !isOne && isCall(entry)
+    const isLost = !isShut && !isOne && isCall(entry)
     if (isLost && !isKnown(entry, known)) return mistake(path, expected)
     const given = isOne || isLost ? payload : nothing
-    const gave = isOthers(entry) ? results : nothing
+    // a wrapped call has its result in an entry of its own
+    const gave = isOthers(entry) && Shape.own(entry, "toolUse") === undefined ? results : nothing
     return first(Object.entries(entry), (key, inner) => {
+      if (isShut && !labels.has(key)) return undefined
       if (opaque.has(key) || gave.has(key) || (given.has(key) && !judged.has(inner as Shape.JsonObject))) {
         return undefined
       }
@@ -97,8 +99,12 @@ const holders = new Set([
 const wrappers = ["function", "custom", "functionCall", "function_call", "toolUse", "toolCall", "toolInvocation"]
 
 const nameKeys = ["name", "toolName", "tool_name"]
-const idKeys = ["id", "call_id", "callId", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id"]
+const callIdKeys = ["call_id", "callId", "toolCallId", "tool_call_id", "toolUseId", "tool_use_id"]
+const idKeys = ["id", ...callIdKeys]
 const argumentKeys = ["input", "args", "arguments", "rawInput"]
+
+/** Where nothing may be anything. */
+const labels = new Set([...nameKeys, ...idKeys])
 
 /** Declarations of tools have these, too. */
 const declaring = ["params", "parameters"]
@@ -131,9 +137,14 @@ const opaque = new Set([
 const isClosed = (entry: Shape.JsonObject): boolean => {
   const type = Shape.own(entry, "type")
   return Shape.own(entry, "functionResponse") !== undefined || Shape.own(entry, "toolResult") !== undefined ||
-    (typeof type === "string" && (answers.test(type) || type.startsWith("data-"))) ||
+    (typeof type === "string" && (type.startsWith("data-") || (answers.test(type) && !isAskingOnly(entry)))) ||
     (Shape.own(entry, "tool_call_id") !== undefined && Shape.own(entry, "content") !== undefined)
 }
+
+/** Whether an entry has arguments and no result, whatever its type says. */
+const isAskingOnly = (entry: Shape.JsonObject): boolean =>
+  Array.from(payload).some((key) => Shape.own(entry, key) !== undefined) &&
+  [...results, "content"].every((key) => Shape.own(entry, key) === undefined)
 
 /** What the provider runs itself, or somebody has answered. */
 const isOthers = (entry: Shape.JsonObject): boolean => {
@@ -157,8 +168,16 @@ const saying = (entry: Shape.JsonObject): ReadonlyArray<Shape.JsonObject> => [
   ...wrappers.map((key) => Shape.own(entry, key)).filter(Shape.isObject)
 ]
 
-const idsOf = (...said: ReadonlyArray<Shape.JsonObject>): ReadonlyArray<string> =>
-  said.flatMap((it) => idKeys.map((key) => Shape.own(it, key))).flatMap((id) =>
+const idsOf = (...said: ReadonlyArray<Shape.JsonObject>): ReadonlyArray<string> => idsUnder(idKeys, said)
+
+/** The ids of a call; `id` may be that of its place in the message, where another one names the call. */
+const ownIds = (said: ReadonlyArray<Shape.JsonObject>): ReadonlyArray<string> => {
+  const own = idsUnder(callIdKeys, said)
+  return own.length > 0 ? own : idsUnder(["id"], said)
+}
+
+const idsUnder = (keys: ReadonlyArray<string>, said: ReadonlyArray<Shape.JsonObject>): ReadonlyArray<string> =>
+  said.flatMap((it) => keys.map((key) => Shape.own(it, key))).flatMap((id) =>
     typeof id === "string" || typeof id === "number" ? [String(id)] : []
   )
 
@@ -191,13 +210,19 @@ const knownIn = (judged: Judged): Known => {
 /** Whether it is a call that its reader has judged, or a copy of one: by its id and name, or by all it says. */
 const isKnown = (entry: Shape.JsonObject, { ids, words }: Known): boolean => {
   const said = saying(entry)
-  const own = idsOf(...said)
-  const name = among(said, nameKeys)
-  if (own.length === 0) return name !== undefined && words().has(wordsOf(said))
-  return own.some((id) => {
-    const names = ids.get(id)
-    return names !== undefined && (name === undefined || names.has(undefined) || names.has(name))
-  })
+  const all = ownIds(said)
+  const isOneKnown = (parts: ReadonlyArray<Shape.JsonObject>): boolean => {
+    const own = ownIds(parts)
+    const name = among(parts, nameKeys)
+    if (all.length === 0) return name !== undefined && words().has(wordsOf(parts))
+    return (own.length === 0 ? all : own).some((id) => {
+      const names = ids.get(id)
+      return names !== undefined && (name === undefined || names.has(undefined) || names.has(name))
+    })
+  }
+  // an entry that names a call and wraps another one is two
+  const named = said.filter((it) => among([it], nameKeys) !== undefined)
+  return named.length > 1 ? named.every((it) => isOneKnown([it])) : isOneKnown(said)
 }
 
 const mistake = (path: string, expected: string): Shape.Mistake => ({

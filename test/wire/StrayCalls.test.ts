@@ -128,6 +128,13 @@ const odd: { readonly [what: string]: unknown } = {
     role: "assistant",
     content: [{ type: "text", text: "", content: [shapes.anthropic("lost")] }, shapes.anthropic("1", "kept")]
   },
+  "a call that wraps another one": [
+    { id: "2", name: "lost", params: {}, functionCall: { id: "1", name: "kept", args: {} } }
+  ],
+  "a call in the name of a result": [
+    { type: "tool-result", id: "0", name: { nested: { type: "tool-call", id: "2", name: "lost", params: {} } } },
+    { type: "tool-call", id: "1", name: "kept", params: {} }
+  ],
   "a call beside the parts of a candidate": {
     candidates: [{ content: { role: "model", parts: [shapes.gemini("1", "kept")] }, ...shapes.gemini("lost") }]
   },
@@ -306,7 +313,8 @@ describe("a call in an unexpected place", () => {
           const has = JSON.stringify(input)
           for (const { id, name } of wanted) {
             // what has lost its name or its id is nobody's
-            if (!has.includes(id) || !new RegExp(`"(?:tool-)?${name}"`).test(has)) continue
+            if (!new RegExp(`"(?:${ids})":"${id}"`).test(has)) continue
+            if (!new RegExp(`"(?:${names})":"(?:tool-)?${name}"`).test(has)) continue
             assert.isTrue(isKept(input, name), `${name} of ${has}`)
           }
         }
@@ -324,6 +332,8 @@ const changed = (message: unknown, random: SeededRandom, kind: number): unknown 
   const walk = (value: unknown) => {
     if (typeof value !== "object" || value === null) return
     for (const [key, inner] of Object.entries(value)) {
+      // so may what answers a call, but for its name and its id
+      if (isAnswer(value) && !new RegExp(`^(?:${ids}|${names})$`).test(key)) continue
       places.push({ parent: value as Record<string, unknown>, key })
       // what a call is given may be anything
       if (!anything.includes(key) || isRequest(inner)) walk(inner)
@@ -382,14 +392,23 @@ const changed = (message: unknown, random: SeededRandom, kind: number): unknown 
   return copy
 }
 
+const isAnswer = (entry: object): boolean =>
+  "type" in entry && typeof entry.type === "string" && entry.type.endsWith("-result")
+
+/** The names of ids, as a pattern. */
+const ids = "id|call_id|callId|toolCallId|tool_call_id|toolUseId|tool_use_id"
+
+/** The names of names, as a pattern. */
+const names = "name|toolName|tool_name|type"
+
 /** What the provider runs itself has given, in which there may be anything. */
 const isOthers = (entry: object): boolean => {
-  const { type } = ("toolUse" in entry ? entry.toolUse : entry) as { readonly type?: string }
+  const { type } = ("toolUse" in entry && entry.toolUse !== null ? entry.toolUse : entry) as { readonly type?: string }
   return "providerExecuted" in entry || (type !== undefined && /^server_|_search_call$/.test(type))
 }
 
 /** What a call is given, and what is said about a message. */
-const anything = ["input", "args", "arguments", "params", "usage", "usageMetadata", "_meta", "metadata"]
+const anything = ["result", "input", "args", "arguments", "params", "usage", "usageMetadata", "_meta", "metadata"]
 
 const isRequest = (params: unknown): boolean =>
   typeof params === "object" && params !== null && "name" in params && "arguments" in params
