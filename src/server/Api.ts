@@ -14,6 +14,7 @@ import * as Approvals from "./ApiApprovals.ts"
 import * as Models from "./ApiModels.ts"
 import * as Problems from "./ApiProblems.ts"
 import * as Records from "./ApiRecords.ts"
+import { FormatsGroup } from "./FormatsGroup.ts"
 import { OperationsGroup } from "./OperationsGroup.ts"
 
 const { Invalid, NotAllowed, NotFound, TooMany, Unavailable, WaveUnreadable } = Problems
@@ -257,7 +258,7 @@ export class SystemGroup extends HttpApiGroup.make("system")
 
 /** The API. */
 export class Api extends HttpApi.make("tool-executor")
-  .add(LoginGroup, SessionsGroup, OperationsGroup, ApprovalsGroup, RecordsGroup, SystemGroup)
+  .add(LoginGroup, SessionsGroup, OperationsGroup, FormatsGroup, ApprovalsGroup, RecordsGroup, SystemGroup)
   .annotateMerge(OpenApi.annotations({
     title: "tool-executor",
     version,

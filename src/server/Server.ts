@@ -49,6 +49,7 @@ import type { Access } from "./Access.ts"
 import { Api } from "./Api.ts"
 import * as ApprovalsHandlers from "./ApprovalsHandlers.ts"
 import * as Draining from "./Draining.ts"
+import * as FormatsHandlers from "./FormatsHandlers.ts"
 import * as Health from "./Health.ts"
 import { type Requires, serveRoutes } from "./Listener.ts"
 import * as LiveLog from "./LiveLog.ts"
@@ -128,6 +129,7 @@ export const layer = (options: Options = {}) =>
       LoginHandlers.layer,
       SessionsHandlers.layer,
       OperationsHandlers.layer,
+      FormatsHandlers.layer,
       ApprovalsHandlers.layer,
       RecordsHandlers.layer,
       SystemHandlers.layer

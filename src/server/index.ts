@@ -15,6 +15,15 @@ export type * as ApiAccess from "./ApiAccess.ts"
 /** Sessions and waves of the API. */
 export type * as ApiModels from "./ApiModels.ts"
 
+/** Requests of `useChat` of the AI SDK, and of AG-UI clients. */
+export type * as ApiFormats from "./ApiFormats.ts"
+
+/** The UI message stream of the AI SDK. */
+export type * as UiMessageStream from "./UiMessageStream.ts"
+
+/** Events of AG-UI. */
+export type * as AgUi from "./AgUi.ts"
+
 /** Agents, operations and conversations of the API. */
 export type * as ApiOperations from "./ApiOperations.ts"
 

@@ -20,6 +20,7 @@ const operations: ReadonlyArray<Operation> = Object.entries(OpenApi.fromApi(Api)
 const filled = (path: string): string =>
   path.replace("{session}", "work").replace("{wave}", "one").replace("{turn}", "t").replace("{index}", "0")
     .replace("{side}", "before").replace("{id}", "q").replace("{checkpoint}", "c")
+    .replace("{operation}", "o").replace("{chat}", "chat").replace("{user}", "ada")
 
 /** Endpoints that say nothing of anybody. */
 const open = ["/health", "/ready", "/api/login", "/api/logout"]
@@ -45,6 +46,10 @@ interface Rights {
 const bodies: Readonly<Record<string, unknown>> = {
   "/api/login": { token: "wrong" },
   "/api/sessions/{session}/waves": { message: { none: true }, wave: "one" },
+  "/api/sessions/{session}/operations": { agent: "helper", prompt: "look" },
+  "/api/sessions/{session}/operations/{operation}/messages": { text: "and this" },
+  "/api/sessions/{session}/chat": { messages: [{ id: "m", role: "user", parts: [{ type: "text", text: "look" }] }] },
+  "/api/sessions/{session}/ag-ui": { threadId: "work", runId: "r", messages: [] },
   "/api/approvals/{id}/answer": { hash: "h", answer: { _tag: "Deny" } },
   "/api/approvals/answers": { answers: [{ id: "q", hash: "h", answer: { _tag: "Deny" } }] }
 }
@@ -58,7 +63,12 @@ const everybody = [
   { name: "late", run: true, tokens: [{ hash: Tokens.hash(Redacted.make("expired")), expiresAt: 1 }] }
 ]
 
-const streams = ["/api/live", "/api/sessions/{session}/waves/{wave}/events"]
+const streams = [
+  "/api/live",
+  "/api/conversations/{user}/{session}/events",
+  "/api/sessions/{session}/operations/{operation}/events",
+  "/api/sessions/{session}/waves/{wave}/events"
+]
 
 describe("every endpoint of the API", () => {
   it("is in the document, those that are open to all among them", () => {

@@ -1,0 +1,229 @@
+/** Handlers for clients of other libraries. */
+import * as Effect from "effect/Effect"
+import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
+import type * as HttpApiGroup from "effect/http-api/HttpApiGroup"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import type * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import type * as Approvals from "../core/gates/Approvals.ts"
+import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
+import { AgUiWriter } from "./AgUi.ts"
+import { Api } from "./Api.ts"
+import { type Authorization, type Checks, CurrentUser } from "./ApiAccess.ts"
+import { type AgUiInput, FormatOptions } from "./ApiFormats.ts"
+import { isName } from "./ApiModels.ts"
+import type { OnBusy } from "./ApiOperations.ts"
+import { Invalid, NotAllowed, NotFound } from "./ApiProblems.ts"
+import * as ChatMessages from "./ChatMessages.ts"
+import { FormattedOperation, type From, type Handle, readHandle, type Writer } from "./FormattedOperation.ts"
+import * as FormattedStream from "./FormattedStream.ts"
+import * as History from "./History.ts"
+import * as Limits from "./Limits.ts"
+import * as Operations from "./Operations.ts"
+import * as PendingApprovals from "./PendingApprovals.ts"
+import type { Owner } from "./Principals.ts"
+import * as Rights from "./Rights.ts"
+import { UiMessageWriter } from "./UiMessageStream.ts"
+
+/** Layer of the handlers. */
+export const layer: Layer.Layer<
+  HttpApiGroup.Service<"tool-executor", "formats">,
+  never,
+  Authorization | Checks | Limits.Limits | Operations.Operations | PendingApprovals.PendingApprovals
+> = HttpApiBuilder.group(
+  Api,
+  "formats",
+  Effect.fnUntraced(function*(handlers) {
+    const approvals = yield* PendingApprovals.PendingApprovals
+    const limits = yield* Limits.Limits
+    const operations = yield* Operations.Operations
+    const tools = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
+    const redactorOf = (tool: string) => tools?.current().get(tool)?.redactor
+
+    /** Sends a message of the user. `waiting` replaces `queue` as what the agent does while approval is pending. */
+    const send = Effect.fnUntraced(function*(
+      owner: Owner,
+      { agent, id, onBusy, prompt }: FormatOptions & { readonly id: string; readonly prompt: string },
+      waiting: OnBusy
+    ) {
+      if (!isName(id)) return yield* invalid("messages", "the id of the last message is not a name", names)
+      const listed = yield* operations.agents
+      const last = Option.getOrUndefined(yield* operations.conversation(owner))?.agent
+      const name = agent ?? last ?? (listed.length === 1 ? listed[0]!.name : undefined)
+      if (name === undefined) {
+        const known = listed.map((it) => `"${it.name}"`).join(", ")
+        return yield* invalid("agent", "is missing, and there are several agents", `one of ${known}`)
+      }
+      const running = Option.getOrUndefined(yield* operations.running(owner))
+      const isWaiting = running !== undefined && (yield* running.info).state === "waiting"
+      const usual = listed.find((it) => it.name === name)?.onBusy
+      const how = onBusy ?? (isWaiting && usual === "queue" ? waiting : undefined)
+      return yield* operations.start(owner, { agent: name, id, prompt, ...how === undefined ? {} : { onBusy: how } })
+    })
+
+    /** Answers an approval request of an operation. One that was answered before keeps its answer. */
+    const answer = Effect.fnUntraced(function*(
+      operation: Operations.Handle,
+      { hash, request: id }: Handle,
+      answer: Approvals.Answer
+    ) {
+      const user = yield* CurrentUser
+      const isPending = Effect.map(operation.pending, (all) => all.some((it) => it.id === id))
+      yield* approvals.answer(user, { id, hash, answer }).pipe(
+        Effect.catchTags({
+          AlreadyEnded: () => Effect.void,
+          NotFound: () => Effect.flatMap(isPending, (is) => is ? Effect.fail(new NotAllowed({})) : Effect.void)
+        })
+      )
+    })
+
+    /** The operation whose requests a client answers. */
+    const askedBy = Effect.fnUntraced(function*(owner: Owner, handles: ReadonlyArray<Handle>) {
+      const name = handles.at(-1)!.operation
+      const operation = Option.getOrUndefined(yield* operations.get(owner, name))
+      return operation ?? (yield* new NotFound({}))
+    })
+
+    const respond = <Chunk>(
+      { user }: Owner,
+      { events, id }: Operations.Handle,
+      from: From,
+      writerOf: (message: string) => Writer<Chunk>,
+      headers?: { readonly [name: string]: string }
+    ) =>
+      Effect.map(CurrentUser, (reader) =>
+        FormattedStream.respond(
+          {
+            events: events(undefined),
+            formatted: new FormattedOperation(id, from, writerOf),
+            hashes: Effect.map(approvals.list(reader), ({ open }) => new Map(open.map((it) => [it.id, it.hash])))
+          },
+          limits.turn(user),
+          headers
+        ))
+    const chat = (owner: Owner, operation: Operations.Handle, from: From) =>
+      respond(owner, operation, from, (it) => new UiMessageWriter(ChatMessages.replyOf(it)), chatHeaders)
+
+    const resumeChat = Effect.fnUntraced(function*({ session }: { readonly session: string }) {
+      const owner = yield* Rights.ownSession(session)
+      const running = Option.getOrUndefined(yield* operations.running(owner))
+      return running === undefined ? HttpServerResponse.empty() : yield* chat(owner, running, { _tag: "Start" })
+    })
+
+    return handlers.handleAll({
+      chat: Effect.fnUntraced(function*({ params }) {
+        const owner = yield* Rights.ownSession(params.session)
+        yield* limits.answer(owner.user)
+        const { content } = yield* operations.history(owner)
+        return { messages: ChatMessages.fromHistory(History.toWire(content, { redactorOf, isShared: false })) }
+      }),
+      sendChat: Effect.fnUntraced(function*({ params, payload: { messages, trigger, ...options } }) {
+        const owner = yield* Rights.ownSession(params.session)
+        if (trigger === "regenerate-message") {
+          return yield* invalid("trigger", "answers are not generated again: the server has the history", "a message")
+        }
+        const last = messages.at(-1)
+        const reply = messages.findLast((it) => it.role === "assistant")
+        const asked = reply === undefined ? [] : ChatMessages.askedIn(reply)
+        if (asked.some((it) => it.answer !== undefined)) {
+          const operation = yield* askedBy(owner, asked)
+          for (const it of asked) {
+            if (it.answer === undefined) continue
+            const { isApproved, reason } = it.answer
+            yield* answer(operation, it, isApproved ? { _tag: "ApproveOnce" } : denial(reason))
+          }
+          if (last === reply) {
+            return yield* chat(owner, operation, { _tag: "Pause", handles: asked, knows: ChatMessages.knows(reply!) })
+          }
+        }
+        if (last?.role !== "user") {
+          const expected = "a message of the user, or answers to approval requests"
+          return yield* invalid("messages", "the last message has nothing for the agent", expected)
+        }
+        const prompt = ChatMessages.textOf(last)
+        if (prompt === undefined) return yield* invalid("messages", "the last message is not a text", "text parts")
+        const operation = yield* send(owner, { ...options, id: last.id, prompt }, "settle")
+        return yield* chat(owner, operation, { _tag: "Message", id: last.id })
+      }),
+      resumeChat: ({ params }) => resumeChat(params),
+      resumeNamedChat: ({ params }) => resumeChat(params),
+      runAgUi: Effect.fnUntraced(function*({ params, payload }) {
+        const owner = yield* Rights.ownSession(params.session)
+        const { forwardedProps = {}, messages, resume = [], runId, threadId } = payload
+        if (threadId !== owner.session) {
+          return yield* invalid(
+            "threadId",
+            "is another one than the session in the path",
+            JSON.stringify(owner.session)
+          )
+        }
+        const run = (operation: Operations.Handle, from: From) => {
+          const writer = new AgUiWriter({ threadId, runId })
+          return respond(owner, operation, from, () => writer)
+        }
+        const answers = yield* Effect.forEach(resume, (it, index) => {
+          const handle = readHandle(it.interruptId)
+          const given = answerOf(it)
+          if (handle === undefined) {
+            return invalid(`resume[${index}].interruptId`, "is unknown", "the id of an interrupt")
+          }
+          return given === undefined
+            ? invalid(`resume[${index}].payload`, "is not an answer", "an object as in responseSchema")
+            : Effect.succeed({ handle, given })
+        })
+        if (answers.length > 0) {
+          const handles = answers.map((it) => it.handle)
+          const operation = yield* askedBy(owner, handles)
+          for (const { given, handle } of answers) yield* answer(operation, handle, given)
+          const calls = new Set(messages.flatMap((it) => it.toolCalls ?? []).map((it) => it.id))
+          return yield* run(operation, { _tag: "Pause", handles, knows: (it) => calls.has(it) })
+        }
+        const prompt = promptOf(messages)
+        if (prompt === undefined) return yield* invalid("messages", "the last message is not a text of the user", "one")
+        const options = Option.getOrElse(optionsOf(forwardedProps), (): FormatOptions => ({}))
+        const operation = yield* send(owner, { ...options, id: runId, prompt }, "reject")
+        return yield* run(operation, { _tag: "Message", id: runId })
+      })
+    })
+  })
+)
+
+/** Tells clients of the AI SDK which protocol follows. */
+const chatHeaders = { "x-vercel-ai-ui-message-stream": "v1" }
+
+const names = "1 to 100 of A-Z a-z 0-9 . _ : - , the first a letter or digit"
+
+const invalid = (path: string, problem: string, expected: string) =>
+  Effect.fail(new Invalid({ errors: [{ path, problem, expected }] }))
+
+const denial = (reason: string | undefined): Approvals.Answer => ({
+  _tag: "Deny",
+  ...reason === undefined ? {} : { reason }
+})
+
+const optionsOf = Schema.decodeUnknownOption(FormatOptions)
+
+const answerPayload = Schema.decodeUnknownOption(Schema.Struct({
+  approved: Schema.Boolean,
+  reason: Schema.optionalKey(Schema.String),
+  editedArgs: Schema.optionalKey(Schema.Json)
+}))
+
+/** The answer to an interrupt. Who dismisses it denies the call. */
+const answerOf = ({ payload, status }: NonNullable<AgUiInput["resume"]>[number]): Approvals.Answer | undefined => {
+  if (status === "cancelled") return denial(undefined)
+  const given = Option.getOrUndefined(answerPayload(payload))
+  if (given === undefined) return undefined
+  if (!given.approved) return denial(given.reason)
+  return { _tag: "ApproveOnce", ...given.editedArgs === undefined ? {} : { params: given.editedArgs } }
+}
+
+/** The text of the last message, if it is the user's. */
+const promptOf = (messages: AgUiInput["messages"]): string | undefined => {
+  const last = messages.at(-1)
+  if (last?.role !== "user") return undefined
+  const { content, id } = last
+  const parts = typeof content === "string" ? [{ type: "text", text: content }] : content
+  return Array.isArray(parts) ? ChatMessages.textOf({ id, role: "user", parts }) : undefined
+}
