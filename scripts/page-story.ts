@@ -48,6 +48,14 @@ export const tellStory = (server: Script): void => {
     args: { path: "src/pricing/discount.ts", content: after },
     targets: [{ text: "src/pricing/discount.ts" }],
     why: "write_file outside docs/ needs approval",
+    facts: {
+      title: "Write file",
+      readOnly: false,
+      openWorld: false,
+      undoable: true,
+      files: { changed: 1, created: 0 },
+      lines: { added: 5, removed: 2 }
+    },
     requestedAt: now - 26 * minute,
     expiresAt: now + 4 * minute + 11_000,
     preview: { _tag: "Files", files: [{ path: "src/pricing/discount.ts", before: text(before), after: text(after) }] }
@@ -61,6 +69,8 @@ export const tellStory = (server: Script): void => {
     args: { command: "npm publish --access public", cwd: "packages/pricing", timeout: "2 minutes" },
     targets: [{ text: "npm publish --access public" }],
     why: "run_command(npm publish*) always needs approval",
+    facts: { title: "Run command", readOnly: false, openWorld: true, undoable: false },
+    remember: "resources",
     requestedAt: now - 8 * minute,
     expiresAt: now + 22 * minute
   })
@@ -76,6 +86,14 @@ export const tellStory = (server: Script): void => {
       args: { path, content },
       targets: [{ text: path }],
       why: "write_file needs approval",
+      facts: {
+        title: "Write file",
+        readOnly: false,
+        openWorld: false,
+        undoable: true,
+        files: { changed: 1, created: 1 },
+        lines: { added: 3, removed: 0 }
+      },
       requestedAt: now - 2 * minute,
       expiresAt: now + 7 * 60 * minute,
       preview: { _tag: "Files", files: [{ path, before: null, after: text(content) }] }
@@ -94,6 +112,7 @@ export const tellStory = (server: Script): void => {
     },
     targets: [{ text: "bob@ex\u0430mple.com" }],
     why: "mail__send needs approval",
+    facts: { title: "Send a mail", readOnly: false, openWorld: true, undoable: false },
     requestedAt: now - minute
   })
   server.ask({

@@ -6,19 +6,15 @@ import type { Me } from "../server/ApiModels.ts"
 import { get, post } from "./api.ts"
 import { Approvals } from "./Approvals.ts"
 import { Conversations } from "./Conversations.ts"
-import { Grants } from "./Grants.ts"
-import { Health } from "./Health.ts"
 import { html } from "./html.ts"
-import { Journal } from "./Journal.ts"
 import { isHelpOpen, Keys } from "./Keys.ts"
 import { nothing } from "./known.ts"
+import { later } from "./later.ts"
 import { follow } from "./live.ts"
 import { Login } from "./Login.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { icon } from "./pieces.ts"
 import { route, to } from "./routes.ts"
-import { Rules } from "./Rules.ts"
-import { Runs } from "./Runs.ts"
 import { announced, connection, known, me, say } from "./state.ts"
 import { count } from "./words.ts"
 
@@ -38,11 +34,16 @@ export const App = (): VNode => {
 const views = [
   { name: "approvals", title: "Approvals", icon: "inbox", of: Approvals },
   { name: "conversations", title: "Conversations", icon: "chat", of: Conversations },
-  { name: "runs", title: "Runs", icon: "runs", of: Runs },
-  { name: "journal", title: "Journal", icon: "journal", of: Journal },
-  { name: "grants", title: "Grants", icon: "key", of: Grants },
-  { name: "rules", title: "Rules", icon: "rules", of: Rules },
-  { name: "health", title: "Health", icon: "pulse", of: Health }
+  { name: "runs", title: "Runs", icon: "runs", of: later(() => import("./Runs.ts").then((it) => it.Runs)) },
+  {
+    name: "journal",
+    title: "Journal",
+    icon: "journal",
+    of: later(() => import("./Journal.ts").then((it) => it.Journal))
+  },
+  { name: "grants", title: "Grants", icon: "key", of: later(() => import("./Grants.ts").then((it) => it.Grants)) },
+  { name: "rules", title: "Rules", icon: "rules", of: later(() => import("./Rules.ts").then((it) => it.Rules)) },
+  { name: "health", title: "Health", icon: "pulse", of: later(() => import("./Health.ts").then((it) => it.Health)) }
 ] as const
 
 /** A phone shows these views as tabs, and the others under "More". */

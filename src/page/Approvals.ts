@@ -1,18 +1,20 @@
 /**
- * Pending approval requests, oldest first, and recently resolved ones: a list, and next to it the approval request in
- * detail, or several that are answered together.
+ * Pending approval requests by conversation, and recently resolved ones: a list, and next to it a request in detail, or
+ * several that are answered together.
  */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import type { ApprovalSummary, ResolvedApproval } from "../server/ApiApprovals.ts"
-import { ApprovalView } from "./ApprovalView.ts"
+import { ApprovalView, Toast } from "./ApprovalView.ts"
 import { BulkApproval } from "./BulkApproval.ts"
 import { html } from "./html.ts"
+import { Empty, ListBar, PaneBar, Split } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Deadline, Who } from "./pieces.ts"
+import { Left, Lines, type State, StateMark } from "./pieces.ts"
+import { groupsOf, inOrder } from "./request.ts"
 import { route, to } from "./routes.ts"
 import { known, me, shownApproval, ticked } from "./state.ts"
-import { count, ending, time } from "./words.ts"
+import { clock, ending } from "./words.ts"
 
 /** How many requests are shown first, and added by each "Show more". */
 const step = 50
@@ -22,16 +24,15 @@ const wide = "(min-width: 760px)"
 
 /** The view. */
 export const Approvals = (): VNode => {
-  const { ended, open } = known.value
-  const [chosen] = route.value.parts
-  const [shown, setShown] = useState(step)
-  const [overs, setOvers] = useState(10)
-  const user = me.value
-  const mayApprove = typeof user === "object" && user.approve.length > 0
+  const { open } = known.value
+  const { parts } = route.value
+  const isResolved = parts[0] === "resolved"
+  const chosen = isResolved ? parts[1] : parts[0]
   // on a wide screen the oldest request opens by default and stays open until the user navigates: the request must
   // never change while a person is about to answer
   const [opened, setOpened] = useState<string | undefined>(undefined)
-  const looked = chosen ?? opened ?? (matchMedia(wide).matches ? open[0]?.id : undefined)
+  const looked = chosen ??
+    (isResolved ? undefined : opened ?? (matchMedia(wide).matches ? inOrder(open)[0]?.id : undefined))
   useEffect(() => {
     setOpened(chosen === undefined ? looked : undefined)
     shownApproval.value = looked
@@ -39,105 +40,140 @@ export const Approvals = (): VNode => {
       shownApproval.value = undefined
     }
   }, [chosen, looked])
-  const chosenOnes = open.filter((it) => ticked.value.has(it.id))
+  const selected = open.filter((it) => ticked.value.has(it.id))
+  const back = isResolved
+    ? { href: to("approvals", "resolved"), name: "Resolved" }
+    : { href: to("approvals"), name: "Approvals" }
+  return html`<${Split} isOpen=${chosen !== undefined} label=${
+    isResolved ? "Resolved requests" : "Pending requests"
+  } list=${
+    isResolved
+      ? html`<${Resolved} chosen=${looked} />`
+      : html`<${Pending} chosen=${looked} selected=${selected} isOpen=${looked !== undefined} />`
+  }>${
+    looked === "bulk"
+      ? html`<${BulkApproval} approvals=${selected} back=${back} />`
+      : looked !== undefined
+      ? html`<${ApprovalView} key=${looked} id=${looked} back=${back} />`
+      : html`<${PaneBar} back=${back} /><${Toast} />${
+        open.length > 0 || isResolved
+          ? html`<${Empty} of="inbox" title="Choose a request." />`
+          : mayApprove()
+          ? html`<${Empty} of="inbox" title="No pending requests.">When an agent needs your approval, the request appears
+            here and in the title of this tab.</${Empty}>`
+          : html`<${Empty} of="shield" title="You do not have permission to approve requests.">The operator grants it with
+            <code>approve</code> in the config.</${Empty}>`
+      }`
+  }</${Split}>`
+}
+
+const mayApprove = (): boolean => typeof me.value === "object" && me.value.approve.length > 0
+
+const Pending = ({ chosen, isOpen, selected }: {
+  readonly chosen: string | undefined
+  readonly selected: ReadonlyArray<ApprovalSummary>
+  readonly isOpen: boolean
+}): VNode => {
+  const { open } = known.value
+  const [most, setMost] = useState(step)
+  const isAll = selected.length === open.length
+  const rest = open.length - most
   return html`
-    <div class=${chosen === undefined ? "split" : "split open"}>
-      <section class="list" aria-labelledby="approvals-title">
-        <div class="bar"><h1 id="approvals-title" tabindex="-1" data-heading=${
-    chosen === undefined ? "" : undefined
-  }>Approvals</h1></div><div class="body">
-        <p>${
-    mayApprove
-      ? open.length === 0
-        ? "No pending requests."
-        : `${count(open.length, "pending request")}, oldest first.`
-      : "You do not have permission to approve requests."
-  }</p>
-        ${
-    open.length < 2 && chosenOnes.length === 0 ? null : html`<p class="row">
-          <button class="btn" type="button" onClick=${() => {
-      ticked.value = chosenOnes.length === open.length ? new Set() : new Set(open.map((it) => it.id))
-    }}>${chosenOnes.length === open.length ? "Clear selection" : `Select all ${open.length}`}</button>
-          ${
-      chosenOnes.length === 0
-        ? null
-        : html`<a class="btn" href=${to("approvals", "bulk")}>Review ${chosenOnes.length} selected</a>`
-    }
-        </p>`
+    <${ListBar} title="Approvals" isOpen=${isOpen}>
+      <span class="muted small num nowrap">${open.length} pending</span><span class="grow"></span>
+      ${
+    selected.length > 0
+      ? html`<a class="btn primary slim" href=${to("approvals", "bulk")}>Review ${selected.length}</a>`
+      : html`<a class="btn quiet slim" href=${to("approvals", "resolved")}>Resolved</a>`
   }
-        <ol class="cards">
-          ${
-    open.slice(0, shown).map((it) => html`<${Item} key=${it.id} approval=${it} isChosen=${it.id === looked} />`)
+    </${ListBar}>
+    ${
+    groupsOf(open.slice(0, most)).map(({ requests, session, user }) =>
+      html`<section class="group" key=${`${user}/${session}`}><h2><span class="cut grow"><${SafeText} text=${session} /></span>
+        <span><${SafeText} text=${user} /></span></h2>
+        <ul>${requests.map((it) => html`<${Item} key=${it.id} approval=${it} isChosen=${it.id === chosen} />`)}</ul>
+      </section>`
+    )
   }
-        </ol>
-        ${
-    open.length > shown
-      ? html`<button class="btn" type="button" onClick=${() => setShown(shown + step)}>Show more (${
-        open.length - shown
-      } further)</button>`
+    <p class="row hint">
+      ${
+    rest > 0
+      ? html`<button class="btn slim" type="button" onClick=${() =>
+        setMost(most + step)}>Show more (${rest} further)</button>`
       : null
   }
-        <h2>Recently resolved</h2>
-        ${ended.length === 0 ? html`<p>None.</p>` : null}
-        <ul class="cards">
-          ${ended.slice(0, overs).map((it) => html`<${Over} key=${it.id} approval=${it} />`)}
-        </ul>
-        ${
-    ended.length > overs
-      ? html`<button class="btn" type="button" onClick=${() => setOvers(overs + step)}>Show more (${
-        ended.length - overs
-      } further)</button>`
-      : null
+      ${
+    open.length < 2 ? null : html`<button class="btn quiet slim" type="button" onClick=${() => {
+      ticked.value = isAll ? new Set() : new Set(open.map((it) => it.id))
+    }}>${isAll ? "Clear selection" : `Select all ${open.length}`}</button>`
   }
-      </div></section>
-      <section class="pane detail" aria-label="Approval request"><div class="scroll" tabindex="0"><div class="body">
-        ${
-    looked === undefined
-      ? html`<p class="muted">${
-        open.length === 0 ? "New requests appear here." : "Select a request to see its details."
-      } <kbd>?</kbd> lists keyboard shortcuts.</p>`
-      : looked === "bulk"
-      ? html`<${BulkApproval} approvals=${chosenOnes} />`
-      : html`<${ApprovalView} key=${looked} id=${looked} />`
-  }
-      </div></div></section>
-    </div>`
+    </p>`
 }
 
 /** Shortens a text for the list; the request shows all of it. */
-const brief = (text: string): string => text.length > 160 ? `${text.slice(0, 160)}…` : text
+const brief = (text: string): string => text.length > 100 ? `${text.slice(0, 100)}…` : text
 
 const Item = (
   { isChosen, approval }: { readonly approval: ApprovalSummary; readonly isChosen: boolean }
 ): VNode => {
-  const { expiresAt, id, summary, targets, tool } = approval
+  const { agentPath, expiresAt, facts, id, targets: [target, ...others], tool } = approval
   const toggle = () => {
     const next = new Set(ticked.value)
     if (!next.delete(id)) next.add(id)
     ticked.value = next
   }
   return html`
-    <li class="card">
+    <li class="item">
       <input type="checkbox" checked=${ticked.value.has(id)} onChange=${toggle}
-        aria-label=${`Select ${[tool, ...targets.map((it) => it.text)].join(" ").slice(0, 100)}`} />
-      <div class="what">
-        <a href=${to("approvals", id)} aria-current=${isChosen ? "true" : undefined}><${SafeText} text=${tool} /></a>
-        ${targets.slice(0, 3).map((it) => html`<span class="target"><${SafeText} text=${brief(it.text)} /></span>`)}
-        ${targets.length > 3 ? html`<span class="muted">and ${targets.length - 3} more</span>` : null}
-        <p class="summary"><${SafeText} text=${brief(summary)} /></p>
-        <p class="muted">
-          <${Who} of=${approval} />, <${Deadline} expiresAt=${expiresAt} />
-        </p>
+        aria-label=${`Select ${[tool, target?.text].join(" ").slice(0, 100)}`} />
+      <div class="t">
+        <a class="cut mono" href=${to("approvals", id)} aria-current=${
+    isChosen ? "true" : undefined
+  }><${SafeText} text=${brief(target?.text ?? tool)} />${others.length > 0 ? ` and ${others.length} more` : ""}</a>
+        <${Left} expiresAt=${expiresAt} />
       </div>
+      <p class="s cut">${
+    target === undefined ? null : html`<span class="mono"><${SafeText} text=${brief(tool)} /></span>`
+  }${facts.lines === undefined ? null : html`<${Lines} of=${facts.lines} />`}${
+    facts.files !== undefined && facts.files.created > 0 ? html`<span>new file</span>` : null
+  }${facts.undoable || facts.readOnly ? null : html`<span>Cannot be undone</span>`}${
+    agentPath.length === 0 ? null : html`<span><${SafeText} text=${agentPath.at(-1)} /></span>`
+  }</p>
     </li>`
 }
 
-const Over = ({ approval }: { readonly approval: ResolvedApproval }): VNode =>
-  html`
-    <li class="card">
-      <div class="what">
-        <a href=${to("approvals", approval.id)}><${SafeText} text=${approval.tool} /></a>
-        <p>${ending(approval)}${approval.by === undefined ? "" : html` by <${SafeText} text=${approval.by} />`}.</p>
-        <p class="muted">${time(approval.endedAt)}</p>
-      </div>
-    </li>`
+const endStates: Readonly<Record<ResolvedApproval["how"], State>> = {
+  approved: "succeeded",
+  covered: "succeeded",
+  denied: "denied",
+  expired: "timedOut",
+  withdrawn: "cancelled",
+  closed: "cancelled",
+  suspended: "suspended"
+}
+
+const Resolved = ({ chosen }: { readonly chosen: string | undefined }): VNode => {
+  const { ended, open } = known.value
+  const [most, setMost] = useState(step)
+  return html`
+    <${ListBar} title="Resolved" isOpen=${chosen !== undefined}><span class="grow"></span>
+      <a class="btn quiet slim" href=${to("approvals")}>${open.length} pending</a></${ListBar}>
+    ${ended.length === 0 ? html`<${Empty} of="check" title="No resolved requests." />` : null}
+    <ul>${
+    ended.slice(0, most).map((it) =>
+      html`<li class="item" key=${it.id}><${StateMark} of=${endStates[it.how]} isBrief />
+        <div class="t"><a class="cut mono" href=${to("approvals", "resolved", it.id)} aria-current=${
+        it.id === chosen ? "true" : undefined
+      }><${SafeText} text=${brief(it.tool)} /></a><span class="when">${clock(it.endedAt)}</span></div>
+        <p class="s cut"><span>${ending(it)}${it.by === undefined ? "" : html` by <${SafeText} text=${it.by} />`}</span>
+          <span><${SafeText} text=${it.session} /></span></p></li>`
+    )
+  }</ul>
+    ${
+    ended.length > most
+      ? html`<p class="hint"><button class="btn slim" type="button" onClick=${() => setMost(most + step)}>Show more (${
+        ended.length - most
+      } further)</button></p>`
+      : null
+  }`
+}

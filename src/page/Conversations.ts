@@ -3,7 +3,7 @@ import type { VNode } from "preact"
 import type { ApprovalSummary } from "../server/ApiApprovals.ts"
 import { html } from "./html.ts"
 import type { Known, KnownWave } from "./known.ts"
-import { Empty, ListBar, PaneBar, Split } from "./layout.ts"
+import { Empty, Heading, ListBar, PaneBar, Split } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { StateMark } from "./pieces.ts"
 import { route, to } from "./routes.ts"
@@ -33,7 +33,7 @@ export const Conversations = (): VNode => {
       ? html`<${One} of=${chosen} />`
       : user === undefined
       ? html`<${Empty} of="chat" title=${all.length === 0 ? "No conversations yet." : "Choose a conversation."} />`
-      : html`<${PaneBar} back=${back}><h1 tabindex="-1" data-heading>Conversation</h1></${PaneBar}><${Empty} of="chat" title="Nothing is known of this conversation.">Its calls are in the <a href=${
+      : html`<${PaneBar} back=${back}><${Heading}>Conversation</${Heading}></${PaneBar}><${Empty} of="chat" title="Nothing is known of this conversation.">Its calls are in the <a href=${
         to("journal")
       }>journal</a>.</${Empty}>`
   }</${Split}>`
@@ -74,7 +74,7 @@ const Item = ({ isChosen, of }: { readonly of: Conversation; readonly isChosen: 
   }</p></li>`
 
 const One = ({ of }: { readonly of: Conversation }): VNode =>
-  html`<${PaneBar} back=${back}><h1 class="cut grow" tabindex="-1" data-heading><${SafeText} text=${of.session} /></h1></${PaneBar}>
+  html`<${PaneBar} back=${back}><${Heading} class="cut grow"><${SafeText} text=${of.session} /></${Heading}></${PaneBar}>
     <div class="scroll"><div class="body">
       ${of.pending.length === 0 ? null : html`<h2>Pending requests</h2>`}
       <ul class="lines">${

@@ -52,7 +52,7 @@ export const Journal = (): VNode => {
     <form class="row search" role="search" ref=${form} onSubmit=${submit}>
       ${
     fields.map(({ name, title }) =>
-      html`<p><label for=${`journal-${name}`}>${title}</label><input class="input" id=${`journal-${name}`} name=${name} type="text" autocomplete="off" /></p>`
+      html`<p><label for=${`journal-${name}`}>${title}</label><input class="input" data-key=${name} id=${`journal-${name}`} name=${name} type="text" autocomplete="off" /></p>`
     )
   }
       <button type="submit" class="btn primary">Search</button>

@@ -6,6 +6,7 @@ import { signal } from "@preact/signals"
 import type { VNode } from "preact"
 import { useEffect, useLayoutEffect, useRef } from "preact/hooks"
 import { html } from "./html.ts"
+import { inOrder } from "./request.ts"
 import { route, to } from "./routes.ts"
 import { known, say, shownApproval, ticked } from "./state.ts"
 
@@ -29,14 +30,14 @@ export const Keys = (): VNode => {
   }
   return html`
     <dialog ref=${dialog} onClose=${close} aria-labelledby="keys-title">
-      <h2 id="keys-title">Keyboard shortcuts</h2>
+      <h2 id="keys-title">Keys</h2>
       <dl class="keys">
         ${keys.map(({ key, what }) => html`<div><dt><kbd>${key}</kbd></dt><dd>${what}</dd></div>`)}
       </dl>
-      <p>Shortcuts only move the focus. Press Enter or Space to answer.</p>
-      <p><label><input type="checkbox" checked=${areOn.value} onChange=${(event: Event) => {
+      <p class="muted">Keys only move the focus. Press Enter or Space to answer.</p>
+      <p><label class="row"><input type="checkbox" checked=${areOn.value} onChange=${(event: Event) => {
     areOn.value = (event.currentTarget as HTMLInputElement).checked
-  }} /> Shortcuts are on</label></p>
+  }} /> Keys are on</label></p>
       <button class="btn" type="button" onClick=${close}>Close</button>
     </dialog>`
 }
@@ -51,18 +52,19 @@ interface Key {
 
 /** Goes to the approval request that many places away from the one that is shown. */
 const goBy = (step: 1 | -1) => (): void => {
-  const { open } = known.value
+  const open = inOrder(known.value.open)
   if (open.length === 0) return say("No pending requests.")
   const at = open.findIndex((it) => it.id === shownId())
   const next = open[at === -1 ? 0 : Math.min(open.length - 1, Math.max(0, at + step))]
   if (next !== undefined) location.hash = to("approvals", next.id)
 }
 
+/** The request that is shown; the one that a wide screen opened by itself counts once the heading has the focus. */
 const shownId = (): string | undefined => route.value.view === "approvals" ? route.value.parts[0] : undefined
 
 const focus = (name: string) => (): void => {
   const found = document.querySelector<HTMLElement>(`[data-key="${name}"]`)
-  if (found === null) say("There is nothing to approve here.")
+  if (found === null) say("There is nothing like this here.")
   else found.focus()
 }
 
@@ -75,40 +77,60 @@ const tick = (): void => {
   say(next.has(id) ? "Selected." : "Deselected.")
 }
 
-const views = ["approvals", "conversations", "runs", "journal", "grants", "rules", "health"] as const
+const goTo = (view: string) => (): void => {
+  location.hash = to(view)
+}
+
+/** The conversation of the request that is shown. */
+const goToConversation = (): void => {
+  const found = known.value.open.find((it) => it.id === shownApproval.value)
+  if (found === undefined) return say("No request is open.")
+  location.hash = to("conversations", found.user, found.session)
+}
+
+const goBack = (): void => {
+  const { parts, view } = route.value
+  if (parts.length > 0) location.hash = to(view)
+}
 
 const keys: ReadonlyArray<Key> = [
   { key: "j", what: "next request", run: goBy(1) },
   { key: "k", what: "previous request", run: goBy(-1) },
-  { key: "y", what: "go to “Approve once”", run: focus("yes") },
-  { key: "w", what: "go to “Approve similar calls”", run: focus("while") },
-  { key: "n", what: "go to the reason for denying", run: focus("no") },
-  { key: "e", what: "go to “Edit arguments”", run: focus("edit") },
-  { key: "x", what: "select or deselect the request", run: tick },
-  ...views.map((name, at) => ({
-    key: String(at + 1),
-    what: `to ${name[0]!.toUpperCase()}${name.slice(1)}`,
-    run: () => {
-      location.hash = to(name)
-    }
-  })),
+  { key: "a", what: "to Approve once", run: focus("approve") },
+  { key: "d", what: "to Reason; Enter denies", run: focus("deny") },
+  { key: "m", what: "to more ways to approve", run: focus("more") },
+  { key: "e", what: "to Edit arguments", run: focus("edit") },
+  { key: "x", what: "select, deselect", run: tick },
+  { key: "o", what: "open the conversation", run: goToConversation },
+  { key: "/", what: "to search", run: focus("search") },
+  { key: "g a", what: "to Approvals", run: goTo("approvals") },
+  { key: "g c", what: "to Conversations", run: goTo("conversations") },
+  { key: "g r", what: "to Runs", run: goTo("runs") },
+  { key: "g j", what: "to Journal", run: goTo("journal") },
+  { key: "Escape", what: "back to the list", run: goBack },
   {
     key: "?",
-    what: "this list, with a switch for shortcuts",
+    what: "this list",
     run: () => {
       isHelpOpen.value = true
     }
   }
 ]
 
+/** The key before, if it begins a pair. */
+const begun = signal("")
+
 const onKey = (event: KeyboardEvent): void => {
   const { target } = event
   const isTyping = target instanceof HTMLElement &&
-    target.closest("input:not([type=checkbox]), textarea, select, dialog")
+    target.closest("input:not([type=checkbox], [type=radio]), textarea, select, dialog")
   if (isTyping || event.ctrlKey || event.altKey || event.metaKey || event.defaultPrevented) return
-  const key = keys.find((it) => it.key === event.key)
+  const pair = `${begun.value}${event.key}`
+  begun.value = event.key === "g" ? "g " : ""
+  const key = keys.find((it) => it.key === pair)
   // the list must open even if shortcuts are off
   if (key === undefined || (!areOn.value && key.key !== "?")) return
   event.preventDefault()
+  begun.value = ""
   key.run()
 }

@@ -1,45 +1,56 @@
 /** Shows what a call would write. Files load in parts; a call cannot be approved before all parts are loaded. */
-import type { VNode } from "preact"
+import type { ComponentChildren, VNode } from "preact"
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
 import type { Part, Preview as Shown } from "../server/ApiApprovals.ts"
 import type { Problem, Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { Diff, DiffText } from "./parts/Diff.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure } from "./pieces.ts"
+import { Failure, icon } from "./pieces.ts"
 import { count } from "./words.ts"
 
 type Load = (index: number, side: "before" | "after", from: number) => Promise<Reply<typeof Part.Type>>
 type File = Extract<Shown, { readonly _tag: "Files" }>["files"][number]
 
-/** Shows the preview and calls `onWhole` once all of it is loaded. */
+/** Shows the preview and calls `onShown` with the texts that it shows once all of it is loaded. */
 export const Preview = (
-  { load, onWhole, preview }: {
+  { actions, load, onShown, preview, title }: {
+    /** What the headline names: the only file is not named again. */
+    readonly title: string | undefined
     readonly preview: Shown
     readonly load: Load
-    readonly onWhole: (isWhole: boolean) => void
+    readonly onShown: (texts: ReadonlyArray<string> | undefined) => void
+    /** Buttons in the head of the first diff. */
+    readonly actions?: ComponentChildren
   }
 ): VNode => {
-  const loaded = useRef(new Set<number>())
+  const loaded = useRef(new Map<number, Texts>())
   const files = preview._tag === "Files" ? preview.files.length : 0
-  const onFile = useCallback((index: number) => {
-    loaded.current.add(index)
-    onWhole(loaded.current.size === files)
-  }, [files, onWhole])
-  const onDiff = useCallback(() => onWhole(true), [onWhole])
+  const onFile = useCallback((index: number, texts: Texts) => {
+    loaded.current.set(index, texts)
+    const all = Array.from(loaded.current.values(), ({ after, before }) => [before ?? "", after ?? ""])
+    onShown(all.length === files ? all.flat() : undefined)
+  }, [files, onShown])
+  const diff = preview._tag === "Diff" ? preview.diff : ""
+  // without signs, lines can be found that arguments have
+  const onDiff = useCallback(() => onShown([diff.replaceAll(/^[-+ ]/gm, "")]), [diff, onShown])
   const isNothing = preview._tag === "None"
   useEffect(() => {
-    if (isNothing) onWhole(true)
-  }, [isNothing, onWhole])
+    if (isNothing) onShown([])
+  }, [isNothing, onShown])
   switch (preview._tag) {
     case "None":
-      return html`<p>No preview: <${SafeText} text=${preview.because} /></p>`
+      return html`<p class="note">${
+        icon("file")
+      }<span class="grow">No preview: <${SafeText} text=${preview.because} /></span></p>`
     case "Diff":
-      return html`<${DiffText} diff=${preview.diff} onShown=${onDiff} />`
+      return html`<${DiffText} diff=${preview.diff} onShown=${onDiff} actions=${actions} />`
     case "Files":
       return html`${
         preview.files.map((file, index) =>
-          html`<${FileView} key=${index} file=${file} index=${index} load=${load} onLoaded=${onFile} />`
+          html`<${FileView} key=${index} file=${file} isNamed=${
+            files > 1 || file.path !== title
+          } index=${index} load=${load} onLoaded=${onFile} actions=${index === 0 ? actions : null} />`
         )
       }`
   }
@@ -51,20 +62,22 @@ interface Texts {
 }
 
 const FileView = (
-  { file, index, load, onLoaded }: {
+  { actions, file, index, isNamed, load, onLoaded }: {
+    readonly actions: ComponentChildren
     readonly file: File
     readonly index: number
+    readonly isNamed: boolean
     readonly load: Load
-    readonly onLoaded: (index: number) => void
+    readonly onLoaded: (index: number, texts: Texts) => void
   }
 ): VNode => {
   const isText = [file.before, file.after].every((it) => it === null || it.isText)
   const [texts, setTexts] = useState<Texts | undefined>(undefined)
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
   const [attempt, setAttempt] = useState(0)
-  const onShown = useCallback(() => onLoaded(index), [index, onLoaded])
+  const onShown = useCallback(() => onLoaded(index, texts ?? { before: null, after: null }), [index, onLoaded, texts])
   useEffect(() => {
-    if (!isText) return onShown()
+    if (!isText) return onLoaded(index, { before: null, after: null })
     const asked = { isCurrent: true }
     setProblem(undefined)
     const read = (side: "before" | "after") => readAll(file[side], (from) => load(index, side, from))
@@ -77,15 +90,16 @@ const FileView = (
     return () => {
       asked.isCurrent = false
     }
-  }, [file, index, isText, load, onShown, attempt])
+  }, [file, index, isText, load, onLoaded, attempt])
   if (!isText) {
-    return html`<h4><${SafeText} text=${file.path} /></h4><p>Not a text file: ${said(file.before)} before, ${
-      said(file.after)
-    } after.</p>`
+    return html`<section class="block"><header><span class="mono grow"><${SafeText} text=${file.path} /></span>${actions}</header>
+      <p class="hint">Not a text file: ${said(file.before)} before, ${said(file.after)} after.</p></section>`
   }
   if (problem !== undefined) return html`<${Failure} problem=${problem} onAgain=${() => setAttempt(attempt + 1)} />`
   if (texts === undefined) return html`<p role="status">Loading <${SafeText} text=${file.path} /> …</p>`
-  return html`<${Diff} path=${file.path} before=${texts.before} after=${texts.after} onShown=${onShown} />`
+  return html`<${Diff} path=${
+    isNamed ? file.path : ""
+  } before=${texts.before} after=${texts.after} onShown=${onShown} actions=${actions} />`
 }
 
 const said = (content: File["before"]): string => content === null ? "no file" : count(content.length, "byte")

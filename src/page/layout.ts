@@ -1,7 +1,20 @@
 /** How views are laid out: one column, or a list and next to it what was chosen of it. Panes scroll, the window does not. */
 import type { ComponentChildren, VNode } from "preact"
+import { useEffect, useRef } from "preact/hooks"
 import { html } from "./html.ts"
 import { icon } from "./pieces.ts"
+
+/** The heading of a view or of what is shown of it. It gets the focus after navigation, and if it replaces what had it. */
+export const Heading = ({ children, class: of = "cut" }: {
+  readonly class?: string
+  readonly children?: ComponentChildren
+}): VNode => {
+  const place = useRef<HTMLHeadingElement>(null)
+  useEffect(() => {
+    if (document.activeElement === document.body) place.current?.focus()
+  }, [])
+  return html`<h1 class=${of} tabindex="-1" data-heading ref=${place}>${children}</h1>`
+}
 
 /** A view of one column. Its title gets the focus after navigation. */
 export const Page = ({ actions, back, children, note, title }: {
@@ -14,7 +27,7 @@ export const Page = ({ actions, back, children, note, title }: {
   html`
     <div class="bar">
       ${back === undefined ? null : html`<a class="btn quiet" href=${back.href}>${icon("left")}${back.name}</a>`}
-      <h1 class="cut" tabindex="-1" data-heading>${title}</h1>
+      <${Heading}>${title}</${Heading}>
       ${note === undefined ? null : html`<span class="muted small num nowrap">${note}</span>`}
       <span class="grow"></span>${actions}
     </div>
@@ -42,9 +55,7 @@ export const ListBar = ({ children, isOpen, title }: {
   readonly isOpen: boolean
   readonly children?: ComponentChildren
 }): VNode =>
-  html`<div class="bar">${
-    isOpen ? html`<h2>${title}</h2>` : html`<h1 tabindex="-1" data-heading>${title}</h1>`
-  }${children}</div>`
+  html`<div class="bar">${isOpen ? html`<h2>${title}</h2>` : html`<${Heading}>${title}</${Heading}>`}${children}</div>`
 
 /** The bar above a pane; a phone shows `back` in it, which leads to the list. */
 export const PaneBar = ({ back, children }: {

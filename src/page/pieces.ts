@@ -4,7 +4,7 @@ import { type Problem, sentenceOf } from "./api.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { now } from "./state.ts"
-import { expires } from "./words.ts"
+import { expires, span } from "./words.ts"
 
 /** An icon of the sprite in the document. */
 export const icon = (name: string, turns = false): VNode =>
@@ -43,9 +43,26 @@ export const StateMark = (
 
 /** How long an approval request has left. Only this is redrawn every second. */
 export const Deadline = ({ expiresAt }: { readonly expiresAt: number | "unlimited" }): VNode =>
-  html`<span class=${expiresAt !== "unlimited" && expiresAt - now.value < 60_000 ? "urgent" : ""}>${
+  html`<span class=${expiresAt !== "unlimited" && expiresAt - now.value < 300_000 ? "wait-t" : ""}>${
     expires(expiresAt, now.value)
   }</span>`
+
+/** The same in its largest unit, for lists. */
+export const Left = ({ expiresAt }: { readonly expiresAt: number | "unlimited" }): VNode => {
+  if (expiresAt === "unlimited") return html`<span class="when">no limit</span>`
+  const left = expiresAt - now.value
+  return html`<span class=${left < 300_000 ? "when soon" : "when"}><span class="unseen">expires in </span>${
+    left <= 0 ? "expired" : span(left).split(" ").slice(0, 2).join(" ")
+  }</span>`
+}
+
+/** How many lines are added and removed. */
+export const Lines = (
+  { of: { added, removed } }: { readonly of: { readonly added: number; readonly removed: number } }
+): VNode =>
+  html`<span class="num nowrap">${added > 0 ? html`<span class="plus">+${added}</span>` : null}${
+    added > 0 && removed > 0 ? " " : null
+  }${removed > 0 ? html`<span class="minus">−${removed}</span>` : null}</span>`
 
 /** Shows a problem and a button to try again. */
 export const Failure = (

@@ -1,5 +1,6 @@
 /** State that all views share. */
 import { signal } from "@preact/signals"
+import type { ResolvedApproval } from "../server/ApiApprovals.ts"
 import type { Me } from "../server/ApiModels.ts"
 import { type Known, nothing } from "./known.ts"
 
@@ -23,6 +24,9 @@ export const shownApproval = signal<string | undefined>(undefined)
 
 /** Ids of the selected approval requests. */
 export const ticked = signal<ReadonlySet<string>>(new Set())
+
+/** The request that was answered last. */
+export const answered = signal<ResolvedApproval | undefined>(undefined)
 
 /** The latest announcement for screen readers. */
 export const announced = signal("")

@@ -16,10 +16,10 @@ export const span = (millis: number): string => {
 /** Describes when an approval request expires. */
 export const expires = (expiresAt: number | "unlimited", now: number): string =>
   expiresAt === "unlimited"
-    ? "does not expire"
+    ? "No time limit"
     : expiresAt <= now
-    ? "expired"
-    : `expires in ${span(expiresAt - now)}`
+    ? "Expired"
+    : `Expires in ${span(expiresAt - now)}`
 
 /** Formats a time of day; of another day, its date as well. */
 export const clock = (millis: number): string => {
@@ -38,11 +38,11 @@ export const count = (number: number, one: string, many = `${one}s`): string => 
 const endings: Readonly<Record<ResolvedApproval["how"], string>> = {
   approved: "Approved",
   denied: "Denied",
-  covered: "Approved with another request",
-  expired: "Expired and denied: nobody answered in time",
-  withdrawn: "Withdrawn: the call no longer needs an answer",
-  suspended: "Suspended: the request returns after the restart",
-  closed: "Closed: the caller has ended"
+  covered: "Covered by a grant",
+  expired: "Expired",
+  withdrawn: "Withdrawn",
+  suspended: "Suspended, will be asked again",
+  closed: "Closed"
 }
 
 const answers: Readonly<Record<string, string>> = {

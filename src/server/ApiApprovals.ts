@@ -4,6 +4,28 @@ import { Answer } from "../core/gates/ApprovalRequest.ts"
 import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
 import { Conversation } from "./ApiOperations.ts"
 
+/**
+ * Schema of what the server knows of a call, from the annotations of its tool and from the preview of its write. Nothing
+ * in it comes from the model, but for the length of what it wants to write.
+ */
+export const CallFacts = Schema.Struct({
+  /** Title of the tool, if it has one. */
+  title: Schema.optionalKey(Schema.String),
+  /** The tool is annotated as read-only. */
+  readOnly: Schema.Boolean,
+  /** The tool is annotated as reaching beyond its own system, such as the network. */
+  openWorld: Schema.Boolean,
+  /** The write is kept as a checkpoint, so that a user can undo it. */
+  undoable: Schema.Boolean,
+  /** How many files the call changes and how many of them it creates; absent if it does not say. */
+  files: Schema.optionalKey(Schema.Struct({ changed: Schema.Finite, created: Schema.Finite })),
+  /** Added and removed lines; absent if the write is too large or binary. */
+  lines: Schema.optionalKey(Schema.Struct({ added: Schema.Finite, removed: Schema.Finite }))
+}).annotate({ identifier: "CallFacts" })
+
+/** What the server knows of a call. */
+export type CallFacts = typeof CallFacts.Type
+
 const approval = {
   id: Schema.String,
   ...Owner,
@@ -22,6 +44,7 @@ const approval = {
   })),
   /** The call is already running and waits with its write: its arguments can no longer be edited. */
   isRunning: Schema.Boolean,
+  facts: CallFacts,
   /** What an answer may be remembered for at most. */
   remember: Schema.Literals(["call", "resources", "tool"]),
   requestedAt: Schema.Finite,

@@ -14,6 +14,7 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Approvals from "../core/gates/Approvals.ts"
+import * as Checkpoints from "../core/output/Checkpoints.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
@@ -21,6 +22,7 @@ import { covers, type User } from "./ApiAccess.ts"
 import type { ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
 import { AlreadyEnded, NotAnswered, NotFound } from "./ApiProblems.ts"
 import { ApprovalRecord } from "./ApprovalRecord.ts"
+import * as KnownFacts from "./KnownFacts.ts"
 import { LiveLog } from "./LiveLog.ts"
 import type { Owner } from "./Principals.ts"
 import * as RedactedRequest from "./RedactedRequest.ts"
@@ -87,6 +89,7 @@ export const layer = (
     if (problems.length > 0) return yield* new ConfigurationError({ subject: "PendingApprovals", problems })
     const log = yield* LiveLog
     const clock = yield* Clock.Clock
+    const keepsWrites = Option.isSome(yield* Effect.serviceOption(Checkpoints.Checkpoints))
     const handlers = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
     const schemaOf = options.schemaOf ??
       ((tool: string) => handlers?.current().get(tool)?.jsonSchema as Schema.Json | undefined)
@@ -136,7 +139,9 @@ export const layer = (
         ...approvals,
         submit: (request, told) =>
           Effect.suspend(() => {
-            const shown = RedactedRequest.make(request, handlers?.current().get(request.tool)?.redactor.declared)
+            const tool = handlers?.current().get(request.tool)
+            const facts = KnownFacts.of(request, tool, keepsWrites)
+            const shown = RedactedRequest.make(request, facts, tool?.redactor.declared)
             if (shown === undefined) return Effect.succeed(notShown)
             coming.set(request, shown)
             return approvals.submit(request, told)

@@ -7,7 +7,7 @@ import * as Approvals from "../core/gates/Approvals.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import type { Redactor } from "../internal/secrets/index.ts"
-import type { ApprovalRequest, ApprovalSummary, Part, Preview } from "./ApiApprovals.ts"
+import type { ApprovalRequest, ApprovalSummary, CallFacts, Part, Preview } from "./ApiApprovals.ts"
 import * as Principals from "./Principals.ts"
 import * as RedactedArguments from "./RedactedArguments.ts"
 import * as Tokens from "./Tokens.ts"
@@ -36,7 +36,11 @@ export interface RedactedRequest {
  * Redacts a request; `undefined` if its arguments are not JSON or are nested too deeply. `declared` redacts what the
  * tool declares secret.
  */
-export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): RedactedRequest | undefined => {
+export const make = (
+  request: Approvals.ApprovalRequest,
+  facts: CallFacts,
+  declared?: Redactor
+): RedactedRequest | undefined => {
   const whole = textOf(request)
   if (whole === undefined) return undefined
   const hidden = RedactedArguments.of(request.args, declared)
@@ -58,6 +62,7 @@ export const make = (request: Approvals.ApprovalRequest, declared?: Redactor): R
     why: left(request.why),
     targets: request.targets.map(({ kind, text }) => ({ text: left(text), ...(kind === undefined ? {} : { kind }) })),
     isRunning: request.isRunning,
+    facts,
     remember: request.remember
   }
   // a hash of a secret would confirm guesses, so a random salt is added

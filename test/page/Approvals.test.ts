@@ -21,7 +21,7 @@ import { type Script, startScripted, token } from "../support/scriptedServer.ts"
 
 const limit = 60_000
 
-const ready = "[data-key=yes]:not([aria-disabled=true])"
+const ready = "[data-settled=true] [data-key=approve]"
 
 describe("the page", () => {
   const { visit } = browserForFile()
@@ -64,19 +64,27 @@ describe("the page", () => {
 
   it("shows what waits, oldest first, and answers it once by mouse", async () => {
     server().ask({ id: "q1", tool: "write_file", args: { path: "notes.md" } })
-    server().ask({ id: "q2", tool: "send_mail", args: { to: "bob" } })
+    server().ask({ id: "q2", tool: "send_mail", args: { to: "bob" }, targets: [{ text: "bob" }] })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "2 pending requests, oldest first.")
-    const tools = await page.$$eval("ol.cards a", (links) => links.map((it) => it.textContent))
-    assert.deepStrictEqual(tools, ["write_file", "send_mail"])
-    await page.click("ol.cards a")
+    await untilText(page, "2 pending")
+    const listed = await page.$$eval(".item .t a", (links) => links.map((it) => it.textContent))
+    assert.deepStrictEqual(listed, ["notes.md", "bob"])
+    await page.click(".item a")
     await page.waitForSelector(ready)
-    assert.include(await textOf(page, ".detail"), "notes.md")
-    await page.click("[data-key=yes]")
-    await untilText(page, "write_file: Approved once")
+    assert.include(await textOf(page, ".pane"), "notes.md")
+    // the decision is in view without scrolling, deny next to approve
+    const boxes = await Promise.all(
+      [".decide .deny", "[data-key=approve]"].map(async (it) => (await (await page.$(it))!.boundingBox())!)
+    )
+    assert.isTrue(boxes.every((it) => it.y + it.height <= 800))
+    assert.strictEqual(boxes[0]!.y, boxes[1]!.y)
+    await page.click("[data-key=approve]")
+    await untilText(page, "Approved once")
     assert.deepStrictEqual(server().answers.map((it) => it.answer), [{ _tag: "ApproveOnce" }])
-    await untilText(page, "1 pending request")
+    await untilText(page, "1 pending")
+    // the next request comes by itself, with the focus on its headline
+    await until(page, `location.hash.includes("q2") && document.activeElement?.matches("h1")`)
     await leave(visitation)
   }, limit)
 
@@ -89,45 +97,47 @@ describe("the page", () => {
     })
     const visitation = await come()
     const { page } = visitation
-    const answered = (count: number) => until(page, `document.querySelectorAll("ol.cards > li").length === ${count}`)
-    await untilText(page, "5 pending requests")
+    const answered = (count: number) => until(page, `document.querySelectorAll(".item").length === ${count}`)
+    await untilText(page, "5 pending")
 
     await next(page)
     await page.waitForSelector(ready)
-    await press(page, "y", "Enter")
+    await press(page, "a", "Enter")
     await answered(4)
 
-    await next(page)
+    // the focus is on the next request
     await page.waitForSelector(ready)
-    await press(page, "w", "ArrowDown", "Tab", "Enter")
+    await press(page, "m", "Enter")
+    await page.waitForSelector(".menu")
+    await press(page, "Tab", "ArrowLeft", "Tab", "Enter")
     await answered(3)
 
-    await next(page)
     await page.waitForSelector(ready)
-    await press(page, "w", "Tab", "Tab", "Enter")
+    await press(page, "m", "Enter")
+    await page.waitForSelector(".menu")
+    await press(page, "ArrowDown", "Tab", "ArrowRight", "ArrowRight", "ArrowRight", "Tab", "Enter")
     await answered(2)
 
-    await next(page)
     await page.waitForSelector(ready)
-    await press(page, "n")
+    await press(page, "d")
     await page.keyboard.type("not on a Sunday")
     await press(page, "Enter")
     await answered(1)
 
-    await next(page)
     await page.waitForSelector(ready)
     await press(page, "e", "Enter")
     await untilText(page, "passes all checks again")
     await tabTo(page, `it.value === "notes.md"`)
     await page.keyboard.type(".bak")
     await page.waitForSelector(ready)
-    await tabTo(page, `it.dataset.key === "yes"`)
+    await tabTo(page, `it.dataset.key === "approve"`)
     await press(page, "Enter")
     await answered(0)
+    await untilText(page, "No pending requests.")
     assert.deepStrictEqual(server().answers.map((it) => it.answer), [
       { _tag: "ApproveOnce" },
-      { _tag: "ApproveForDuration", duration: "1 hour", scope: "resources" },
-      { _tag: "ApproveForScope", scope: "resources" },
+      { _tag: "ApproveForDuration", duration: "15 minutes", scope: "resources" },
+      { _tag: "ApproveForScope", scope: "tool" },
       { _tag: "Deny", reason: "not on a Sunday" },
       { _tag: "ApproveOnce", params: { path: "notes.md.bak", text: "hello" } }
     ])
@@ -138,10 +148,10 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 pending request")
+    await untilText(page, "1 pending")
     await next(page)
     await page.waitForSelector(ready)
-    await press(page, "y", "n", "Escape")
+    await press(page, "a", "d", "Escape")
     assert.deepStrictEqual(server().answers, [])
     await page.evaluate("document.activeElement.blur()")
     await page.keyboard.type("?")
@@ -150,7 +160,7 @@ describe("the page", () => {
     await page.click("dialog input[type=checkbox]")
     await press(page, "Escape")
     await page.waitForSelector("dialog:not([open])")
-    await press(page, "4")
+    await press(page, "g", "j")
     await page.evaluate("new Promise((it) => requestAnimationFrame(() => requestAnimationFrame(it)))")
     assert.notInclude(String(await page.evaluate("location.hash")), "journal")
     await leave(visitation)
@@ -173,15 +183,15 @@ describe("the page", () => {
     server().holdParts(true)
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 pending request")
+    await untilText(page, "1 pending")
     await next(page)
-    await untilText(page, "Approve is unavailable until everything above has loaded.")
-    await page.click("[data-key=yes]")
+    await untilText(page, "Approve is unavailable until everything has loaded.")
+    await page.click("[data-key=approve]")
     server().holdParts(false)
     await page.waitForSelector(ready)
     assert.deepStrictEqual(server().answers, [])
-    assert.include(await textOf(page, ".detail"), "two")
-    await page.click("[data-key=yes]")
+    assert.include(await textOf(page, ".pane"), "two")
+    await page.click("[data-key=approve]")
     await untilText(page, "Approved once")
     await leave(visitation)
   }, limit)
@@ -193,7 +203,7 @@ describe("the page", () => {
     server().failParts(true)
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 pending request")
+    await untilText(page, "1 pending")
     await untilText(page, "The part cannot be read.")
     assert.strictEqual(await page.$(ready), null)
     server().failParts(false)
@@ -209,9 +219,9 @@ describe("the page", () => {
     const visitation = await come()
     const { page } = visitation
     await page.waitForSelector(ready)
-    assert.include(await textOf(page, ".detail h2"), "the_oldest")
+    assert.include(await textOf(page, ".pane h1"), "the_oldest")
     server().end("q1", { how: "withdrawn" })
-    await untilText(page, "the_oldest: Withdrawn")
+    await untilText(page, "Withdrawn")
     assert.strictEqual(await page.$(ready), null)
     await leave(visitation)
   }, limit)
@@ -220,7 +230,7 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 pending request")
+    await untilText(page, "1 pending")
     await visitation.page.deleteCookie(...await page.cookies())
     server().goAway()
     await untilText(page, "Connection lost.")
@@ -237,7 +247,7 @@ describe("the page", () => {
     server().ask({ id: "q1", tool: markup, args: { [markup]: bidi, long }, why: bidi, targets: [{ text: markup }] })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 pending request")
+    await untilText(page, "1 pending")
     await next(page)
     await page.waitForSelector(ready)
     const text = await textOf(page)
@@ -253,20 +263,20 @@ describe("the page", () => {
     for (const id of ["q1", "q2", "q3"]) server().ask({ id, tool: `tool_${id}` })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "3 pending requests")
-    for (const box of await page.$$("ol.cards input")) await box.click()
-    await page.evaluate(`[...document.querySelectorAll("a")].find((it) => it.textContent.includes("selected")).click()`)
+    await untilText(page, "3 pending")
+    for (const box of await page.$$(".item input")) await box.click()
+    await page.evaluate(`[...document.querySelectorAll("a")].find((it) => it.textContent.includes("Review")).click()`)
     await page.waitForSelector(ready)
     // another person answers, and the page is not told before it sends its own answers
     server().hold(true)
     server().end("q2", { how: "denied", by: "bob" })
-    await page.click("[data-key=yes]")
-    await untilText(page, "q2 is over.")
+    await page.click("[data-key=approve]")
+    await untilText(page, "1 of 3 requests changed, so nothing was sent.")
     assert.deepStrictEqual(server().answers, [])
     server().hold(false)
-    await untilText(page, "2 selected requests")
+    await untilText(page, "2 requests selected")
     await page.waitForSelector(ready)
-    await page.click("[data-key=yes]")
+    await page.click("[data-key=approve]")
     await untilText(page, "No pending requests.")
     assert.deepStrictEqual(server().answers.map((it) => it.id), ["q1", "q3"])
     await leave(visitation)
@@ -277,17 +287,17 @@ describe("the page", () => {
     const first = await come()
     const second = await come()
     for (const { page } of [first, second]) {
-      await untilText(page, "1 pending request")
+      await untilText(page, "1 pending")
       await next(page)
       await page.waitForSelector(ready)
     }
     // the second is quicker than the news of the first
     server().hold(true)
     server().end("q1", { how: "approved", answer: "ApproveOnce", by: "bob" })
-    await press(second.page, "y", "Enter")
-    await untilText(second.page, "bob, who answered first")
+    await press(second.page, "a", "Enter")
+    await untilText(second.page, "bob answered")
     server().hold(false)
-    await untilText(first.page, "bob, who answered first")
+    await untilText(first.page, "Approved once by bob")
     assert.deepStrictEqual(server().answers, [])
     await leave(first)
     await leave(second)
@@ -297,7 +307,7 @@ describe("the page", () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
-    await untilText(page, "1 pending request")
+    await untilText(page, "1 pending")
     server().goAway()
     await untilText(page, "Connection lost.")
     server().ask({ id: "q2", tool: "asked_meanwhile" })
@@ -310,7 +320,7 @@ describe("the page", () => {
     server().ask({ id: "q3", tool: "asked_in_another_life" })
     server().comeBack()
     await untilText(page, "asked_in_another_life")
-    await untilText(page, "3 pending requests")
+    await untilText(page, "3 pending")
     await until(page, `!document.body.innerText.includes("Connection lost.")`)
     assert.strictEqual(server().streams(), 1)
     await leave(visitation)
@@ -325,10 +335,10 @@ describe("the page", () => {
       const visitation = await come()
       const { page } = visitation
       await page.waitForSelector(ready)
-      assert.isBelow((await textOf(page, "ol.cards li")).length, 500)
+      assert.isBelow((await textOf(page, ".item")).length, 500)
       await press(page, "x")
-      await until(page, `document.querySelector("ol.cards input").checked`)
-      await untilText(page, "Review 1 selected")
+      await until(page, `document.querySelector(".item input").checked`)
+      await untilText(page, "Review 1")
       await leave(visitation)
     },
     limit
@@ -338,16 +348,16 @@ describe("the page", () => {
     for (let at = 0; at < 200; at++) server().ask({ id: `q${at}`, tool: `tool_${at}`, args: { text: "x".repeat(300) } })
     const visitation = await come({ width: 360, height: 740 })
     const { page } = visitation
-    await untilText(page, "200 pending requests")
+    await untilText(page, "200 pending")
     const wide = () => page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
     assert.strictEqual(await wide(), 0)
-    await page.click("ol.cards a")
+    await page.click(".item a")
     await page.waitForSelector(ready)
     assert.strictEqual(await wide(), 0)
-    await press(page, "y", "Enter")
+    await press(page, "a", "Enter")
     await untilText(page, "Approved once")
-    await page.click(".back a")
-    await untilText(page, "199 pending requests")
+    await page.click(".back")
+    await untilText(page, "199 pending")
     for (let shown = 50; shown < 199; shown += 50) {
       await page.evaluate(
         `[...document.querySelectorAll("button")].find((it) => it.textContent.startsWith("Show more (")).click()`

@@ -153,6 +153,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
       `Array.from({ length: 170_000 }, (_, at) => at % 17_000 === 9 ? "${mark}" : "w" + at % 700).join(" ")`
     const seen = await shown("Diff", `{ path: "x", before: ${line("old")}, after: ${line("new")} }`)
     await untilText(seen.page, "Next change")
+    await click(seen, "Side by side")
     const found: Array<unknown> = []
     for (let at = 0; at < 10; at++) {
       await click(seen, "Next change")
@@ -173,7 +174,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
     const lines = (edit: string) =>
       `Array.from({ length: 100 }, (_, at) => at === 50 ? "${edit}" : "line " + at).join("\\n")`
     const seen = await shown("Diff", `{ path: "x", before: ${lines("a")}, after: ${lines("b")} }`)
-    await untilText(seen.page, "47 unchanged lines: show")
+    await untilText(seen.page, "Show 47 unchanged lines")
     assert.notInclude(await textOf(seen.page, "main"), "line 3\n")
     await seen.page.focus(".diff-fold button")
     await press(seen.page, "Enter")

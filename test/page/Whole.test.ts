@@ -31,7 +31,7 @@ const users = [
   { name: "cleo", approve: ["ada"], tokens: [hash(Redacted.value(cleo))] }
 ]
 
-const ready = "[data-key=yes]:not([aria-disabled=true])"
+const ready = "[data-settled=true] [data-key=approve]"
 
 describe("the page and a real server", () => {
   const { visit } = browserForFile()
@@ -80,13 +80,13 @@ describe("the page and a real server", () => {
       const { page } = yield* come()
       const wave = yield* Effect.forkChild(write("w1", "notes.md", "first line\nsecond line\n"))
       yield* Effect.promise(async () => {
-        await untilText(page, "1 pending request")
-        await page.click("ol.cards a")
+        await untilText(page, "1 pending")
+        await page.click(".item a")
         await page.waitForSelector(ready)
         await untilText(page, "second line")
         assert.strictEqual(read("notes.md"), "first line\n")
-        await page.click("[data-key=yes]")
-        await untilText(page, "write_file: Approved once")
+        await page.click("[data-key=approve]")
+        await untilText(page, "Approved once")
       })
       assert.strictEqual((yield* Fiber.join(wave)).json.status, "ended")
       yield* Effect.promise(async () => {
@@ -106,13 +106,13 @@ describe("the page and a real server", () => {
         const { page } = yield* come()
         const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
         yield* Effect.promise(async () => {
-          await untilText(page, "1 pending request")
+          await untilText(page, "1 pending")
           await next(page)
           await page.waitForSelector(ready)
-          await press(page, "n")
+          await press(page, "d")
           await page.keyboard.type("write it elsewhere")
           await press(page, "Enter")
-          await untilText(page, "write_file: Denied")
+          await untilText(page, "Denied")
         })
         assert.include((yield* Fiber.join(wave)).text, "write it elsewhere")
         assert.isUndefined(read("notes.md"))
@@ -126,18 +126,20 @@ describe("the page and a real server", () => {
       const { page } = yield* come()
       const first = yield* Effect.forkChild(write("w1", "notes.md", "one"))
       yield* Effect.promise(async () => {
-        await untilText(page, "1 pending request")
+        await untilText(page, "1 pending")
         await next(page)
         await page.waitForSelector(ready)
-        await press(page, "w", "Tab", "Tab", "Enter")
-        await untilText(page, "write_file: Approved until revoked")
+        await press(page, "m", "Enter")
+        await page.waitForSelector(".menu")
+        await press(page, "Tab", "ArrowRight", "ArrowRight", "ArrowRight", "Tab", "Enter")
+        await untilText(page, "Approved until revoked")
       })
       yield* Fiber.join(first)
       yield* write("w2", "notes.md", "two")
       assert.strictEqual(read("notes.md"), "two")
       yield* Effect.promise(async () => {
         await page.evaluate(`document.activeElement.blur()`)
-        await press(page, "5")
+        await page.evaluate(`location.hash = "#/grants"`)
         await untilText(page, "1 active")
         await page.click("table button")
         await page.click("table button.deny")
@@ -146,11 +148,13 @@ describe("the page and a real server", () => {
       const third = yield* Effect.forkChild(write("w3", "notes.md", "three"))
       yield* Effect.promise(async () => {
         await until(page, `document.querySelector(".badge")?.firstChild.data === "1"`)
-        await press(page, "1")
+        await press(page, "g", "a")
         await next(page)
         await page.waitForSelector(ready)
-        await press(page, "w", "Tab", "Enter")
-        await untilText(page, "write_file: Approved for a limited time")
+        await press(page, "m", "Enter")
+        await page.waitForSelector(".menu")
+        await press(page, "Tab", "Tab", "Enter")
+        await untilText(page, "Approved for a limited time")
       })
       yield* Fiber.join(third)
       yield* write("w4", "notes.md", "four")
@@ -163,7 +167,7 @@ describe("the page and a real server", () => {
       const { page } = yield* come()
       const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
       yield* Effect.promise(async () => {
-        await untilText(page, "1 pending request")
+        await untilText(page, "1 pending")
         await next(page)
         await page.waitForSelector(ready)
         await press(page, "e", "Enter")
@@ -171,8 +175,8 @@ describe("the page and a real server", () => {
         await press(page, "End")
         await page.keyboard.type(".new")
         await page.waitForSelector(ready)
-        await page.click("[data-key=yes]")
-        await untilText(page, "write_file: Approved")
+        await page.click("[data-key=approve]")
+        await untilText(page, "Approved")
       })
       yield* Fiber.join(wave)
       assert.isUndefined(read("notes.md"))
@@ -187,12 +191,12 @@ describe("the page and a real server", () => {
       const wave = yield* Effect.forkChild(write("w1", "notes.md", "text"))
       yield* Effect.promise(async () => {
         for (const { page } of [bob, other]) {
-          await untilText(page, "1 pending request")
+          await untilText(page, "1 pending")
           await next(page)
           await page.waitForSelector(ready)
         }
-        await bob.page.click("[data-key=yes]")
-        await untilText(other.page, "bob, who answered first")
+        await bob.page.click("[data-key=approve]")
+        await untilText(other.page, "Approved once by bob")
         await untilText(bob.page, "Approved once")
       })
       yield* Fiber.join(wave)
@@ -211,7 +215,7 @@ describe("the page and a real server", () => {
       const { page } = visitation
       const titles = () => page.$$eval(".cards summary", (all) => all.map((it) => it.textContent.split(" ")[0]))
       yield* Effect.promise(async () => {
-        await press(page, "3")
+        await press(page, "g", "r")
         await untilText(page, "1 run, newest first")
         // the newest is there to be seen at once
         await page.waitForSelector("svg")

@@ -1,7 +1,8 @@
 /** What people see of a write: all of it, from a real executor, in parts; and nowhere else. */
 import { assert, describe, it } from "@effect/vitest"
-import { Approvals, type FileChange, Journal, ToolAnnotations } from "effect-tool-executor"
+import { Approvals, Checkpoints, type FileChange, Journal, ToolAnnotations, ToolHandlers } from "effect-tool-executor"
 import { type ApiApprovals } from "effect-tool-executor/server"
+import { Tool } from "effect/ai"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -12,8 +13,8 @@ import * as JournalLines from "../../src/cli/JournalLines.ts"
 import { callsOf } from "../../src/core/store/JournalCalls.ts"
 import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { layer, user } from "../support/Asking.ts"
-import { call, open, type ToolSpec } from "../support/Harness.ts"
+import { ask, layer, user } from "../support/Asking.ts"
+import { call, open, toolkit, type ToolSpec } from "../support/Harness.ts"
 
 const ada = user("ada", ["*"])
 
@@ -85,6 +86,57 @@ describe("previews", () => {
         assert.strictEqual(parts[0]!.length, 199_999)
         assert.strictEqual((yield* textOf(id, 0, "before")).join(""), lines)
       }))
+  })
+
+  it.effect("says how much a write changes, by what would be written", () =>
+    asked(
+      [
+        { path: "a.txt", before: "one\n-- two\nthree\n", after: "one\n++ 2\nthree\nfour\n" },
+        { path: "b.txt", before: undefined, after: "@@ -1 +1 @@\n" }
+      ],
+      (id) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual((yield* get(id)).facts, {
+            readOnly: false,
+            openWorld: false,
+            undoable: false,
+            files: { changed: 2, created: 1 },
+            lines: { added: 3, removed: 1 }
+          })
+        })
+    ))
+
+  it.effect("counts no lines of what is binary or too long", () =>
+    asked([{ path: "a.bin", before: Uint8Array.of(0xff), after: "x\n" }], (id) =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual((yield* get(id)).facts.files, { changed: 1, created: 0 })
+        assert.isUndefined((yield* get(id)).facts.lines)
+      })))
+
+  it.effect("knows of a tool what it declares, and that a write can be undone where it is kept", () => {
+    const tools = {
+      send: {
+        handler: () => Effect.void,
+        annotate: (tool: Tool.Any) => tool.annotate(Tool.Title, "Send a mail").annotate(Tool.OpenWorld, true)
+      },
+      write: { handler: () => Effect.void, class: "SerialMut" as const }
+    }
+    const { handlers, kit } = toolkit(tools)
+    const context = layer().pipe(
+      Layer.provide([ToolHandlers.layer(kit).pipe(Layer.provide(handlers)), Checkpoints.layerMemory()])
+    )
+    const change = { _tag: "Diff", diff: "", changes: [{ path: "a", before: "", after: "b" }] } as const
+    return Effect.gen(function*() {
+      yield* ask({ tool: "send" })
+      yield* ask({ tool: "write", preview: change })
+      yield* ask({ tool: "gone" })
+      const { open } = yield* PendingApprovals.PendingApprovals.use((it) => it.list(ada))
+      assert.deepStrictEqual(open.map(({ facts }) => [facts.title, facts.readOnly, facts.openWorld, facts.undoable]), [
+        ["Send a mail", true, true, false],
+        [undefined, false, false, true],
+        [undefined, false, false, false]
+      ])
+    }).pipe(Effect.provide(context), Effect.scoped)
   })
 
   it.effect("says what is no text, what is not there, and gives no part of what there is none of", () => {

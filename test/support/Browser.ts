@@ -73,7 +73,7 @@ export const press = async (page: Puppeteer.Page, ...keys: ReadonlyArray<Puppete
 export const next = async (page: Puppeteer.Page): Promise<void> => {
   const before = await page.evaluate("location.hash")
   await press(page, "j")
-  await until(page, `location.hash !== ${JSON.stringify(before)} && document.activeElement?.matches("h2")`)
+  await until(page, `location.hash !== ${JSON.stringify(before)} && document.activeElement?.matches("h1")`)
 }
 
 /** Waits for an element that is so, by an expression over `it`, and goes there with the tabulator. */

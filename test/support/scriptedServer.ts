@@ -101,6 +101,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
       why: "a rule requires consent",
       targets: [{ text: "notes.md" }],
       isRunning: false,
+      facts: { readOnly: false, openWorld: false, undoable: false },
       remember: "tool",
       requestedAt: 1_700_000_000_000 + now.asked++,
       expiresAt: "unlimited",

@@ -2,7 +2,7 @@
  * Shows the difference between a file before and after, side by side or in one column. It is computed after the page
  * was drawn and shown in pages, so the page stays usable for files and lines of any length.
  */
-import type { VNode } from "preact"
+import type { ComponentChildren, VNode } from "preact"
 import { useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { html } from "../html.ts"
 import { type Columns, DiffRows } from "./DiffRows.ts"
@@ -13,20 +13,20 @@ import type { DiffProps, DiffTextProps } from "./types.ts"
 import { rowsOfDiff } from "./unified.ts"
 
 /** Shows the difference between two texts of a file. */
-export const Diff = ({ after, before, onShown, path }: DiffProps): VNode => {
+export const Diff = ({ actions, after, before, onShown, path }: DiffProps): VNode => {
   const rows = useLater(() => rowsOf(before, after), [before, after], onShown)
   const what = before === null ? "new file" : after === null ? "removed" : ""
   return rows === undefined
     ? html`<p class="diff-busy" aria-busy="true">Comparing…</p>`
-    : html`<${DiffOf} rows=${rows} path=${path} what=${what} />`
+    : html`<${DiffOf} rows=${rows} path=${path} what=${what} actions=${actions} />`
 }
 
 /** Shows a unified diff. */
-export const DiffText = ({ diff, onShown }: DiffTextProps): VNode => {
+export const DiffText = ({ actions, diff, onShown }: DiffTextProps): VNode => {
   const rows = useLater(() => ({ rows: rowsOfDiff(diff), isCoarse: false }), [diff], onShown)
   return rows === undefined
     ? html`<p class="diff-busy" aria-busy="true">Reading…</p>`
-    : html`<${DiffOf} rows=${rows} path="" what="" />`
+    : html`<${DiffOf} rows=${rows} path="" what="" actions=${actions} />`
 }
 
 /** Computes something once the browser has drawn the page. */
@@ -53,12 +53,13 @@ interface Place {
   readonly row: number | undefined
 }
 
-const DiffOf = ({ path, rows: { isCoarse, rows }, what }: {
+const DiffOf = ({ actions, path, rows: { isCoarse, rows }, what }: {
   readonly rows: Rows
   readonly path: string
   readonly what: string
+  readonly actions: ComponentChildren
 }): VNode => {
-  const [columns, setColumns] = useState<Columns>(() => matchMedia("(min-width: 70rem)").matches ? "both" : "one")
+  const [columns, setColumns] = useState<Columns>("one")
   const [opened, setOpened] = useState<ReadonlySet<string>>(new Set())
   const [place, setPlace] = useState<Place>({ page: 0, row: undefined })
   const marks = useMemo(keptMarks, [rows])
@@ -84,19 +85,24 @@ const DiffOf = ({ path, rows: { isCoarse, rows }, what }: {
     setPlace({ page, row })
   }
   const next = changes.find((it) => place.row === undefined ? it >= from : it > here)
-  return html`<section class="diff" ref=${box} aria-label=${path === "" ? "Changes" : `Changes in ${plain(path)}`}>
-    <header class="diff-head">
-      ${path !== "" && html`<strong class="diff-path"><${SafeText} text=${path} /></strong>`}
-      ${what !== "" && html`<span class="diff-what">${what}</span>`}
+  return html`<section class="block diff" ref=${box} aria-label=${
+    path === "" ? "Changes" : `Changes in ${plain(path)}`
+  }>
+    <header>
+      ${path !== "" && html`<strong class="mono"><${SafeText} text=${path} /></strong>`}
+      ${what !== "" && html`<span class="muted">${what}</span>`}
       <${Counts} rows=${rows} none=${what === "" ? "No differences" : "no lines"} />
-      <span class="diff-jump">
-        <button class="btn slim" type="button" disabled=${!changes.some((it) => it < here)}
+      <span class="grow"></span>
+      ${
+    changes.length > 1 &&
+    html`<button class="btn quiet slim hide-s" type="button" disabled=${!changes.some((it) => it < here)}
           onClick=${() => goTo(changes.findLast((it) => it < here))}>Previous change</button>
-        <button class="btn slim" type="button" disabled=${next === undefined} onClick=${() =>
-    goTo(next)}>Next change</button>
-        <button class="btn slim" type="button" aria-pressed=${columns === "both"}
-          onClick=${() => setColumns(columns === "both" ? "one" : "both")}>Side by side</button>
-      </span>
+        <button class="btn quiet slim hide-s" type="button" disabled=${next === undefined} onClick=${() =>
+      goTo(next)}>Next change</button>`
+  }
+      <button class="btn quiet slim hide-s" type="button" aria-pressed=${columns === "both"}
+        onClick=${() => setColumns(columns === "both" ? "one" : "both")}>Side by side</button>
+      ${actions}
     </header>
     <${Hints} rows=${rows} isCoarse=${isCoarse || shown.slice(from, to).some(isCoarseRow)} />
     <${Pager} page=${page} pages=${pages} rows=${shown.length} onPage=${(it: number) =>
@@ -113,7 +119,7 @@ const Counts = ({ none, rows }: { readonly rows: ReadonlyArray<Row>; readonly no
   const { added, removed } = useMemo(() => countsOf(rows), [rows])
   return added + removed === 0
     ? html`<span>${none}</span>`
-    : html`<span class="diff-counts"><span class="diff-added">+${added}</span> <span class="diff-removed">−${removed}</span><span class="unseen"> lines</span></span>`
+    : html`<span class="num nowrap"><span class="plus">+${added}</span> <span class="minus">−${removed}</span><span class="unseen"> lines</span></span>`
 }
 
 const Hints = ({ isCoarse, rows }: { readonly rows: ReadonlyArray<Row>; readonly isCoarse: boolean }): VNode | null => {

@@ -45,7 +45,7 @@ export const DiffRows = ({ columns, from, onOpen, shown, to }: {
       <colgroup>${
     columns === "both"
       ? html`<col class="diff-numbers" /><col /><col class="diff-numbers" /><col />`
-      : html`<col class="diff-numbers" /><col class="diff-numbers" /><col />`
+      : html`<col class="diff-numbers diff-old" /><col class="diff-numbers" /><col />`
   }</colgroup>
       <thead class="unseen"><tr>${
     columns === "both"
@@ -60,20 +60,27 @@ export const DiffRows = ({ columns, from, onOpen, shown, to }: {
 type LineShown = Extract<Shown, { readonly kind: "line" }>
 type Side = "before" | "after"
 
-const span = (columns: Columns): number => columns === "both" ? 4 : 3
+/** A cell over the whole width. On a phone, one column hides the old numbers. */
+const across = (columns: Columns, content: ComponentChildren): ComponentChildren =>
+  columns === "both"
+    ? html`<td colspan="4" dir="ltr">${content}</td>`
+    : html`<td class="diff-old"></td><td colspan="2" dir="ltr">${content}</td>`
 
 const fold = (it: Extract<Shown, { readonly kind: "fold" }>, at: number, columns: Columns, open: () => void): VNode =>
-  html`<tr key=${it.key} class="diff-fold" data-row=${at} tabindex="-1"><td colspan=${span(columns)}>
-    <button class="btn slim" type="button" onClick=${open}>${`${
-    it.count.toLocaleString("en")
-  } unchanged ${it.what}: show`}</button>
-  </td></tr>`
+  html`<tr key=${it.key} class="diff-fold" data-row=${at} tabindex="-1">${
+    across(
+      columns,
+      html`<button type="button" onClick=${open}>${`Show ${
+        it.count.toLocaleString("en")
+      } unchanged ${it.what}`}</button>`
+    )
+  }</tr>`
 
 const hint = (it: LineShown, at: number, columns: Columns): ReadonlyArray<VNode> => {
   const said = it.part === 0 ? hintOf(it.row) : undefined
   return said === undefined
     ? []
-    : [html`<tr key=${`hint ${at}`} class="diff-hint"><td colspan=${span(columns)}>${said}</td></tr>`]
+    : [html`<tr key=${`hint ${at}`} class="diff-hint">${across(columns, said)}</tr>`]
 }
 
 const bothSides = (it: LineShown, at: number): ReadonlyArray<VNode> => {
@@ -90,24 +97,25 @@ const bothSides = (it: LineShown, at: number): ReadonlyArray<VNode> => {
 const oneSide = (it: LineShown, at: number, side: Side): VNode => {
   if (it.row.kind === "note") return note(it, at, "one")
   const isBoth = it.row.kind === "same"
-  const none = html`<td class="diff-number"></td>`
   return html`<tr key=${`${at} ${side}`} data-row=${
     side === "before" || it.row.before === undefined || isBoth ? at : undefined
   } tabindex="-1">
-    ${isBoth || side === "before" ? number(it, "before") : none}
-    ${isBoth || side === "after" ? number(it, "after") : none}
+    <td class="diff-number diff-old">${isBoth || side === "before" ? numberOf(it, "before") : ""}</td>
+    <td class="diff-number">${isBoth || side === "after" ? numberOf(it, "after") : ""}</td>
     ${cell(it, side)}
   </tr>`
 }
 
 const note = (it: LineShown, at: number, columns: Columns): VNode =>
-  html`<tr key=${at} class="diff-note" data-row=${at} tabindex="-1">
-    <td colspan=${span(columns)} dir="ltr">${it.marks().segments.map(({ text }) => showPieces(text, true))}</td>
-  </tr>`
+  html`<tr key=${at} class="diff-note" data-row=${at} tabindex="-1">${
+    across(columns, it.marks().segments.map(({ text }) => showPieces(text, true)))
+  }</tr>`
 
-const number = ({ part, row }: LineShown, side: Side): VNode => {
+const number = (it: LineShown, side: Side): VNode => html`<td class="diff-number">${numberOf(it, side)}</td>`
+
+const numberOf = ({ part, row }: LineShown, side: Side): string => {
   const line = row[side]
-  return html`<td class="diff-number">${line === undefined ? "" : part > 0 ? "…" : String(line.number)}</td>`
+  return line === undefined ? "" : part > 0 ? "…" : String(line.number)
 }
 
 const cell = (it: LineShown, side: Side): VNode => {

@@ -1,4 +1,5 @@
 /** Props of the reusable parts of the page: plain values and callbacks, independent of server and app state. */
+import type { ComponentChildren } from "preact"
 import type { Wire } from "../../core/facts/ToolEvent.ts"
 import type { ApprovalSummary } from "../../server/ApiApprovals.ts"
 import type { Rules } from "../../server/ApiRecords.ts"
@@ -20,6 +21,8 @@ export interface ArgumentsProps {
 
 /** A file before and after; `null`: it is not there. */
 export interface DiffProps {
+  /** Further buttons in its head. */
+  readonly actions?: ComponentChildren
   readonly path: string
   readonly before: string | null
   readonly after: string | null
@@ -29,6 +32,7 @@ export interface DiffProps {
 
 /** What is known as a unified diff alone. */
 export interface DiffTextProps {
+  readonly actions?: ComponentChildren
   readonly diff: string
   readonly onShown?: (() => void) | undefined
 }
