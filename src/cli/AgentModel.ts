@@ -65,10 +65,13 @@ export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Option
     // what a session keeps is all that there is: the provider keeps nothing that it would refer to
     provider === "openai" ? { providerOptions: { openai: { store: false } } } : {}
   )
+  const secrets = apiKey.length < shortestKey ? [] : [apiKey]
   return {
     layer,
+    /** The key, unless it is a word of any text. */
+    secrets: secrets.map((it) => Redacted.make(it)),
     /** A text without the key, which a server may repeat in what it says. */
-    withoutKey: (text: string) => SecretTexts.without(text, apiKey.length < shortestKey ? [] : [apiKey])
+    withoutKey: (text: string) => SecretTexts.without(text, secrets)
   }
 })
 

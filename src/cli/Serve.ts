@@ -35,6 +35,7 @@ import { HttpPort } from "./HttpPort.ts"
 import { Interruption, reasons } from "./Interruption.ts"
 import * as JoinedTools from "./JoinedTools.ts"
 import * as ServeAddress from "./ServeAddress.ts"
+import * as ServeAgents from "./ServeAgents.ts"
 import * as ServeConfig from "./ServeConfig.ts"
 import * as ServeStores from "./ServeStores.ts"
 import * as ServeUsers from "./ServeUsers.ts"
@@ -104,10 +105,12 @@ const layerOf = Effect.fnUntraced(
       : yield* Effect.all({ cert: Files.read(tls.cert), key: Files.read(tls.key) })
     const users = yield* ServeUsers.read(server.users ?? {}, file)
     const webhook = yield* webhookOf(config, file)
+    const agents = yield* ServeAgents.make(config.agents ?? {}, file)
 
     const stores = ServeStores.layer({ config: file, root, data, postgres })
     const executors = Server.layerExecutors(executorsOptions(server)).pipe(
-      Layer.provide(gatesOf(config, root, [path.resolve(file)])),
+      Layer.provide(gatesOf(config, root, [path.resolve(file)], agents)),
+      Layer.provide(agents.agents),
       Layer.provide([WaveStore.layer, OperationStore.layer, TranscriptStore.layer])
     )
     const told = webhook === undefined
@@ -126,21 +129,26 @@ const layerOf = Effect.fnUntraced(
 )
 
 /** The tools, and what holds for them. */
-const gatesOf = (config: ServeConfig.ServeConfig, root: string | undefined, protect: ReadonlyArray<string>) => {
-  const { $schema: _, mcpServers: servers, server: __, workspace, ...unverified } = config
+const gatesOf = (
+  config: ServeConfig.ServeConfig,
+  root: string | undefined,
+  protect: ReadonlyArray<string>,
+  { handlers, toolkits }: Pick<Effect.Success<ReturnType<typeof ServeAgents.make>>, "handlers" | "toolkits">
+) => {
+  const { $schema: _, agents: __, mcpServers: servers, server: ___, workspace, ...unverified } = config
   const options = ServeConfig.toOptions(config)
   const about = { servers, tools: options.tools, unverified: [unverified] }
   const gates = LocalExecutor.layerGates(options)
   if (root === undefined || workspace === undefined) {
     return gates.pipe(
-      Layer.provideMerge(JoinedTools.layer([ArtifactTools.toolkit], about)),
-      Layer.provide(ArtifactTools.layer)
+      Layer.provideMerge(JoinedTools.layer([ArtifactTools.toolkit, ...toolkits], about)),
+      Layer.provide([ArtifactTools.layer, handlers])
     )
   }
   const tools = FolderTools.make(root, workspace, protect)
   return gates.pipe(
-    Layer.provideMerge(JoinedTools.layer([...tools.toolkits, ArtifactTools.toolkit], about)),
-    Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
+    Layer.provideMerge(JoinedTools.layer([...tools.toolkits, ArtifactTools.toolkit, ...toolkits], about)),
+    Layer.provide([tools.layer, ArtifactTools.layer, handlers])
   )
 }
 

@@ -22,6 +22,7 @@ import * as Config from "./Config.ts"
 import * as Files from "./Files.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
+import * as ServeAgentsConfig from "./ServeAgentsConfig.ts"
 
 const optional = Schema.optionalKey
 
@@ -166,6 +167,7 @@ export const ServeConfig = Schema.Struct({
   tools: optional(Schema.Record(Schema.String, Tool)).annotate({
     description: "Settings of single tools, by the names that a model sees"
   }),
+  agents: optional(ServeAgentsConfig.Config).annotate({ description: "Agents that clients may start, by name" }),
   server: optional(Server).annotate({ description: "Where the server listens, its users and limits" })
 })
 
@@ -175,10 +177,13 @@ export type ServeConfig = typeof ServeConfig.Type
 /** The defaults of the `server` part. */
 export const defaults = { host: "127.0.0.1", port: 7420, drain: "20 seconds", webhookDelay: "10 seconds" } as const
 
-/** Names of the tools that are there without MCP servers. */
-export const ownTools = ({ workspace }: Pick<ServeConfig, "workspace">): ReadonlyArray<string> => [
+/** Names of the tools that are there without MCP servers, those of sub-agents included. */
+export const ownTools = (
+  { agents = {}, workspace }: Pick<ServeConfig, "agents" | "workspace">
+): ReadonlyArray<string> => [
   ...workspace === undefined ? [] : Config.toolNames,
-  ...Object.keys(ArtifactTools.toolkit.tools)
+  ...Object.keys(ArtifactTools.toolkit.tools),
+  ...ServeAgentsConfig.toolNames(agents)
 ]
 
 /**
@@ -200,6 +205,7 @@ export const read = Effect.fnUntraced(function*(
     const decode = withPlace(decodeWith(path, () => undefined))
     return yield* GatewayConfig.decodeServers(input, path, decode, (config) => [
       ...GatewayProblems.ofNames({ ...config, mcpServers: config.mcpServers ?? {} }, ownTools(config)),
+      ...ServeAgentsConfig.problemsOf(config.agents ?? {}, undefined),
       ...ofUsers(config),
       ...ofPlace
     ])
@@ -209,6 +215,7 @@ export const read = Effect.fnUntraced(function*(
   const problems = [
     // rules and policy have been compared with the tools that are there
     ...GatewayProblems.ofNames({ tools: config.tools ?? {}, mcpServers: {} }, ownTools(config)),
+    ...ServeAgentsConfig.problemsOf(config.agents ?? {}, ownTools(config)),
     ...ofUsers(config),
     ...ofPlace
   ]
@@ -217,7 +224,7 @@ export const read = Effect.fnUntraced(function*(
 
 /** Gives the options of the executors. */
 export const toOptions = (config: ServeConfig): LocalExecutor.Options => {
-  const { $schema: _, mcpServers: __, server: ___, workspace: ____, ...same } = config
+  const { $schema: _, agents: __, mcpServers: ___, server: ____, workspace: _____, ...same } = config
   // durations were checked when the file was decoded
   return same as LocalExecutor.Options
 }
@@ -254,9 +261,16 @@ const artifactTools = Object.values(ArtifactTools.toolkit.tools).map((tool): [st
   { jsonSchema: ToolHandlers.jsonSchemaOf(tool) }
 ])
 
+const isConfig = Schema.is(ServeAgentsConfig.Config)
+
 const toolsOf = (input: unknown) => {
   const hasWorkspace = typeof input === "object" && input !== null && "workspace" in input
-  return new Map([...hasWorkspace ? Config.tools : [], ...artifactTools])
+  const agents = Predicate.hasProperty(input, "agents") && isConfig(input.agents) ? input.agents : {}
+  return new Map<string, RuleSet.RuleTool>([
+    ...hasWorkspace ? Config.tools : [],
+    ...artifactTools,
+    ...ServeAgentsConfig.toolNames(agents).map((name) => [name, {}] as const)
+  ])
 }
 
 /** Unknown user names, and tokens that two users share. */

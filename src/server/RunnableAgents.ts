@@ -40,7 +40,7 @@ export const make = Effect.fnUntraced(function*(
       const model = ModelSecrets.removed(agent.model, agent.secrets ?? [])
       const made: Runnable = { agent: { ...agent, model }, executors }
       return [agent.name, made] as const
-    }))
+    }).pipe(Effect.mapError(of(agent.name))))
   return {
     agents: new Map(runnable),
     listed: Effect.sync(() => {
@@ -101,15 +101,17 @@ const check = (
     const { description: _, model: __, onBusy: ___, policy: ____, rules: _____, secrets: ______, ...options } = agent
     yield* CheckedOptions.check(executor, { ...options, prompt: "check" })
     yield* executors.end(principal)
-  }).pipe(
-    Effect.scoped,
-    Effect.mapError(({ problems }) =>
-      new ConfigurationError({
-        subject: "Agents",
-        problems: problems.map((it) => ({ ...it, path: `${name}.${it.path}` }))
-      })
-    )
-  )
+  }).pipe(Effect.scoped)
+
+/** Gives problems as those of an agent. */
+const of = (agent: string) => ({ problems, subject }: ConfigurationError): ConfigurationError =>
+  new ConfigurationError({
+    subject: "Agents",
+    problems: problems.map((it) => ({
+      ...it,
+      path: `${agent}.${subject === "Permissions" ? "policy." : ""}${it.path}`
+    }))
+  })
 
 const modelOf = ({ model }: Agent): { readonly model?: string } => {
   const name = Option.getOrUndefined(Context.getOption(model, ModelInfo.ModelName))

@@ -264,7 +264,7 @@ const jsonOf = (text: string): unknown => {
   }
 }
 
-const listen = Effect.fnUntraced(
+export const listen = Effect.fnUntraced(
   function*(url: string, init: RequestInit): Effect.fn.Return<Events, never, Scope.Scope> {
     const aborted = yield* Effect.acquireRelease(
       Effect.sync(() => new AbortController()),
