@@ -187,6 +187,8 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversati
     batch: operation.batch,
     id: name?.process ?? `${run}-${++operation.processes}`,
     meta,
+    // an operation without a session is a conversation by itself
+    session: operation.given.session ?? operation.batch,
     tools: tools?.filter((it) => shown!.has(it)),
     provided: provided.map((it) => it.name),
     approvals,

@@ -51,7 +51,7 @@ const check = Command.make(
 const explain = Command.make("explain", { file }, ({ file }) =>
   Effect.flatMap(load(file), (set) => {
     const first = RuleSet.allowedNext(set, RuleSet.history(set, []))
-      .filter((tool) => set.forTool(tool).maxCalls?.max !== 0)
+      .filter((tool) => set.forTool(tool).maxCalls.every(({ max }) => max > 0))
     const begin = first.length === set.tools.length ? "any tool" : first.length === 0 ? "no tool" : first.join(", ")
     return Files.print([...sentences(set), "", `Tools that may be called first: ${begin}`].map(escape).join("\n"))
   })).pipe(

@@ -84,7 +84,8 @@ const inProcess = Effect.fnUntraced(function*<E>(
   before: TurnState | undefined,
   run: (process: Effect.Success<ReturnType<Turn["batch"]["process"]>>) => Effect.Effect<WaveResult, E>
 ) {
-  const process = yield* batch.process({ id: wave.submitted.wave, state: before })
+  const { session, wave: id } = wave.submitted
+  const process = yield* batch.process({ id, session: session === "" ? undefined : session, state: before })
   yield* process.listen((event) => {
     wave.tell(event)
     return true

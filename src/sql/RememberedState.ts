@@ -49,7 +49,7 @@ export class RememberedState {
     for (const id of reservations) {
       const it = state.held.get(id)
       if (it === undefined || (it.key !== undefined && !state.keys.has(it.key))) return undefined
-      for (const scope of [it.batch, it.principal]) {
+      for (const scope of [it.batch, it.principal, it.conversation]) {
         if (scope !== undefined && !state.scopes.has(scope)) return undefined
       }
     }

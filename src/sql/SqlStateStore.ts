@@ -34,7 +34,7 @@ import { Grouped } from "../internal/grouped.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 import { databaseOf, type Operation } from "./StateDatabase.ts"
-import { batchId, digest, keyId, principalId, recordOf, textOf } from "./StateRecords.ts"
+import { batchId, digest, keyId, placeId, principalId, recordOf, sessionId, textOf } from "./StateRecords.ts"
 import { type Needs, needs } from "./StateRows.ts"
 import * as Tables from "./StateTables.ts"
 import type { Options as WorldOptions, World } from "./StateWorld.ts"
@@ -55,6 +55,8 @@ export interface Options {
   readonly patience?: Duration.Input | undefined
   /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
   readonly batchTimeToLive?: Duration.Input | undefined
+  /** How long after the last call of a session what rules remember of it is kept. Default 90 days. */
+  readonly sessionTimeToLive?: Duration.Input | undefined
   /** How often expired rows are deleted. Default 1 minute; `"unlimited"`: only when asked (`pruneExpired`). */
   readonly pruneEvery?: Duration.Input | "unlimited" | undefined
 }
@@ -64,6 +66,7 @@ export const defaults = {
   lease: "30 seconds",
   patience: "5 seconds",
   batchTimeToLive: "1 hour",
+  sessionTimeToLive: "90 days",
   pruneEvery: "1 minute"
 } as const satisfies Options
 
@@ -78,14 +81,18 @@ export const make = Effect.fnUntraced(function*(
   ConfigurationError | MigrationError | SqlError.SqlError,
   SqlClient.SqlClient | Scope.Scope
 > {
-  const { batchMillis, leaseMillis, patienceMillis, pruneMillis } = yield* readOptions("SqlStateStore", (read) => ({
-    leaseMillis: read.millis("lease", options.lease ?? defaults.lease),
-    patienceMillis: read.millis("patience", options.patience ?? defaults.patience),
-    batchMillis: read.millis("batchTimeToLive", options.batchTimeToLive ?? defaults.batchTimeToLive),
-    pruneMillis: options.pruneEvery === "unlimited"
-      ? undefined
-      : read.millis("pruneEvery", options.pruneEvery ?? defaults.pruneEvery)
-  }))
+  const { batchMillis, leaseMillis, patienceMillis, pruneMillis, sessionMillis } = yield* readOptions(
+    "SqlStateStore",
+    (read) => ({
+      leaseMillis: read.millis("lease", options.lease ?? defaults.lease),
+      patienceMillis: read.millis("patience", options.patience ?? defaults.patience),
+      batchMillis: read.millis("batchTimeToLive", options.batchTimeToLive ?? defaults.batchTimeToLive),
+      sessionMillis: read.millis("sessionTimeToLive", options.sessionTimeToLive ?? defaults.sessionTimeToLive),
+      pruneMillis: options.pruneEvery === "unlimited"
+        ? undefined
+        : read.millis("pruneEvery", options.pruneEvery ?? defaults.pruneEvery)
+    })
+  )
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   yield* Migrations.run(sql, Tables.schema)
   if (options.isAlone === true) yield* own(sql)(Tables.endAllLeases(sql))
@@ -95,7 +102,8 @@ export const make = Effect.fnUntraced(function*(
   const newId = () => `${first}-${(++last).toString(36).padStart(7, "0")}`
   const context = yield* Effect.context<never>()
   const clock = yield* Clock.Clock
-  const database = yield* databaseOf(sql, patienceMillis, { batchMillis, leaseMillis, newId, encode, decode })
+  const world = { batchMillis, sessionMillis, leaseMillis, newId, encode, decode }
+  const database = yield* databaseOf(sql, patienceMillis, world)
   const operations = new Grouped(
     (all: ReadonlyArray<Operation>) => database(all, clock.currentTimeMillisUnsafe()),
     context
@@ -163,7 +171,10 @@ export const make = Effect.fnUntraced(function*(
       ),
     mutated: (principal) =>
       ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),
-    closeBatch: (batch) => ask("closeBatch", needs({ scopes: [batchId(batch)] }), (world) => world.closeBatch(batch)),
+    recall: (of, now) =>
+      ask("recall", needs({ scopes: of.map(placeId) }), (world) => of.map((it) => world.recall(it, now))),
+    closeBatch: (batch) =>
+      ask("closeBatch", needs({ scopes: [batchId(batch), sessionId(batch)] }), (world) => world.closeBatch(batch)),
     grant: (grant) => {
       const [principal, id, until] = [principalId(grant.principal), digest(grant.id), grant.expiresAt ?? null]
       const data = textOf(grant)
@@ -220,7 +231,9 @@ const needsOf = (
       keys.push(keyId(claim))
       scopes.add(principalId(claim.principal))
       if (claim.scope !== "principal") scopes.add(batchId(claim.batch))
-    } else scopes.add(claim._tag === "Cooldown" ? principalId(claim.principal) : batchId(claim.batch))
+    } else if (claim._tag !== "Cooldown") scopes.add(placeId(claim))
+    else if (claim.batch === undefined) scopes.add(principalId(claim.principal))
+    else scopes.add(placeId({ batch: claim.batch, scope: claim.scope }))
   }
   for (const { claims, replaces, starts } of requests) {
     claims.forEach(visit)
@@ -269,7 +282,7 @@ const pruned = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, now: number
   const grants = yield* sql`DELETE FROM tool_executor_grants WHERE expires_at <= ${now} RETURNING id`
   const clock = sql.onDialectOrElse({ sqlite: () => Tables.now.sqlite, orElse: () => Tables.now.postgres })
   yield* sql`DELETE FROM tool_executor_writes WHERE made_at <= ${sql.literal(clock)} - ${writesKept}`
-  return keys.length + grants.length + scopes.filter(({ id }) => String(id).startsWith("b")).length
+  return keys.length + grants.length + scopes.filter(({ id }) => !String(id).startsWith("p")).length
 })
 
 /** Milliseconds for which a change whose answer was lost can be looked up: much longer than anybody tries. */

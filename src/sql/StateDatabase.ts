@@ -192,9 +192,9 @@ const changesOf = (
     held: held.flatMap((id) => {
       const it = world.held.get(id)
       if (it === undefined) return []
-      const { batch, epoch, key, presumed, principal, session } = it
+      const { batch, conversation, epoch, key, presumed, principal, session } = it
       const lease = presumed === undefined ? leaseMillis : Math.ceil(batchMillis)
-      return [{ id, epoch, session, batch, principal, key, data: heldText(it), lease }]
+      return [{ id, epoch, session, batch, principal, conversation, key, data: heldText(it), lease }]
     }),
     gone: held.filter((id) => !world.held.has(id)),
     keys: keys.flatMap((id) => {

@@ -10,7 +10,8 @@
  */
 import * as Result from "effect/Result"
 import { hash } from "node:crypto"
-import type { KeyClaim } from "../core/store/StateStore.ts"
+import type { KeptPast } from "../core/rules/SharedPast.ts"
+import type { ClaimScope, KeyClaim } from "../core/store/StateStore.ts"
 import { remembered } from "../internal/remembered.ts"
 import * as Versioned from "../internal/versioned.ts"
 
@@ -33,11 +34,11 @@ export interface RestClock {
   millis: number
 }
 
-/** The state of a batch or of a principal; each uses its half. */
+/** The state of a batch, a session or a principal; each uses its part. */
 export interface ScopeState {
   /** Reservations in it that are not over. */
   open: number
-  /** Of a batch: one that was forgotten and begun again is another. */
+  /** Of a batch or a session: one that was forgotten and begun again is another. */
   generation: string
   usedAt: number
   readonly calls: Map<string, number>
@@ -47,17 +48,27 @@ export interface ScopeState {
   /** Something was read since the last of them: the next one makes it stale. */
   hasRead: boolean
   readonly clocks: Map<string, RestClock>
+  /** What succeeded in a batch or a session, as far as rules ask. */
+  past?: KeptPast | undefined
   /** When the last window of its settled keys is over. */
   keptUntil: number
 }
 
-/** A batch or a principal, as it was loaded. */
+/** A batch, a session or a principal, as it was loaded. */
 export interface Scope {
   readonly id: string
   /** Negative for one that is not there yet. */
   version: number
   state: ScopeState
   isDirty: boolean
+}
+
+/** What a reservation claims of a batch or a session: names of counters, groups and clocks. */
+export interface Part {
+  readonly generation: string | undefined
+  readonly calls: ReadonlyArray<string>
+  readonly groups: ReadonlyArray<string>
+  readonly clocks: ReadonlyArray<string>
 }
 
 /** A reservation. Scopes and its key are named by their ids. */
@@ -67,14 +78,16 @@ export interface Held {
   readonly session: string
   readonly batch: string | undefined
   readonly principal: string | undefined
+  /** The session that it claims anything of. */
+  readonly conversation: string | undefined
   readonly key: string | undefined
   /** Its lease is over, as the database tells the time. */
   readonly isExpired: boolean
-  readonly generation: string | undefined
-  /** The tool of its count, and of its clock. */
-  readonly calls: string | undefined
+  /** What it claims of its batch, and of its session. */
+  readonly own: Part
+  readonly shared: Part | undefined
+  /** Its clock among those of the principal. */
   readonly clock: string | undefined
-  readonly groups: ReadonlyArray<string>
   readonly windowMillis: number | undefined
   startedAt: number | undefined
   /** It counted as started when it was reserved, and is not known to have been. */
@@ -87,8 +100,8 @@ export interface Held {
 
 /** What has to be known to correct what was presumed of a reservation at the end of its lease. */
 export interface Presumed {
-  /** When the clock of its tool had ended before. */
-  readonly endedAt: number | undefined
+  /** When its clocks had ended before, by their names. */
+  readonly endedAt: Readonly<Record<string, number | undefined>>
   /** Epoch milliseconds until which its batch or its key depends on it, at least. */
   readonly until: number
 }
@@ -125,6 +138,14 @@ export const emptyState = (generation: string): ScopeState => ({
 /** Names a batch. */
 export const batchId: (batch: string) => string = remembered((batch) => `b${digest(batch)}`, 1_000)
 
+/** Names a session. */
+export const sessionId: (session: string) => string = remembered((session) => `c${digest(session)}`, 1_000)
+
+/** Names what a claim is about that names a batch or, with that scope, a session. */
+export const placeId = (
+  { batch, scope }: { readonly batch: string; readonly scope?: ClaimScope | undefined }
+): string => scope === "session" ? sessionId(batch) : batchId(batch)
+
 /** Names a principal. */
 export const principalId: (principal: string) => string = remembered((principal) => `p${digest(principal)}`, 1_000)
 
@@ -132,15 +153,16 @@ export const principalId: (principal: string) => string = remembered((principal)
  * Names a key by all that tells it from others. Those of one batch stand side by side, so that a database writes few
  * pages for all of them.
  */
-export const keyId = ({ agent, batch, key, principal, process, scope, tool }: KeyClaim): string => {
+export const keyId = ({ agent, batch, key, principal, process, scope, session, tool }: KeyClaim): string => {
   const within = scope === "batch" ? batch : scope === "process" ? process : ""
   const near = nearId(within === "" ? principal : within)
-  return `${near}${digest(JSON.stringify([principal, scope, within, agent ?? null, tool, key]))}`
+  const of = [principal, scope, within, agent ?? null, tool, key]
+  return `${near}${digest(JSON.stringify(session === undefined ? of : [...of, session]))}`
 }
 
 const nearId = remembered((text) => digest(text).slice(0, 8), 1_000)
 
-/** Names a session, or a text of any other kind. */
+/** Names the owner of reservations, or a text of any other kind. */
 export const digest = (text: string): string => hash("sha256", text, "base64url")
 
 /** The text of a record: its JSON, with a version that a later release can tell. */
@@ -161,8 +183,31 @@ export const stateFrom = (text: string): ScopeState => {
 
 /** The text of what has no column of a reservation. */
 export const heldText = (
-  { calls, clock, generation, groups, isEarly, isRunning, presumed, startedAt, windowMillis }: Held
-): string => textOf({ calls, clock, generation, groups, isEarly, isRunning, presumed, startedAt, windowMillis })
+  { clock, isEarly, isRunning, own: { calls, clocks, generation, groups }, presumed, shared, startedAt, windowMillis }:
+    Held
+): string =>
+  textOf({
+    // most claim one count and no clock
+    calls: calls.length > 1 ? calls : calls[0],
+    clocks: clocks.length > 0 ? clocks : undefined,
+    clock,
+    generation,
+    groups,
+    isEarly,
+    isRunning,
+    presumed,
+    shared,
+    startedAt,
+    windowMillis
+  })
+
+/** What `heldText` wrote. */
+export const heldFrom = (
+  text: string
+): Pick<Held, "clock" | "isEarly" | "isRunning" | "own" | "presumed" | "shared" | "startedAt" | "windowMillis"> => {
+  const { calls = [], clocks = [], generation, groups, ...rest } = recordOf(text)
+  return { ...rest, own: { calls: Array.isArray(calls) ? calls : [calls], clocks, generation, groups } }
+}
 
 /** The text of what has no column of a key. */
 export const keyText = ({ generation, owner, process, readAt, untold, value }: Key): string =>

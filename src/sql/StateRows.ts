@@ -1,5 +1,5 @@
 /** What operations need of the state, and rows as the records that they are. */
-import { type Held, type Key, recordOf, stateFrom } from "./StateRecords.ts"
+import { type Held, heldFrom, type Key, recordOf, stateFrom } from "./StateRecords.ts"
 import type { Row, Wanted } from "./StateTables.ts"
 import type { World } from "./StateWorld.ts"
 
@@ -61,15 +61,16 @@ export const add = (world: World, row: Row): void => {
   else if (row.kind === "k") world.keys.set(id, keyOf(row))
 }
 
-const heldOf = ({ data, id, one, three, two, until, version }: Row): Held => {
+const heldOf = ({ data, four, id, one, three, two, until, version }: Row): Held => {
   const space = data!.indexOf(" ")
   return {
-    ...recordOf(data!.slice(space + 1)),
+    ...heldFrom(data!.slice(space + 1)),
     id,
     epoch: version!,
     session: data!.slice(0, space),
     batch: one ?? undefined,
     principal: two ?? undefined,
+    conversation: four ?? undefined,
     key: three ?? undefined,
     isExpired: until === 1
   }

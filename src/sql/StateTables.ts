@@ -85,6 +85,7 @@ export interface Row {
   readonly one: string | null
   readonly two: string | null
   readonly three: string | null
+  readonly four: string | null
   readonly data: string | null
 }
 
@@ -107,6 +108,7 @@ export interface Changes {
     readonly session: string
     readonly batch: string | undefined
     readonly principal: string | undefined
+    readonly conversation: string | undefined
     readonly key: string | undefined
     readonly data: string
     /** Milliseconds from now on. */
@@ -130,12 +132,13 @@ const heldColumns = {
   session: "text",
   batch: "text",
   principal: "text",
+  conversation: "text",
   key: "text",
   data: "text",
   lease: "bigint"
 } as const
 
-const heldNames = "id, epoch, session_id, batch_id, principal_id, key_id, data, expires_at"
+const heldNames = "id, epoch, session_id, batch_id, principal_id, conversation_id, key_id, data, expires_at"
 
 /** A record that is found in two ways is loaded twice. */
 const loads = ({ among, begin, flag, now }: Dialect): string =>
@@ -146,21 +149,24 @@ const loads = ({ among, begin, flag, now }: Dialect): string =>
     UNION ALL SELECT ${heldNames} FROM tool_executor_reservations
       WHERE ${flag("hasSessions")} AND session_id ${among("sessions")}
     UNION ALL SELECT ${heldNames} FROM tool_executor_reservations WHERE expires_at <= (SELECT now FROM n)
-      AND (${flag("expired")} OR batch_id ${among("scopes")} OR principal_id ${among("scopes")})
+      AND (${flag("expired")} OR batch_id ${among("scopes")} OR principal_id ${among("scopes")}
+        OR conversation_id ${among("scopes")})
   )
   SELECT 'r' AS kind, id, CAST(epoch AS double precision) AS version,
     CASE WHEN expires_at <= (SELECT now FROM n) THEN 1.0 ELSE 0.0 END AS until,
-    batch_id AS one, principal_id AS two, key_id AS three, session_id || ' ' || data AS data FROM r
-  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, data
+    batch_id AS one, principal_id AS two, key_id AS three, conversation_id AS four, session_id || ' ' || data AS data FROM r
+  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, data
     FROM tool_executor_scopes WHERE id ${among("scopes")}
-  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, data
-    FROM tool_executor_scopes WHERE id IN (SELECT batch_id FROM r UNION ALL SELECT principal_id FROM r)
-  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data
+  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, data
+    FROM tool_executor_scopes WHERE id IN (
+      SELECT batch_id FROM r UNION ALL SELECT principal_id FROM r UNION ALL SELECT conversation_id FROM r
+    )
+  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, data
     FROM tool_executor_keys WHERE id ${among("keys")}
-  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, data
+  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, data
     FROM tool_executor_keys WHERE id IN
       (SELECT key_id FROM r WHERE ${flag("ends")} OR expires_at <= (SELECT now FROM n))
-  UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL
+  UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM tool_executor_writes WHERE id ${among("writes")}`
 
 const scopeColumns = { id: "text", version: "bigint", data: "text", until: "bigint" } as const
@@ -171,7 +177,7 @@ const changes = ({ among, guard, now, rows }: Dialect) => ({
     FROM ${rows("scopes", scopeColumns)} AS x
     WHERE tool_executor_scopes.id = x.id AND ${guard}`,
   held: `INSERT INTO tool_executor_reservations (${heldNames})
-    SELECT x.id, x.epoch, x.session, x.batch, x.principal, x.key, x.data, ${now} + x.lease
+    SELECT x.id, x.epoch, x.session, x.batch, x.principal, x.conversation, x.key, x.data, ${now} + x.lease
     FROM ${rows("held", heldColumns)} AS x WHERE ${guard}
     ON CONFLICT (id) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at`,
   gone: `DELETE FROM tool_executor_reservations WHERE id ${among("gone")} AND ${guard}`,
@@ -268,6 +274,10 @@ export const schema: Schema = {
       yield* sql`CREATE TABLE tool_executor_grants (
         principal_id TEXT NOT NULL, id TEXT NOT NULL, expires_at BIGINT, data TEXT NOT NULL,
         PRIMARY KEY (principal_id, id))`
+    }),
+    "0002_conversations": Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`ALTER TABLE tool_executor_reservations ADD COLUMN conversation_id TEXT`
     })
   }
 }

@@ -4,35 +4,40 @@
  *
  * It loads nothing and waits for nothing: its caller brings all that is needed.
  */
+import type { KeptPast } from "../core/rules/SharedPast.ts"
 import type {
-  CallsClaim,
+  BatchClaim,
   Claim,
   CooldownClaim,
-  GroupClaim,
   KeyClaim,
   Refused,
   Request,
   Reservation,
-  Settlement
+  Settlement,
+  Within
 } from "../core/store/StateStore.ts"
+import { ask, clockOf, coolingDown, noPart, partOf, type Place, settlePart, take, whole } from "./StatePlaces.ts"
 import {
   batchId,
-  type Choice,
   digest,
   emptyState,
   type Held,
   type Key,
   keyId,
+  type Part,
+  placeId,
   type Presumed,
   principalId,
   type RestClock,
   type Scope,
-  type ScopeState
+  type ScopeState,
+  sessionId
 } from "./StateRecords.ts"
 
 /** How a store writes what it reserves. */
 export interface Options {
   readonly batchMillis: number
+  readonly sessionMillis: number
   readonly leaseMillis: number
   readonly newId: () => string
   readonly encode: (value: NonNullable<Settlement["value"]>) => string
@@ -82,35 +87,31 @@ export class World {
     const found: Found = {}
     const refused = this.find(claims, now, found)
     if (refused !== undefined) return refused
-    const { batch, calls, clock, groups = [], key, principal } = found
+    const { clock, key, own, principal, shared } = found
     const isEarly = starts !== undefined
     if (starts?.mutates !== undefined) this.mutated(starts.mutates)
     const it: Held = {
       id: this.options.newId(),
       epoch: 1,
       session: digest(session),
-      batch: batch?.id,
+      batch: own?.scope.id,
       principal: principal?.id,
+      conversation: shared?.scope.id,
       key: key === undefined ? undefined : keyId(key),
       isExpired: false,
-      generation: batch?.state.generation,
-      calls: calls?.tool,
+      own: own === undefined ? noPart : partOf(own),
+      shared: shared === undefined ? undefined : partOf(shared),
       clock: clock?.tool,
-      groups: groups.map((claim) => claim.group),
       windowMillis: key?.windowMillis === undefined ? undefined : whole(key.windowMillis),
       startedAt: isEarly ? now : undefined,
       isEarly,
       isRunning: false,
       presumed: undefined
     }
-    for (const scope of [batch, principal]) if (scope !== undefined) scope.state.open++
-    if (calls !== undefined) batch!.state.calls.set(calls.tool, (batch!.state.calls.get(calls.tool) ?? 0) + 1)
+    if (principal !== undefined) principal.state.open++
     if (clock !== undefined) clockOf(principal!.state, clock).running++
-    for (const claim of groups) {
-      const choice = choiceOf(batch!.state, claim.group)
-      choice.tool = claim.tool
-      choice.holders++
-    }
+    if (own !== undefined) take(own)
+    if (shared !== undefined) take(shared)
     if (key !== undefined) this.take(key, it, owner, now)
     this.held.set(it.id, it)
     this.changes(it)
@@ -177,18 +178,27 @@ export class World {
     scope.isDirty = true
   }
 
-  /** Forgets a batch; what is open in it belongs to none any more. */
+  /** Forgets a batch or a session; what is open in it belongs to none any more. */
   closeBatch(batch: string): void {
-    const scope = this.scopes.get(batchId(batch))
-    if (scope === undefined) return
-    scope.state = emptyState(this.options.newId())
-    scope.isDirty = true
+    for (const id of [batchId(batch), sessionId(batch)]) {
+      const scope = this.scopes.get(id)
+      if (scope === undefined) continue
+      scope.state = emptyState(this.options.newId())
+      scope.isDirty = true
+    }
+  }
+
+  /** What is remembered of a batch or a session. */
+  recall(of: BatchClaim, now: number): KeptPast | undefined {
+    const scope = this.scopes.get(placeId(of))
+    return scope === undefined || this.isIdle(scope, now) ? undefined : scope.state.past
   }
 
   /** Epoch milliseconds from which a scope may be forgotten; undefined while something in it is open. */
   until({ id, state }: Scope): number | undefined {
     if (state.open > 0) return undefined
-    if (id.startsWith("b")) return whole(state.usedAt + this.options.batchMillis)
+    const time = this.timeToLive(id)
+    if (time !== undefined) return whole(state.usedAt + time)
     const rests = Array.from(state.clocks.values(), (it) => (it.endedAt ?? 0) + it.millis)
     return whole(Math.max(state.keptUntil, ...rests))
   }
@@ -204,30 +214,27 @@ export class World {
   /** What refuses a claim; otherwise gathers what it is about. */
   private refusal(claim: Claim, now: number, found: Found): Refused | undefined {
     if (claim._tag === "Key") return this.keyRefusal(claim, now, found)
-    if (claim._tag === "Cooldown") {
+    if (claim._tag === "Cooldown" && claim.batch === undefined) {
       found.principal ??= this.scope(principalId(claim.principal))
       found.clock = claim
       return coolingDown(clockOf(found.principal.state, claim), claim, now)
     }
-    const { state } = found.batch ??= this.batch(claim.batch, now)
-    if (claim._tag === "Calls") {
-      found.calls = claim
-      return (state.calls.get(claim.tool) ?? 0) >= claim.max ? usedUp : undefined
+    const { batch, scope } = claim
+    const place = found[scope === "session" ? "shared" : "own"] ??= {
+      scope: this.batch({ batch: batch!, scope }, now),
+      claims: []
     }
-    if (claim._tag === "Group") {
-      const { tool } = choiceOf(state, claim.group)
-      if (tool !== undefined && tool !== claim.tool) return { _tag: "GroupTaken", group: claim.group, tool }
-      ;(found.groups ??= []).push(claim)
-    }
-    return undefined
+    return claim._tag === "Batch" ? undefined : ask(place, claim, now)
   }
 
   private keyRefusal(claim: KeyClaim, now: number, found: Found): Refused | undefined {
     const { state } = found.principal ??= this.scope(principalId(claim.principal))
-    const batch = claim.scope === "principal" ? undefined : found.batch ??= this.batch(claim.batch, now)
+    const batch = claim.scope === "principal"
+      ? undefined
+      : found.own ??= { scope: this.batch({ batch: claim.batch }, now), claims: [] }
     found.key = claim
     const key = this.keys.get(keyId(claim))
-    if (key === undefined || !isLive(key, state, batch?.state.generation, now)) return undefined
+    if (key === undefined || !isLive(key, state, batch?.scope.state.generation, now)) return undefined
     const counted = (key.until === undefined ? claim.running : claim.settled) ?? "all"
     const counts = counted === "all" || (counted === "told" && !key.untold)
     const isOthers = key.until !== undefined && claim.ignoreOtherProcesses && key.process !== claim.process
@@ -246,7 +253,7 @@ export class World {
   /** Takes a key, unless the model sees the outcome of the call that has it and not of this one. */
   private take(claim: KeyClaim, it: Held, owner: string, now: number): void {
     const { state } = this.scope(it.principal!)
-    const generation = claim.scope === "principal" ? undefined : it.generation
+    const generation = claim.scope === "principal" ? undefined : it.own.generation
     const untold = claim.untold === true
     const before = this.keys.get(it.key!)
     if (claim.readOnly) state.hasRead = true
@@ -274,20 +281,8 @@ export class World {
   private end(it: Held, settlement: Settlement, now: number): void {
     const { started } = settlement
     const isRunning = settlement.key === "running"
-    const batch = this.batchOf(it)
-    if (batch !== undefined) {
-      batch.open--
-      batch.usedAt = now
-      if (it.calls !== undefined && !started) batch.calls.set(it.calls, batch.calls.get(it.calls)! - 1)
-      for (const group of it.groups) {
-        const choice = choiceOf(batch, group)
-        choice.holders--
-        if (started) choice.isKept = true
-        else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
-      }
-    }
-    const clock = this.clockOf(it)
-    if (clock !== undefined) {
+    for (const { part, state } of this.placesOf(it)) settlePart(part, state, settlement, now)
+    for (const clock of this.clocksOf(it).values()) {
       clock.running--
       if (started) clock.endedAt = Math.max(clock.endedAt ?? now, now)
       if (isRunning) clock.lingering++
@@ -299,8 +294,7 @@ export class World {
 
   /** The fiber has ended that outlived the outcome. */
   private endFiber(it: Held, now: number): void {
-    const clock = this.clockOf(it)
-    if (clock !== undefined) {
+    for (const clock of this.clocksOf(it).values()) {
       clock.lingering--
       clock.endedAt = Math.max(clock.endedAt ?? now, now)
     }
@@ -320,15 +314,16 @@ export class World {
         : { started: true, key: "keep", windowMillis, value: undefined },
       it.startedAt
     )
-    const batch = this.batchOf(it)
-    if (batch !== undefined) batch.usedAt = now
+    for (const { state } of this.placesOf(it)) state.usedAt = now
   }
 
   /** Its lease is over: ends it by what is known, and keeps what is needed to correct that. */
   private presume(it: Held, now: number): void {
-    const isUnsure = it.startedAt === undefined ? (it.calls ?? it.clock) !== undefined : it.isEarly
+    const clocks = this.clocksOf(it)
+    const counts = clocks.size + it.own.calls.length + (it.shared?.calls.length ?? 0)
+    const isUnsure = it.startedAt === undefined ? counts > 0 : it.isEarly
     const isKept = isUnsure && !it.isRunning
-    const endedAt = this.clockOf(it)?.endedAt
+    const endedAt = Object.fromEntries(Array.from(clocks, ([name, clock]) => [name, clock.endedAt]))
     this.over(it, now)
     if (!isKept) return
     it.presumed = { endedAt, until: now + Math.max(this.options.batchMillis, it.windowMillis ?? 0) }
@@ -337,8 +332,9 @@ export class World {
 
   /** A presumption is forgotten once nothing depends on it: its batch is over, and so is the window of its key. */
   private outlive(it: Held, now: number): void {
-    const batch = this.batchOf(it)
-    const isIdle = batch === undefined || (batch.open === 0 && now - batch.usedAt >= this.options.batchMillis)
+    const isIdle = this.placesOf(it).every(({ state: { open, usedAt } }) =>
+      open === 0 && now - usedAt >= this.options.batchMillis
+    )
     if (isIdle && it.presumed!.until <= now) this.held.delete(it.id)
     this.changes(it)
   }
@@ -347,16 +343,14 @@ export class World {
   private correct(it: Held, { endedAt }: Presumed, started: boolean, now: number): void {
     this.held.delete(it.id)
     this.changes(it)
-    const { calls, key, startedAt } = it
+    const { key, startedAt } = it
     if (started === (startedAt !== undefined)) return
-    const batch = this.batchOf(it)
-    if (calls !== undefined && batch !== undefined) {
-      batch.calls.set(calls, (batch.calls.get(calls) ?? 0) + (started ? 1 : -1))
+    for (const { part, state: { calls } } of this.placesOf(it)) {
+      for (const name of part.calls) calls.set(name, (calls.get(name) ?? 0) + (started ? 1 : -1))
     }
-    const clock = this.clockOf(it)
-    if (clock !== undefined) {
+    for (const [name, clock] of this.clocksOf(it)) {
       if (started) clock.endedAt = Math.max(clock.endedAt ?? now, now)
-      else if (clock.endedAt === startedAt) clock.endedAt = endedAt
+      else if (clock.endedAt === startedAt) clock.endedAt = endedAt[name]
     }
     if (key !== undefined && this.keys.get(key)?.reservation === it.id) {
       this.keys.delete(key)
@@ -384,7 +378,7 @@ export class World {
   /** Whatever is changed in a reservation is changed in its scopes: their versions guard it. */
   private changes(it: Held): void {
     this.changed.held.add(it.id)
-    for (const id of [it.batch, it.principal]) {
+    for (const id of [it.batch, it.principal, it.conversation]) {
       const scope = id === undefined ? undefined : this.scopes.get(id)
       if (scope !== undefined) scope.isDirty = true
     }
@@ -399,68 +393,65 @@ export class World {
     return scope
   }
 
-  /** A batch that was idle past its time starts over. */
-  private batch(batch: string, now: number): Scope {
-    const scope = this.scope(batchId(batch))
-    const { open, usedAt } = scope.state
-    if (open === 0 && now - usedAt >= this.options.batchMillis) scope.state = emptyState(this.options.newId())
+  /** A batch or a session that was idle past its time starts over. */
+  private batch(of: Pick<BatchClaim, "batch"> & Pick<Within, "scope">, now: number): Scope {
+    const scope = this.scope(placeId(of))
+    if (this.isIdle(scope, now)) scope.state = emptyState(this.options.newId())
     scope.state.usedAt = now
     return scope
   }
 
-  /** The batch that a reservation is of, unless that was forgotten. */
-  private batchOf({ batch, generation }: Held): ScopeState | undefined {
-    const state = batch === undefined ? undefined : this.scopes.get(batch)?.state
-    return state?.generation === generation ? state : undefined
+  private isIdle({ id, state: { open, usedAt } }: Scope, now: number): boolean {
+    return open === 0 && now - usedAt >= (this.timeToLive(id) ?? Infinity)
   }
 
-  private clockOf({ clock, principal }: Held): RestClock | undefined {
-    return clock === undefined ? undefined : this.scopes.get(principal!)?.state.clocks.get(clock)
+  /** Milliseconds for which a batch or a session is kept after its last call. */
+  private timeToLive(id: string): number | undefined {
+    return id.startsWith("b") ? this.options.batchMillis : id.startsWith("c") ? this.options.sessionMillis : undefined
+  }
+
+  /** The batch and the session that a reservation is of, unless they were forgotten. */
+  private placesOf({ batch, conversation, own, shared }: Held) {
+    const places: Array<{ readonly part: Part; readonly state: ScopeState }> = []
+    const visit = (id: string | undefined, part: Part | undefined) => {
+      const state = id === undefined ? undefined : this.scopes.get(id)?.state
+      if (state !== undefined && part !== undefined && state.generation === part.generation) {
+        places.push({ part, state })
+      }
+    }
+    visit(batch, own)
+    visit(conversation, shared)
+    return places
+  }
+
+  /** The clocks of a reservation, by a name of its own each. */
+  private clocksOf(it: Held): ReadonlyMap<string, RestClock> {
+    const found = new Map<string, RestClock>()
+    const add = (state: ScopeState | undefined, place: string, name: string) => {
+      const clock = state?.clocks.get(name)
+      if (clock !== undefined) found.set(`${place} ${name}`, clock)
+    }
+    if (it.clock !== undefined) add(this.scopes.get(it.principal ?? "")?.state, "principal", it.clock)
+    for (const { part, state } of this.placesOf(it)) {
+      for (const name of part.clocks) add(state, part === it.own ? "batch" : "session", name)
+    }
+    return found
   }
 }
 
 /** What the claims of a request are about. */
 interface Found {
-  batch?: Scope
+  /** The batch. */
+  own?: Place
+  /** The session. */
+  shared?: Place
   principal?: Scope
   key?: KeyClaim
-  calls?: CallsClaim
+  /** Of the principal. */
   clock?: CooldownClaim
-  groups?: Array<GroupClaim>
 }
 
 const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
-
-const usedUp: Refused = { _tag: "CallsUsedUp" }
-
-const choiceOf = ({ groups }: ScopeState, group: string): Choice => {
-  let choice = groups.get(group)
-  if (choice === undefined) groups.set(group, choice = { tool: undefined, holders: 0, isKept: false })
-  return choice
-}
-
-const clockOf = ({ clocks }: ScopeState, { millis, tool }: CooldownClaim): RestClock => {
-  let clock = clocks.get(tool)
-  if (clock === undefined) {
-    clocks.set(tool, clock = { running: 0, lingering: 0, endedAt: undefined, millis: whole(millis) })
-  }
-  clock.millis = Math.max(clock.millis, whole(millis))
-  return clock
-}
-
-const coolingDown = (
-  { endedAt, lingering, running }: RestClock,
-  { millis }: CooldownClaim,
-  now: number
-): Refused | undefined => {
-  if (running > 0 || lingering > 0) return { _tag: "CoolingDown", running: true, remainingMillis: millis }
-  return endedAt !== undefined && now - endedAt < millis
-    ? { _tag: "CoolingDown", running: false, remainingMillis: endedAt + millis - now }
-    : undefined
-}
-
-/** Milliseconds as a database has them. */
-const whole = (millis: number): number => Math.min(Math.ceil(millis), Number.MAX_SAFE_INTEGER)
 
 const isStale = ({ readAt }: Key, principal: ScopeState | undefined): boolean =>
   readAt !== undefined && readAt !== principal?.mutations

@@ -144,6 +144,7 @@ export const stateStore = (
     allGrants: within("allGrants", driver.allGrants),
     revoke: within("revoke", driver.revoke),
     mutated: within("mutated", driver.mutated),
+    recall: within("recall", driver.recall),
     closeBatch: within("closeBatch", driver.closeBatch),
     pruneExpired: within("pruneExpired", driver.pruneExpired)
   }

@@ -71,6 +71,7 @@ export const inRealTime = ({ artifacts, journal, sessions, state }: Records): Re
       allGrants: (now) => real(state.allGrants(now)),
       revoke: (principal, id) => real(state.revoke(principal, id)),
       mutated: (principal) => real(state.mutated(principal)),
+      recall: (of, now) => real(state.recall(of, now)),
       closeBatch: (batch) => real(state.closeBatch(batch)),
       pruneExpired: (now) => real(state.pruneExpired(now))
     },

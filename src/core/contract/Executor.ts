@@ -24,6 +24,12 @@ export interface ProcessOptions {
   readonly turn?: TurnBudget.Options | undefined
   /** Metadata of the operation, for handlers (`ToolContext.meta`). */
   readonly meta?: Readonly<Record<string, unknown>> | undefined
+  /**
+   * The conversation that the process belongs to, for rules with the scope `"session"`. Processes of the same name share
+   * it, whatever their batches, also after a restart. Default: all that the principal does is one conversation.
+   * Processes that a handler begins, and those of sub-agents, belong to the conversation of the call.
+   */
+  readonly session?: string | undefined
   /** State of an earlier process to continue from (`ToolProcess.state`). */
   readonly state?: TurnState | undefined
   /** The tools its calls may name. Default: all. */
@@ -60,7 +66,7 @@ export interface ForkOptions {
 /** Options that need no validation. */
 export type Checked<Options extends ProcessOptions> =
   & Options
-  & { readonly [K in "turn" | "state" | "tools" | "provided" | "approval"]?: undefined }
+  & { readonly [K in "turn" | "session" | "state" | "tools" | "provided" | "approval"]?: undefined }
 
 /** One user request with all its processes, the unit of call limits. */
 export interface Batch {
@@ -128,6 +134,11 @@ export interface Service {
    * open here are removed from the store.
    */
   readonly completeBatch: (id: string) => Effect.Effect<void>
+  /**
+   * Removes what is kept of a conversation for rules with the scope `"session"`, when it is deleted. Without a name:
+   * that of processes without one.
+   */
+  readonly forgetSession: (session?: string) => Effect.Effect<void>
   /**
    * Whether the agent continues after the tool only if the model requests it: with `Heartbeats`, and without a
    * `ContinueLoop` rule.

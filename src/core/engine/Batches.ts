@@ -13,6 +13,7 @@ import * as CallLog from "../../internal/callLog.ts"
 import type { BatchOptions, ProcessOptions } from "../contract/Executor.ts"
 import type * as TurnBudget from "../gates/TurnBudget.ts"
 import { RuleHistory } from "../rules/RuleHistory.ts"
+import { SharedPast } from "../rules/SharedPast.ts"
 import { StateStoreError } from "../store/StateStore.ts"
 import { tooLate } from "./CallEnd.ts"
 import type { Above, Caller, Engine } from "./Engine.ts"
@@ -108,8 +109,8 @@ export class Batches implements BatchTree {
   /** Begins a process. `fires` names the tool that a periodic process exists for. */
   begins(
     open: OpenBatch,
-    { approval, id, meta, people, provided = [], state: before, tools, turn }:
-      & Pick<ProcessOptions, "id" | "meta" | "state" | "approval" | "tools" | "provided">
+    { approval, id, meta, people, provided = [], session: name, state: before, tools, turn }:
+      & Pick<ProcessOptions, "id" | "meta" | "session" | "state" | "approval" | "tools" | "provided">
       & {
         readonly turn?: TurnBudget.Limits | undefined
         /** Who answers approval requests; `"nobody"` means no approver, even if one is inherited. */
@@ -118,10 +119,13 @@ export class Batches implements BatchTree {
     { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
   ): Effect.Effect<ProcessState> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
+      // what a handler begins belongs to the conversation of its call
+      const session = above?.session ?? this.engine.sessions.of(name)
       const state: ProcessState = {
         id: id ?? `process-${this.unique}-${++this.lastProcess}`,
         isNamed: id !== undefined,
         batch: open.state,
+        session,
         open,
         budget: this.engine.turns.begin(turn ?? this.turn, now, this.engine.parent?.clock),
         hub: new EventHub(this.engine.eventBuffer, undefined, above?.hub),
@@ -132,7 +136,7 @@ export class Batches implements BatchTree {
         approval: approval ?? this.engine.approval,
         tools: tools === undefined ? undefined : new Set(tools),
         provided: [...provided],
-        history: new RuleHistory(open.state.succeeded, before?.rules),
+        history: new RuleHistory(open.state.past, session.past, before?.rules),
         fires,
         blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),
         remembers: id === undefined || before !== undefined,
@@ -158,6 +162,11 @@ export class Batches implements BatchTree {
       if (open !== undefined) return this.end(id, open, closedReason, open.base === undefined)
       return this.engine.parent === undefined ? this.forget(this.keyOf(id)) : Effect.void
     })
+  }
+
+  /** Forgets what is kept of a session for rules. */
+  forgetSession(name: string | undefined): Effect.Effect<void> {
+    return Effect.suspend(() => this.forget(this.engine.sessions.forget(name)))
   }
 
   /** Closes the executor: cancels every process, including those begun later. */
@@ -217,7 +226,7 @@ export class Batches implements BatchTree {
     const key = this.keyOf(id)
     const since = this.kept.delete(key) ? -Infinity : this.clock.currentTimeMillisUnsafe()
     const state: BatchState = base === undefined
-      ? { id, key, since, outputChars: 0, fileChars: 0, succeeded: new Set() }
+      ? { id, key, since, outputChars: 0, fileChars: 0, past: new SharedPast() }
       : { ...base.state, outputChars: 0, fileChars: 0 }
     return { state, base, isKept: false, processes: new Set(), scopes: 0, over: undefined }
   }

@@ -3,14 +3,18 @@
  *
  * If `Rules` or `Dedupe` throws, the call does not pass.
  */
+import * as Effect from "effect/Effect"
 import type { ClaimOptions, Duplicate } from "../gates/Dedupe.ts"
 import * as HostGates from "../gates/HostGates.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
+import type { Mark } from "../rules/SharedPast.ts"
 import type { Claim, KeyClaim, KeyTaken, Settlement } from "../store/Claims.ts"
+import type { StateStoreError } from "../store/StateStore.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Call } from "./Call.ts"
 import { denied, type End, refused } from "./CallEnd.ts"
+import * as Sessions from "./Sessions.ts"
 import * as Targets from "./Targets.ts"
 import type { ToolClaims, WaveState } from "./WaveState.ts"
 
@@ -33,7 +37,34 @@ export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
   const claims = of(wave, call)
   return "_tag" in claims
     ? []
-    : claims.map((it) => it._tag === "Key" ? { ...it, settled: "none", running: "none" } : it)
+    : claims.map((it): Claim => it._tag === "Key" ? { ...it, settled: "none" as const, running: "none" as const } : it)
+}
+
+/** Brings what gate 9 needs of other processes up to date. Returns the error if the store has no answer. */
+export const recall = (
+  wave: WaveState,
+  calls: ReadonlyArray<Call>,
+  now: number,
+  age: number
+): Effect.Effect<StateStoreError | undefined> => {
+  const { engine, process } = wave
+  if (engine.rules.current().remembers.length === 0) return upToDate
+  const scopes = new Set(calls.flatMap((call) => call.decided === undefined ? call.rules?.asks ?? [] : []))
+  return scopes.size === 0 ? upToDate : Sessions.refresh(engine, process, scopes, now, {
+    age,
+    patience: wave.patienceAt(now)
+  })
+}
+
+const upToDate = Effect.undefined
+
+/** What a success is for the rules of other processes; undefined if none asks for it. */
+export const markOf = (wave: WaveState, call: Call, value: unknown): Mark | undefined => {
+  const { index, rules } = call
+  const { place } = call.history
+  if (rules === undefined || place === undefined || rules.notedIn.length === 0) return undefined
+  const { routes, tool } = RuleSet.success(wave.engine.rules.current(), call.call.name, value)
+  return { tool, routes: call.resumed?.recalled?.routes ?? routes, place, index }
 }
 
 /** Gate 9: returns the end of a call that the rules of order forbid at this place of its process. */
@@ -76,18 +107,26 @@ export const leads = (wave: WaveState, call: Call): boolean => {
 }
 
 /** Returns how to settle what a call has reserved. */
-export const settlement = (wave: WaveState, call: Call, outcome: ToolOutcome, stillRunning: boolean): Settlement => {
+export const settlement = (
+  wave: WaveState,
+  call: Call,
+  outcome: ToolOutcome,
+  stillRunning: boolean,
+  succeeded: Mark | undefined
+): Settlement => {
   const started = outcome.startedAt !== undefined
   try {
     const isWanted = call.peers.isWanted === true
     const options = stillRunning || isWanted ? { stillRunning, wanted: isWanted } : plainly
     const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
-    const settlement = { started, key, windowMillis, value }
+    const settlement = succeeded === undefined
+      ? { started, key, windowMillis, value }
+      : { started, key, windowMillis, value, succeeded }
     const isWrite = call.reservation?.isStarted === true && call.attempt !== undefined && !call.tool!.readOnly
     return isWrite ? { ...settlement, mutates: wave.engine.principal } : settlement
   } catch (defect) {
     wave.threw("Dedupe", call.gateCall!, defect)
-    return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined }
+    return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined, succeeded }
   }
 }
 
@@ -105,6 +144,8 @@ const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
       limits: HostGates.orRefused("Rules", () => rules.claims(name, wave.scope), call.gateCall!, wave),
       options: {
         rule: call.rules!.dedupe,
+        scope: call.rules!.dedupeScope,
+        session: wave.scope.session,
         batch: wave.scope.batch,
         told: call.told,
         awaited: false,

@@ -76,11 +76,12 @@ export const dispatch = Effect.fnUntracedEager(function*(
   calls: ReadonlyArray<Call>
 ): Effect.fn.Return<ReadonlyArray<Dispatching>> {
   if (wave.process.people === undefined) yield* Authorize.refuseUnanswerable(wave, calls)
+  const unread = yield* CallClaims.recall(wave, calls, wave.now(), 0)
   const begun = wave.now()
   const requests: Array<Request> = []
   const run: Array<Dispatching> = []
   for (const call of calls) {
-    const wanted = want(wave, call, begun)
+    const wanted = want(wave, call, begun, unread)
     if (wanted._tag === "Request") {
       requests.push(calls.length === 1 ? starting(wave, call, wanted.request) : wanted.request)
     }
@@ -164,10 +165,14 @@ const judged = (wave: WaveState, it: Dispatching, isSlow: boolean, now: number):
   return answer !== undefined && "_tag" in answer ? taken(wave, call, answer as Refused) : reserved(wave, call)
 }
 
-const want = (wave: WaveState, call: Call, now: number): Wanted => {
+const want = (wave: WaveState, call: Call, now: number, unread: StateStoreError | undefined): Wanted => {
   if (call.resumed?.started !== undefined) return wantAgain(wave, call, now)
   const found = claims(wave, call, now)
   if ("_tag" in found) return { _tag: "Ends", end: found }
+  if (unread !== undefined && call.rules!.asks.length > 0) {
+    wave.unanswered(call, unread)
+    return { _tag: "Ends", end: unavailable(unread) }
+  }
   const end = CallClaims.orderEnd(wave, call)
   if (end !== undefined) {
     return { _tag: "OutOfOrder", end, key: found.find((it) => it._tag === "Key") }
@@ -185,8 +190,10 @@ const wantAgain = (wave: WaveState, call: Call, now: number): Wanted => {
     : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.consent.refused ?? call.consent.guarded)
   if (end !== undefined) return { _tag: "Ends", end }
   const all = isOver && call.resumed!.started === "spent" ? [] : CallClaims.again(wave, call)
-  // what it used before stays counted; its key shares this end with equal calls
-  const claims = call.resumed!.started === "spent" ? all.filter((it) => it._tag === "Key") : all
+  // what it used before stays counted; its key shares this end with equal calls, and its success is remembered
+  const claims = call.resumed!.started === "spent"
+    ? all.filter((it) => it._tag === "Key" || it._tag === "Batch")
+    : all
   const wanted = ask(wave, call, claims)
   return isOver && wanted._tag === "Nothing" ? { _tag: "Recalled" } : wanted
 }

@@ -115,7 +115,7 @@ const spend = Effect.fnUntraced(
     const requests: Array<Request> = []
     const ends: Array<number> = []
     for (const { endedAt, started: { callId: owner, tool } } of spent) {
-      for (const claim of rules.claims(tool, scope)) {
+      for (const claim of rules.claims(tool, scope).filter((it) => it._tag !== "Batch")) {
         requests.push({ owner, session: store.session, claims: [claim] })
         ends.push(endedAt)
       }

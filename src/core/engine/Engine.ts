@@ -15,6 +15,7 @@ import type { EventHub } from "./report/EventHub.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
 import type { Telemetry } from "./report/Telemetry.ts"
 import type { RetryingStore } from "./RetryingStore.ts"
+import type { Sessions } from "./Sessions.ts"
 import type { BatchTree, OpenBatch, ProcessState } from "./State.ts"
 import type { Artifacts, Kept, People } from "./TimedPorts.ts"
 
@@ -56,6 +57,8 @@ export interface Engine
   readonly leaders: Map<string, Call>
   /** Where a sub-agent comes from. */
   readonly parent: Parent | undefined
+  /** The sessions that its processes, and those of its sub-agents, belong to. */
+  readonly sessions: Sessions
   /** Differs between executors over the same store. */
   readonly unique: string
   /** Services for handlers, cached by the caller's services: most waves come from the same callers. */
@@ -86,6 +89,7 @@ export interface Above {
   /** Also receives the events of its calls. */
   readonly hub: EventHub
   readonly meta: ProcessState["meta"]
+  readonly session: ProcessState["session"]
   /** Who answers approval requests. When they are asked is each process's own setting. */
   readonly people: ProcessState["people"]
 }

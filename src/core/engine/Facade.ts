@@ -44,11 +44,13 @@ export const fromEngine = (
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
-            const { approval, approvals, id, meta, provided, tools } = options
-            if (tools !== undefined || provided !== undefined || approval !== undefined) yield* checked(engine, options)
+            const { approval, approvals, id, meta, provided, session, tools } = options
+            if (session !== undefined || tools !== undefined || provided !== undefined || approval !== undefined) {
+              yield* checked(engine, options)
+            }
             const people = typeof approvals === "object" ? TimedPorts.people(approvals, engine.context) : approvals
             const above = Agents.aboveOf(engine, yield* caller)
-            const begun = { approval, id, meta, people, provided, state: before, tools, turn }
+            const begun = { approval, id, meta, people, provided, session, state: before, tools, turn }
             const state = yield* batches.begins(open, begun, { above })
             return Process.make(engine, state, handle)
           })) as Batch["process"]
@@ -93,6 +95,7 @@ export const fromEngine = (
       (({ batch, ...options }: NewProcessOptions = {}) =>
         Effect.flatMap(enter(batch), (entered) => entered.process(options))) as Service["process"],
     batch: enter,
+    forgetSession: (session) => unlessOver(batches.forgetSession(session), undefined),
     completeBatch: (id) => unlessOver(batches.complete(id), undefined),
     requiresHeartbeat: (tool) => ShownTools.requiresHeartbeat(engine, tool),
     tools: ShownTools.all(engine),
@@ -136,8 +139,9 @@ export const fromEngine = (
   }
 }
 
-const checked = ({ handlers }: Engine, { approval, provided, tools }: ProcessOptions) =>
+const checked = ({ handlers }: Engine, { approval, provided, session, tools }: ProcessOptions) =>
   readOptions("ToolExecutor.process", (read) => {
+    if (session !== undefined) read.text("session", session)
     read.oneOf("approval", approval ?? "perCall", ["perCall", "upfront"])
     for (const [index, name] of (tools ?? []).entries()) {
       if (handlers.current().has(name)) continue

@@ -54,7 +54,12 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get above(): Above {
-    return { hub: this.wave.reporter.hub, meta: this.meta, people: this.wave.process.people }
+    return {
+      hub: this.wave.reporter.hub,
+      meta: this.meta,
+      people: this.wave.process.people,
+      session: this.wave.process.session
+    }
   }
 
   /** All services that the handler finds. */

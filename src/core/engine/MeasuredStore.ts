@@ -41,6 +41,7 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
     allGrants: (now) => timed("allGrants", () => driver.allGrants(now)),
     revoke: (principal, id) => timed("revoke", () => driver.revoke(principal, id)),
     mutated: (principal) => timed("mutated", () => driver.mutated(principal)),
+    recall: (of, now) => timed("recall", () => driver.recall(of, now)),
     closeBatch: (batch) => timed("closeBatch", () => driver.closeBatch(batch)),
     pruneExpired: (now) => timed("pruneExpired", () => driver.pruneExpired(now))
   }

@@ -9,14 +9,15 @@ import * as Permissions from "../gates/Permissions.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
 import type { Engine } from "./Engine.ts"
-import { hasTool, over, type ProcessState } from "./State.ts"
+import * as Sessions from "./Sessions.ts"
+import { hasTool, over, type ProcessState, scopeOf } from "./State.ts"
 
 /** Gives the tools that may be called next. */
 export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
-  Effect.flatMap(Clock.currentTimeMillis, (now) => {
+  Effect.flatMap(Effect.andThen(Sessions.upToDate(engine, process), Clock.currentTimeMillis), (now) => {
     if (over(process) !== undefined || process.budget.check(now, false) !== undefined) return Effect.succeed([])
     const { rules } = engine
-    const scope = { batch: process.batch.key, principal: engine.principal }
+    const scope = scopeOf(process, engine)
     const ordered: Array<string> = []
     const limited = new Map<string, ReadonlyArray<Claim>>()
     for (const name of shown(engine, process)) {

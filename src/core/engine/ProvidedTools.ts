@@ -7,7 +7,8 @@ import * as Effect from "effect/Effect"
 import type { ProvidedCall } from "../contract/ToolProcess.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
 import type { Engine } from "./Engine.ts"
-import type { ProcessState } from "./State.ts"
+import * as Sessions from "./Sessions.ts"
+import { type ProcessState, scopeOf } from "./State.ts"
 
 /** Records calls that a provider has executed, in order. If `isKnown`, limits have already counted them. */
 export const note = (
@@ -24,13 +25,19 @@ export const note = (
     const counted = calls.filter(({ name }) => named.has(name) && !registry.has(name))
     if (counted.length === 0) return Effect.void
     const { history } = process
-    const wave = history.begin()
+    const wave = history.begin(set.remembers.length > 0 ? engine.sessions.placeOf(now) : undefined)
     for (const [index, { isFailure, name, output }] of counted.entries()) {
       if (!isFailure) history.record(set, wave, index, name, output)
     }
     history.end(wave)
     if (isKnown) return Effect.void
-    return Effect.forEach(counted, ({ id, name }) => spend(engine, process, id, name, now), { discard: true })
+    return Effect.forEach(counted, ({ id, isFailure, name, output }, index) => {
+      const spent = spend(engine, process, id, name, now)
+      const { notedIn } = set.forTool(name)
+      if (isFailure || wave.place === undefined || notedIn.length === 0) return spent
+      const mark = { ...RuleSet.success(set, name, output), place: wave.place, index }
+      return Effect.andThen(spent, Sessions.note(engine, process, notedIn, mark, now))
+    }, { discard: true })
   })
 }
 
@@ -67,9 +74,9 @@ const isProvided = (part: unknown): part is Provided => {
 }
 
 /** Counts the call against its limits. A full limit changes nothing: the call has already happened. */
-const spend = (engine: Engine, { batch }: ProcessState, owner: string, tool: string, now: number) => {
-  const { principal, rules, store } = engine
-  const claims = rules.claims(tool, { batch: batch.key, principal })
+const spend = (engine: Engine, process: ProcessState, owner: string, tool: string, now: number) => {
+  const { rules, store } = engine
+  const claims = rules.claims(tool, scopeOf(process, engine)).filter((it) => it._tag !== "Batch")
   if (claims.length === 0) return Effect.void
   return Effect.flatMap(
     store.reserve([{ owner, session: store.session, claims }], now),

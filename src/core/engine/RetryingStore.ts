@@ -11,7 +11,9 @@ import * as Detached from "../../internal/detached.ts"
 import { exitOf } from "../../internal/exitOf.ts"
 import { Grouped } from "../../internal/grouped.ts"
 import type { Outages } from "../../internal/outages.ts"
+import type { KeptPast } from "../rules/SharedPast.ts"
 import {
+  type BatchClaim,
   type Claim,
   type Refused,
   type Request,
@@ -354,6 +356,15 @@ export class RetryingStore {
   closeBatch(batch: string): Effect.Effect<void | StateStoreError> {
     this.recounted.delete(batch)
     return this.ask("closeBatch", () => this.driver.closeBatch(batch), this.timeout)
+  }
+
+  /** What is remembered of batches and sessions. */
+  recall(
+    of: ReadonlyArray<BatchClaim>,
+    now: number,
+    timeout = this.timeout
+  ): Effect.Effect<ReadonlyArray<KeptPast | undefined> | StateStoreError> {
+    return this.ask("recall", () => this.driver.recall(of, now), timeout)
   }
 
   /** Drops expired entries; gives their number. */

@@ -14,6 +14,7 @@ import type { Call } from "./Call.ts"
 import * as CallClaims from "./CallClaims.ts"
 import { denied, type End } from "./CallEnd.ts"
 import * as CallGates from "./CallGates.ts"
+import * as Sessions from "./Sessions.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as StartNotes from "./StartNotes.ts"
 import * as State from "./State.ts"
@@ -65,14 +66,19 @@ const settled = (
   waiting?.interruptUnsafe()
   // later calls are checked against this, so it is done before a permit goes to one of them
   mark(wave, call, outcome, ran)
+  const succeeded = outcome._tag === "Succeeded"
+    ? CallClaims.markOf(wave, call, valueOf(outcome.output, ran))
+    : undefined
   const behind = wave.stop.isOn ? wave.stop.endAt(outcome, wave.offset + outcome.index) : none
   const { leaders, store } = wave.engine
   if (reservation !== undefined && leaders.size > 0) leaders.delete(reservation.id)
   const noted = reservation === undefined
-    ? Effect.void
+    ? succeeded === undefined
+      ? Effect.void
+      : Sessions.note(wave.engine, wave.process, call.rules!.notedIn, succeeded, now)
     : store.settle(
       reservation,
-      CallClaims.settlement(wave, call, outcome, fiber !== undefined),
+      CallClaims.settlement(wave, call, outcome, fiber !== undefined, succeeded),
       // a call that ended in an earlier life counts from that time
       call.resumed?.recalled?.endedAt ?? now,
       wave.patienceAt(now),
@@ -83,7 +89,9 @@ const settled = (
     : Effect.flatMapEager(noted, () => CallGates.settle(wave, call, outcome))
   if (isDone(told)) conclude(wave, call, outcome, fiber)
   // nothing was changed: the store gets the message in order, and the call does not wait for it
-  else if (told === noted && store.outlives && call.tool?.readOnly === true && fiber === undefined) {
+  else if (
+    told === noted && store.outlives && call.tool?.readOnly === true && fiber === undefined && succeeded === undefined
+  ) {
     wave.detach(told)
     conclude(wave, call, outcome, fiber)
   } // on any exit: a call that is not concluded would block its wave forever

@@ -10,6 +10,7 @@ import type { Grant } from "../vocabulary/Grant.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
+import * as CallClaims from "./CallClaims.ts"
 import { type End, refused } from "./CallEnd.ts"
 import * as CallGates from "./CallGates.ts"
 import { LiveContext } from "./LiveContext.ts"
@@ -85,15 +86,27 @@ const nothing: Effect.Effect<Grants> = Effect.undefined
 /** The current targets of the call, and the grants if one let it through. */
 const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
   const found = Targets.findAgain(wave, call)
+  const recalled = call.resumed?.started === undefined
+    ? CallClaims.recall(wave, [call], wave.now(), soon)
+    : Effect.undefined
   // asked as of the time it was given: it may have been revoked elsewhere, but expiry since then does not matter
   const { grant } = call.consent
   const grants: Effect.Effect<Grants> = grant === undefined
     ? nothing
     : wave.engine.store.grants(wave.engine.principal, grant.grantedAt, wave.patience)
-  return isDone(found)
+  return isDone(found) && isDone(recalled)
     ? grants
-    : Effect.map(Effect.all([found, grants], { concurrency: 2 }), ([, grants]) => grants)
+    : Effect.map(Effect.all([found, grants, recalled], { concurrency: 3 }), ([, grants, unread]) => {
+      if (unread !== undefined) {
+        wave.unanswered(call, unread)
+        call.decided ??= refused({ _tag: "StoreUnavailable", operation: unread.operation })
+      }
+      return grants
+    })
 }
+
+/** Milliseconds for which a call may rely on what other processes did when it was dispatched. */
+const soon = 1_000
 
 /**
  * Before the handler starts: earlier reads become stale, the start goes on record, and the reservation is spent.

@@ -1,9 +1,11 @@
 /** The state of batches and processes, shared by their calls. */
 import type * as Effect from "effect/Effect"
 import { clip } from "../../internal/clip.ts"
+import type { RuleScope } from "../gates/Rules.ts"
 import type { Budget } from "../gates/TurnBudget.ts"
 import type { TurnState } from "../gates/TurnState.ts"
 import type { RuleHistory } from "../rules/RuleHistory.ts"
+import type { SharedPast } from "../rules/SharedPast.ts"
 import type * as Journal from "../store/Journal.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { cancelled, denied, type End } from "./CallEnd.ts"
@@ -22,8 +24,16 @@ export interface BatchState {
   outputChars: number
   /** Characters of files, as base64, that the model was shown. */
   fileChars: number
-  /** Tools that succeeded in any of its processes. */
-  readonly succeeded: Set<string>
+  /** What rules remember of it. */
+  readonly past: SharedPast
+}
+
+/** A session: the conversation that processes belong to. */
+export interface SessionState {
+  /** Its key in the store; unique across principals. */
+  readonly key: string
+  /** What rules remember of it. */
+  readonly past: SharedPast
 }
 
 /** An open batch. */
@@ -83,6 +93,7 @@ export interface ProcessState {
   /** The host chose the id, so it is the same after a crash. */
   readonly isNamed: boolean
   readonly batch: BatchState
+  readonly session: SessionState
   /** The same batch, for entering and leaving it. */
   readonly open: OpenBatch
   readonly budget: Budget
@@ -127,6 +138,12 @@ export const over = (process: ProcessState): string | undefined => process.cance
 /** Why a batch, or one that it belongs to, ended. */
 export const batchOver = ({ base, over }: OpenBatch): string | undefined =>
   over ?? (base === undefined ? undefined : batchOver(base))
+
+/** Where the rules count for a process. */
+export const scopeOf = (
+  { batch, id, session }: ProcessState,
+  { principal }: { readonly principal: string }
+): RuleScope => ({ batch: batch.key, session: session.key, process: id, principal })
 
 /** Whether a process may use a tool. */
 export const hasTool = ({ tools }: ProcessState, name: string): boolean => tools === undefined || tools.has(name)

@@ -58,6 +58,7 @@ import * as Process from "./Process.ts"
 import { JournalWriter } from "./report/JournalWriter.ts"
 import { Telemetry } from "./report/Telemetry.ts"
 import { RetryingStore } from "./RetryingStore.ts"
+import { Sessions } from "./Sessions.ts"
 import * as TimedPorts from "./TimedPorts.ts"
 
 export {
@@ -143,6 +144,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     unique,
     ...settings,
     leaders: new Map(),
+    sessions: new Sessions(settings.principal, unique),
     services: new WeakMap(),
     context,
     batches: () => batches,

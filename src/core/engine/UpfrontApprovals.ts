@@ -123,15 +123,26 @@ const rehearseRuns = Effect.fnUntraced(function*(
   const { process } = wave
   const asked: Array<readonly [call: Call, question: Asks]> = []
   const assumed = new Set(process.history.succeeded)
-  let before = process.history.last
+  let rehearsed: RuleSet.Success | undefined
+  yield* CallClaims.recall(wave, wave.calls, wave.now(), 0)
   for (const run of runs) {
     // calls of one run are dispatched together: only the next run sees their effects
     const ran: Array<RuleSet.Success> = []
     for (const call of run) {
       const isRecalled = call.resumed?.recalled !== undefined
       if (call.decided !== undefined && !isRecalled) continue
-      const { exitWanted, inBatch } = process.history
-      const reserved = yield* reserve(wave, call, { exitWanted, inBatch, last: before, succeeded: assumed })
+      const { batch, exitWanted, last, session } = process.history
+      const seen = (past: RuleSet.Past): RuleSet.Past => ({
+        last: rehearsed ?? past.last,
+        succeeded: new Set([...past.succeeded, ...assumed])
+      })
+      const reserved = yield* reserve(wave, call, {
+        exitWanted,
+        last: rehearsed ?? last,
+        succeeded: assumed,
+        batch: seen(batch),
+        session: seen(session)
+      })
       if (reserved === undefined) continue
       held.push(...reserved)
       if (!call.counted && (!isRecalled || call.hasStarted)) {
@@ -151,7 +162,7 @@ const rehearseRuns = Effect.fnUntraced(function*(
       if (call.decided === undefined && verdict === undefined) asked.push([call, question])
     }
     for (const { tool } of ran) assumed.add(tool)
-    before = ran.at(-1) ?? before
+    rehearsed = ran.at(-1) ?? rehearsed
   }
   return asked
 })

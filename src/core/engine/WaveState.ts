@@ -12,6 +12,7 @@ import type { Origin } from "../facts/Fact.ts"
 import type { ClaimOptions } from "../gates/Dedupe.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as HostGates from "../gates/HostGates.ts"
+import type { RuleScope } from "../gates/Rules.ts"
 import { type OutputPolicy, type Room, unbounded } from "../output/OutputPolicy.ts"
 import type { WaveHistory } from "../rules/RuleHistory.ts"
 import type { RuleSet } from "../rules/RuleSet.ts"
@@ -25,7 +26,7 @@ import type { Call } from "./Call.ts"
 import type { Caller, Engine } from "./Engine.ts"
 import { Principal } from "./Principal.ts"
 import { Reporter } from "./report/Reporter.ts"
-import type { ProcessState } from "./State.ts"
+import { type ProcessState, scopeOf } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
 import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
@@ -130,7 +131,8 @@ export class WaveState implements Host, HostGates.Reporter {
     this.clock = Context.get(own, Clock.Clock)
     this.begunAt = this.clock.currentTimeMillisUnsafe()
     this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
-    this.history = process.history.begin()
+    const looksFurther = engine.rules.current().remembers.length > 0
+    this.history = process.history.begin(looksFurther ? engine.sessions.placeOf(this.begunAt) : undefined)
     const origin = { agentPath, batch: process.batch.id, process: process.id, wave: ++process.lastWave }
     const trace = engine.telemetry?.begin(own, principal, origin)
     this.reporter = new Reporter(options.hub, origin, engine.journal, trace, engine.handlers.current)
@@ -145,8 +147,8 @@ export class WaveState implements Host, HostGates.Reporter {
   }
 
   /** The scope in which the rules count. */
-  get scope(): { readonly batch: string; readonly principal: string } {
-    return { batch: this.process.batch.key, principal: this.engine.principal }
+  get scope(): RuleScope {
+    return scopeOf(this.process, this.engine)
   }
 
   /** Where facts are reported; absent if nothing observes them, so that they are not even made. */

@@ -66,7 +66,7 @@ export const Tool = Schema.Struct({
 
 /** Fields of `dedupe`. */
 export const dedupeFields = {
-  scope: optional(Schema.Literals(["process", "batch", "principal"])),
+  scope: optional(Schema.Literals(["process", "batch", "session", "principal"])),
   window: optional(Span),
   outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
   onDuplicate: optional(Schema.Literals(["reject", "replay"])),

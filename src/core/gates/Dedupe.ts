@@ -9,6 +9,7 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type { Scope } from "../rules/RuleKind.ts"
 import type { KeyClaim, KeyScope, KeyTaken, Settlement } from "../store/Claims.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
@@ -18,13 +19,13 @@ import type { GateCall } from "./Gate.ts"
 /** Options of the policy. */
 export interface Options {
   /**
-   * How far a key reaches: one process, one batch (a conversation, whose model has seen the result), or everything that
-   * the principal does. Default `"batch"`.
+   * How far a key reaches: one process, one batch (a user request, whose model has seen the result), one session (a
+   * conversation), or everything that the principal does. Default `"batch"`.
    *
-   * With `"principal"` a replay crosses batches. It gives everything but an artifact, which belongs to its batch: there
+   * With `"session"` and `"principal"` a replay crosses batches. It gives everything but an artifact, which belongs to its batch: there
    * a ReadOnly tool runs again, and a call that may change things is refused.
    */
-  readonly scope?: "process" | "batch" | "principal" | undefined
+  readonly scope?: "process" | "batch" | "session" | "principal" | undefined
   /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
   readonly window?: Duration.Input | undefined
   /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added, and `Unknown` always is. */
@@ -81,6 +82,10 @@ export const layerNoop: Layer.Layer<Dedupe> = Layer.effect(
 export interface ClaimOptions {
   /** What the rules say of the tool. */
   readonly rule: "never" | "always" | undefined
+  /** Where a rule looks for equal calls. Absent: where the policy does. */
+  readonly scope?: Scope | undefined
+  /** The session, as the store knows it. */
+  readonly session: string
   /** The batch, as the store knows it. */
   readonly batch: string
   /** The model sees the outcome. */
@@ -142,7 +147,7 @@ export type Duplicate =
 interface Policy {
   /** False: only tools with an `AlwaysDedupe` rule have keys. */
   readonly enabled: boolean
-  readonly scope: KeyScope
+  readonly scope: KeyScope | "session"
   readonly windowMillis: number
   readonly outcomes: ReadonlySet<ToolOutcome.Tag>
   readonly replays: boolean
@@ -152,7 +157,7 @@ interface Policy {
 const policyOf = (options: Options = {}, enabled: boolean): Effect.Effect<Policy, ConfigurationError> =>
   readOptions("Dedupe", (read) => ({
     enabled,
-    scope: read.oneOf("scope", options.scope ?? defaults.scope, ["process", "batch", "principal"]),
+    scope: read.oneOf("scope", options.scope ?? defaults.scope, ["process", "batch", "session", "principal"]),
     windowMillis: read.millis("window", options.window ?? defaults.window, true),
     outcomes: new Set(
       (options.outcomes ?? defaults.outcomes).map((it, index) =>
@@ -224,16 +229,17 @@ const keyOf = (
   { args, params, principal, process, tool }: GateCall,
   options: ClaimOptions
 ): KeyClaim => {
-  const { agent, anew, awaited, batch, fires, told } = options
+  const { agent, anew, awaited, batch, fires, scope = policy.scope, session, told } = options
   // without sharing, a model is only refused for a result that it saw, a host only for one that it did not see
   const unshared = told ? "told" : "none"
   return {
     _tag: "Key",
-    scope: policy.scope,
+    scope: scope === "session" ? "principal" : scope,
     principal,
     batch,
     process,
     agent,
+    session: scope === "session" ? session : undefined,
     tool: tool.name,
     key: tool.canonical(params, args),
     readOnly: tool.readOnly,

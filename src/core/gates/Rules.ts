@@ -11,10 +11,11 @@ import * as Layer from "effect/Layer"
 import type * as Stream from "effect/Stream"
 import { canonicalJson } from "../../internal/canonicalJson.ts"
 import * as Changes from "../../internal/changes.ts"
+import type { Scope } from "../rules/RuleKind.ts"
 import * as RuleProblems from "../rules/RuleProblems.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
 import type { ToolRule } from "../rules/ToolRule.ts"
-import type { Claim, Refused } from "../store/Claims.ts"
+import type { Claim, Refused, Within } from "../store/Claims.ts"
 import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
 import { type Registry, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
@@ -34,7 +35,7 @@ export class Rules extends Context.Service<Rules, {
    * next with any arguments.
    */
   readonly check: (history: RuleSet.History, tool: string, call?: GateCall) => ToolRefusal | undefined
-  /** Gates 10 and 11: what a call of the tool claims of its batch and its principal. */
+  /** Gates 10 and 11: what a call of the tool claims of its process, batch, session and principal. */
   readonly claims: (tool: string, scope: RuleScope) => ReadonlyArray<RuleClaim>
   /** Explains a claim that was refused. */
   readonly explain: (tool: string, refused: RuleRefused) => ToolRefusal
@@ -46,6 +47,9 @@ export class Rules extends Context.Service<Rules, {
 export interface RuleScope {
   /** The batch, as the store knows it. */
   readonly batch: string
+  /** The session, as the store knows it. */
+  readonly session: string
+  readonly process: string
   readonly principal: string
 }
 
@@ -72,13 +76,21 @@ export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
       const violation = RuleSet.check(set, history, call === undefined ? { tool } : { tool, params: call.args })
       return violation === undefined ? undefined : refusal(violation)
     },
-    claims: (tool, { batch, principal }) => {
-      const { cooldown, groups, maxCalls } = current().forTool(tool)
-      if (maxCalls === undefined && cooldown === undefined && groups.length === 0) return none
+    claims: (tool, { batch, principal, process, session }) => {
+      const within = (scope: Scope): Within & { readonly batch: string } =>
+        scope === "batch" ? { batch } : scope === "process" ? { batch, scope, process } : { batch: session, scope }
+      const { cooldowns, groups, maxCalls, notedIn } = current().forTool(tool)
+      if (maxCalls.length + cooldowns.length + groups.length + notedIn.length === 0) return none
       const all: Array<RuleClaim> = []
-      if (maxCalls !== undefined) all.push({ _tag: "Calls", batch, tool, max: maxCalls.max })
-      for (const { id: group } of groups) all.push({ _tag: "Group", batch, group, tool })
-      if (cooldown !== undefined) all.push({ _tag: "Cooldown", principal, tool, millis: cooldown.millis })
+      for (const { max, scope } of maxCalls) all.push({ _tag: "Calls", tool, max, ...within(scope) })
+      for (const { id: group, scope } of groups) all.push({ _tag: "Group", group, tool, ...within(scope) })
+      for (const { millis, scope } of cooldowns) {
+        const claim = { _tag: "Cooldown", principal, tool, millis } as const
+        all.push(scope === "principal" ? claim : { ...claim, ...within(scope), scope })
+      }
+      for (const scope of notedIn) {
+        all.push(scope === "batch" ? { _tag: "Batch", batch } : { _tag: "Batch", batch: session, scope })
+      }
       return all
     },
     explain: (tool, refused) => explained(current().forTool(tool), tool, refused)
@@ -142,20 +154,25 @@ const refusal = (violation: RuleSet.Violation) =>
   ({ _tag: "RuleViolation", rule: violation.rule, sentence: RuleSet.explain(violation) }) as const
 
 const explained = (rules: RuleSet.ToolRules, tool: string, refused: RuleRefused): ToolRefusal => {
-  const { cooldown, groups, maxCalls } = rules
   switch (refused._tag) {
-    case "CallsUsedUp":
+    case "CallsUsedUp": {
+      const { scope = "batch" } = refused
+      const maxCalls = rules.maxCalls.find((it) => it.scope === scope)
       return maxCalls === undefined ? unruled : refusal({ rule: maxCalls.rule, tool, names: none })
+    }
     case "GroupTaken": {
-      const group = groups.find((it) => it.id === refused.group)
+      const group = rules.groups.find((it) => it.id === refused.group)
       return group === undefined ? unruled : refusal({ rule: group.rule, tool, names: [refused.tool] })
     }
-    case "CoolingDown":
+    case "CoolingDown": {
+      const { scope = "principal" } = refused
+      const cooldown = rules.cooldowns.find((it) => it.scope === scope)
       return cooldown === undefined
         ? unruled
         : refused.running
         ? refusal({ rule: cooldown.rule, tool, names: [tool] })
         : { ...refusal({ rule: cooldown.rule, tool, names: none }), remainingMillis: refused.remainingMillis }
+    }
   }
 }
 

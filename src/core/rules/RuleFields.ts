@@ -5,7 +5,22 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { isPath } from "../../internal/valuePath.ts"
-import type { NamedTool, Says } from "./RuleKind.ts"
+import type { NamedTool, Says, Scope } from "./RuleKind.ts"
+
+/** Where a rule counts, for kinds that let a rule choose. */
+export const scoped = {
+  scope: Schema.optionalKey(
+    Schema.Literals(["process", "batch", "session"]).annotate({
+      description: "Where the rule counts: one pass of an agent, one user request, or one conversation"
+    })
+  )
+}
+
+/** The options of a constructor for rules that choose their scope. */
+export interface ScopeOptions {
+  /** Where the rule counts: in one process, one batch (a user request) or one session (a conversation). */
+  readonly scope?: Scope
+}
 
 /** A tool, or each tool. */
 export const AnyTool = Schema.NonEmptyString.annotate({ description: "A tool's name, or * for each tool separately" })

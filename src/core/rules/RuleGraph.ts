@@ -1,7 +1,8 @@
 /** A rule set as a picture: the order it enforces, as nodes and edges, and as the text of a Mermaid flowchart. Pure. */
 import type { RuleSet } from "./RuleIndex.ts"
 import type { Drawing } from "./RuleKind.ts"
-import { kindOf } from "./RuleKinds.ts"
+import { kindOf, scopeOf } from "./RuleKinds.ts"
+import { words } from "./RuleText.ts"
 
 /** A node of the picture: a tool, any tool, or where a turn starts or ends. */
 export interface Node {
@@ -33,7 +34,13 @@ export interface Picture {
 /** Gives the order that a rule set enforces as nodes and edges: those that some rule is about. */
 export const picture = (self: RuleSet): Picture => {
   const canvas = new Canvas(self)
-  for (const rule of self.rules) kindOf(rule).draw(rule, canvas)
+  for (const rule of self.rules) {
+    const kind = kindOf(rule)
+    const scope = scopeOf(rule)
+    const isPlain = scope === kind.scope || scope === "principal" || typeof kind.scope === "object"
+    canvas.within = isPlain ? undefined : `per ${words[scope]}`
+    kind.draw(rule, canvas)
+  }
   return canvas.done
 }
 
@@ -57,6 +64,8 @@ export const graph = (self: RuleSet): string => {
 const arrows: { readonly [K in Edge["kind"]]: string } = { needs: "-->", next: "==>", forbids: "-.->" }
 
 class Canvas implements Drawing {
+  /** Where the rule counts that is drawn, if that is not the default of its kind. */
+  within: string | undefined
   readonly start = "start"
   readonly exit = "exit"
   private readonly ids: ReadonlyMap<string, string>
@@ -74,13 +83,18 @@ class Canvas implements Drawing {
 
   note(name: string, note: string): void {
     const id = this.tool(name)
-    this.notes.set(id, [...this.notes.get(id) ?? [], note])
+    this.notes.set(id, [...this.notes.get(id) ?? [], this.scoped(note)])
   }
 
   edge(from: string, kind: Edge["kind"] | "excludes", label: string, to: string): void {
     const isMutual = kind === "excludes"
-    const edge = { from, to, kind: isMutual ? "forbids" as const : kind, label, isMutual }
-    this.edges.set(JSON.stringify([from, kind, label, to]), edge)
+    const text = this.scoped(label)
+    const edge = { from, to, kind: isMutual ? "forbids" as const : kind, label: text, isMutual }
+    this.edges.set(JSON.stringify([from, kind, text, to]), edge)
+  }
+
+  private scoped(text: string): string {
+    return this.within === undefined ? text : text === "" ? this.within : `${text} ${this.within}`
   }
 
   get done(): Picture {

@@ -4,6 +4,7 @@
  */
 import * as Schema from "effect/Schema"
 import * as RuleSet from "./RuleSet.ts"
+import type { Place, SharedPast } from "./SharedPast.ts"
 import { ToolRule } from "./ToolRule.ts"
 
 const Count = Schema.Int.check(Schema.isGreaterThanOrEqualTo(0))
@@ -34,8 +35,10 @@ export type Remembered = typeof Remembered.Type
 /** The history of one process, as it goes on. */
 export class RuleHistory implements RuleSet.History {
   readonly succeeded = new Set<string>()
-  /** Shared by the processes of a batch. */
-  readonly inBatch: Set<string>
+  /** Shared by the processes of its batch. */
+  readonly batch: SharedPast
+  /** Shared by the processes of its session. */
+  readonly session: SharedPast
   exitWanted = false
   /** Waves at whose end a required tool held up the end of the loop. */
   private held = 0
@@ -45,16 +48,17 @@ export class RuleHistory implements RuleSet.History {
   private waves: ReadonlyArray<WaveHistory> = []
 
   /** Goes on from what another one has remembered, if that is given. */
-  constructor(inBatch: Set<string>, remembered?: Remembered) {
-    this.inBatch = inBatch
+  constructor(batch: SharedPast, session: SharedPast, remembered?: Remembered) {
+    this.batch = batch
+    this.session = session
     if (remembered === undefined) return
     const { exitWanted, held, last, letThrough, succeeded, succeededInBatch } = remembered
     for (const tool of succeeded) this.succeeded.add(tool)
-    for (const tool of succeededInBatch) inBatch.add(tool)
+    for (const tool of succeededInBatch) batch.succeeded.add(tool)
     this.exitWanted = exitWanted
     this.held = held
     this.letThrough = letThrough
-    if (last !== undefined) this.waves = [{ successes: [{ ...last, index: 0 }], ended: true }]
+    if (last !== undefined) this.waves = [{ successes: [{ ...last, index: 0 }], ended: true, place: undefined }]
   }
 
   /** What a wave that begins now is judged by, as plain data. */
@@ -62,7 +66,7 @@ export class RuleHistory implements RuleSet.History {
     const { exitWanted, held, last, letThrough } = this
     return {
       succeeded: Array.from(this.succeeded),
-      succeededInBatch: Array.from(this.inBatch),
+      succeededInBatch: Array.from(this.batch.succeeded),
       ...(last === undefined ? {} : { last: { tool: last.tool, routes: last.routes } }),
       exitWanted,
       held,
@@ -70,16 +74,24 @@ export class RuleHistory implements RuleSet.History {
     }
   }
 
-  /** A wave begins: in input order it comes after those before it. */
-  begin(): WaveHistory {
-    const wave: WaveHistory = { successes: [], ended: false }
+  /** A wave begins: in input order it comes after those before it. It has a place if rules look beyond its process. */
+  begin(place?: Place): WaveHistory {
+    const wave: WaveHistory = { successes: [], ended: false, place }
     this.waves = [...this.waves, wave]
+    if (place !== undefined) {
+      this.batch.begin(place)
+      this.session.begin(place)
+    }
     return wave
   }
 
   /** A wave has ended. */
   end(wave: WaveHistory): void {
     wave.ended = true
+    if (wave.place !== undefined) {
+      this.batch.end(wave.place)
+      this.session.end(wave.place)
+    }
     wave.successes.splice(0, wave.successes.length - 1)
     this.waves = this.waves.filter((it, index) => {
       if (!it.ended) return true
@@ -98,21 +110,21 @@ export class RuleHistory implements RuleSet.History {
     routes?: RuleSet.Success["routes"]
   ): void {
     this.succeeded.add(tool)
-    this.inBatch.add(tool)
+    this.batch.succeeded.add(tool)
+    if (set.remembers.length > 0) this.session.succeeded.add(tool)
     if (set.forTool(tool).exits) this.exitWanted = true
     if (!set.looksBack) return
-    const { successes } = wave
-    let place = successes.length
-    while (place > 0 && successes[place - 1]!.index > index) place--
-    successes.splice(place, 0, {
-      ...routes === undefined ? RuleSet.success(set, tool, output) : { tool, routes },
-      index
-    })
+    const { place, successes } = wave
+    const success = { ...routes === undefined ? RuleSet.success(set, tool, output) : { tool, routes }, index }
+    let at = successes.length
+    while (at > 0 && successes[at - 1]!.index > index) at--
+    successes.splice(at, 0, success)
+    if (place !== undefined) { for (const scope of set.remembers) this[scope].note({ ...success, place }) }
   }
 
   /** Notes what succeeded before a wave that has begun, in order. */
   goOn(set: RuleSet.RuleSet, wave: WaveHistory, successes: ReadonlyArray<RuleSet.Success>): void {
-    const before: WaveHistory = { successes: [], ended: true }
+    const before: WaveHistory = { successes: [], ended: true, place: undefined }
     for (const [index, { routes, tool }] of successes.entries()) {
       this.record(set, before, index, tool, undefined, routes)
     }
@@ -124,8 +136,15 @@ export class RuleHistory implements RuleSet.History {
   /** The history as a call at that place in input order sees it. */
   before(set: RuleSet.RuleSet, wave: WaveHistory, index: number): RuleSet.History {
     if (!set.looksBack) return this
-    const { exitWanted, inBatch, succeeded } = this
-    return { exitWanted, inBatch, succeeded, last: this.lastBefore(wave, index) }
+    const { exitWanted, succeeded } = this
+    const seen = (past: SharedPast) => wave.place === undefined ? past : past.before(wave.place, index)
+    return {
+      exitWanted,
+      succeeded,
+      last: this.lastBefore(wave, index),
+      batch: seen(this.batch),
+      session: seen(this.session)
+    }
   }
 
   get last(): RuleSet.Success | undefined {
@@ -165,4 +184,6 @@ export class RuleHistory implements RuleSet.History {
 export interface WaveHistory {
   readonly successes: Array<RuleSet.Success & { readonly index: number }>
   ended: boolean
+  /** Its place among those of other processes; absent if no rule looks beyond the process. */
+  readonly place: Place | undefined
 }

@@ -3,7 +3,7 @@
  * others. Pure.
  */
 import type * as Kind from "./RuleKind.ts"
-import { kindOf, type ToolRule } from "./RuleKinds.ts"
+import { kindOf, scopeOf, type ToolRule } from "./RuleKinds.ts"
 
 /** What the rules say of one tool. */
 export type ToolRules = Kind.ToolRules<ToolRule>
@@ -25,15 +25,18 @@ export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): R
   for (const rule of rules) {
     const kind = kindOf(rule)
     const named = kind.names(rule).map((it) => it.tool)
+    const counts = scopeOf(rule)
+    const scope = counts === "principal" ? "process" : counts
     for (const tool of new Set(named)) {
       const says = kind.says(rule, tool)
-      ordering.add(says, tool, named)
-      if (says.start !== undefined) starts.push({ rule, tool, mode: says.start })
+      ordering.add(says, tool, named, scope)
+      if (says.start !== undefined) starts.push({ rule, scope, tool, mode: says.start })
       if (says.fires !== undefined) periodic.push({ rule, tool, ...says.fires })
-      countsInBatches ||= says.maxCalls !== undefined || says.group !== undefined
+      countsInBatches ||= scope !== "session" && (says.maxCalls !== undefined || says.group !== undefined)
+      countsInBatches ||= says.cooldown !== undefined && counts !== "session" && counts !== "principal"
       if (says.required === undefined) continue
       const isEach = tool === "*"
-      for (const it of isEach ? names : [tool]) required.push({ rule, tool: it, isEach, ...says.required })
+      for (const it of isEach ? names : [tool]) required.push({ rule, scope, tool: it, isEach, ...says.required })
     }
   }
   // a tool's rules are collected when they are first asked for
@@ -53,7 +56,8 @@ export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): R
     required,
     periodic,
     looksBack: ordering.looksBack,
-    countsInBatches
+    countsInBatches: countsInBatches || ordering.noted.has("batch"),
+    remembers: Array.from(ordering.noted.keys())
   }
 }
 
@@ -61,87 +65,128 @@ export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): R
 class Ordering {
   /** Tools that a rule of order names, as subject or condition. */
   readonly named = new Set<string>()
-  /** Tools that others have to wait for. */
-  readonly prerequisites = new Set<string>()
+  /** Tools that others have to wait for, in these scopes. */
+  readonly prerequisites = new Map<string, Set<Kind.Scope>>()
+  /** Tools whose successes are asked for in a shared scope; `*` is every tool. */
+  readonly noted = new Map<Kind.SharedScope, Set<string>>()
+  /** Shared scopes whose past may forbid any tool. */
+  readonly askedByAll = new Set<Kind.SharedScope>()
   /** Some rule asks what came right before. */
   looksBack = false
   /** Every tool decides what may come next. */
   namesAll = false
   hasStarts = false
 
-  add(says: Kind.Says, tool: string, named: ReadonlyArray<string>): void {
+  add(says: Kind.Says, tool: string, named: ReadonlyArray<string>, scope: Kind.Scope): void {
     const isNeighbour = says.onlyNext !== undefined || says.onlyAfter !== undefined || says.routes !== undefined
     const isStart = says.start !== undefined
-    if (says.needs !== undefined) { for (const it of says.needs) this.prerequisites.add(it) }
+    if (says.needs !== undefined) { for (const it of says.needs) addTo(this.prerequisites, it, scope) }
     this.looksBack ||= isNeighbour
     this.hasStarts ||= isStart
     this.namesAll ||= isNeighbour && tool === "*"
     const isOrder = isNeighbour || isStart || says.needs !== undefined || says.notAfter !== undefined ||
       says.forbids !== undefined
     if (isOrder) { for (const it of named) this.named.add(it) }
+    if (scope === "process" || !(isOrder || says.required !== undefined)) return
+    for (const it of isNeighbour ? ["*"] : named) addTo(this.noted, scope, it)
+    if (isNeighbour || isStart) this.askedByAll.add(scope)
   }
+
+  /** The shared scopes in which the successes of a tool are asked for. */
+  notedIn(tool: string): ReadonlyArray<Kind.SharedScope> {
+    return Array.from(this.noted).flatMap(([scope, tools]) => tools.has("*") || tools.has(tool) ? [scope] : [])
+  }
+}
+
+const addTo = <K, A>(all: Map<K, Set<A>>, key: K, value: A): void => {
+  const known = all.get(key)
+  if (known === undefined) all.set(key, new Set([value]))
+  else known.add(value)
 }
 
 const collect = (rules: ReadonlyArray<ToolRule>, tool: string, ordering: Ordering): ToolRules => {
   const lists = {
-    needs: [] as Array<Kind.ListedTools<ToolRule>>,
-    notAfter: [] as Array<Kind.ListedTools<ToolRule>>,
+    needs: [] as Array<Kind.ScopedTools<ToolRule>>,
+    notAfter: [] as Array<Kind.ScopedTools<ToolRule>>,
     forbids: [] as Array<ToolRules["forbids"][number]>,
-    onlyAfter: [] as Array<Kind.ListedTools<ToolRule>>,
-    onlyNext: [] as Array<Kind.ListedTools<ToolRule>>,
+    onlyAfter: [] as Array<Kind.ScopedTools<ToolRule>>,
+    onlyNext: [] as Array<Kind.ScopedTools<ToolRule>>,
     routes: [] as Array<ToolRules["routes"][number]>,
     arguments: [] as Array<ToolRules["arguments"][number]>,
     groups: [] as Array<ToolRules["groups"][number]>
   }
+  const maxCalls = new Map<Kind.Scope, ToolRules["maxCalls"][number]>()
+  const cooldowns = new Map<Kind.Scope | "principal", ToolRules["cooldowns"][number]>()
+  const asks = new Set(ordering.askedByAll)
   let start: ToolRules["start"]
-  let maxCalls: ToolRules["maxCalls"]
-  let cooldown: ToolRules["cooldown"]
   let consent: ToolRules["consent"]
   let dedupe: ToolRules["dedupe"]
+  let dedupeScope: ToolRules["dedupeScope"]
   let prefilled: ToolRules["prefilled"]
   let [continues, exits, isRequired] = [false, false, false]
   for (const rule of rules) {
     const says = kindOf(rule).says(rule, tool)
-    if (says.needs !== undefined) lists.needs.push({ rule, tools: says.needs })
-    if (says.notAfter !== undefined) lists.notAfter.push({ rule, tools: says.notAfter })
+    const counts = scopeOf(rule)
+    const scope = counts === "principal" ? "process" : counts
+    if (says.needs !== undefined) lists.needs.push({ rule, scope, tools: says.needs })
+    if (says.notAfter !== undefined) lists.notAfter.push({ rule, scope, tools: says.notAfter })
     if (says.forbids !== undefined) lists.forbids.push({ rule, now: says.forbids })
-    if (says.onlyAfter !== undefined) lists.onlyAfter.push({ rule, tools: says.onlyAfter })
-    if (says.onlyNext !== undefined) lists.onlyNext.push({ rule, tools: says.onlyNext })
-    if (says.routes !== undefined) lists.routes.push({ rule, ...says.routes })
+    if (says.onlyAfter !== undefined) lists.onlyAfter.push({ rule, scope, tools: says.onlyAfter })
+    if (says.onlyNext !== undefined) lists.onlyNext.push({ rule, scope, tools: says.onlyNext })
+    if (says.routes !== undefined) lists.routes.push({ rule, scope, ...says.routes })
     if (says.argument !== undefined) lists.arguments.push({ rule, ...says.argument })
     if (says.group !== undefined) {
-      lists.groups.push({ rule, tools: says.group, id: JSON.stringify(says.group.toSorted()) })
+      const tools = says.group.toSorted()
+      const id = JSON.stringify(scope === "batch" ? tools : [scope, tools])
+      lists.groups.push({ rule, scope, tools: says.group, id })
     }
+    if (scope !== "process" && (says.needs ?? says.notAfter ?? says.forbids) !== undefined) asks.add(scope)
     if (says.start !== undefined) start = says.start
-    if (says.maxCalls !== undefined && says.maxCalls < (maxCalls?.max ?? Infinity)) {
-      maxCalls = { rule, max: says.maxCalls }
+    if (says.maxCalls !== undefined && says.maxCalls < (maxCalls.get(scope)?.max ?? Infinity)) {
+      maxCalls.set(scope, { rule, scope, max: says.maxCalls })
     }
-    if (says.cooldown !== undefined && says.cooldown > (cooldown?.millis ?? 0)) {
-      cooldown = { rule, millis: says.cooldown }
+    if (says.cooldown !== undefined && says.cooldown > (cooldowns.get(counts)?.millis ?? 0)) {
+      cooldowns.set(counts, { rule, scope: counts, millis: says.cooldown })
     }
     consent ??= says.consent
     // "never" wins: the host has asked for such calls to be repeated
-    if (says.dedupe !== undefined && dedupe !== "never") dedupe = says.dedupe
+    if (says.dedupe !== undefined && dedupe !== "never") {
+      dedupe = says.dedupe
+      if (rule._tag === "AlwaysDedupe") dedupeScope = widest(dedupeScope, rule.scope)
+    }
     if (says.prefilled !== undefined) prefilled = { ...prefilled, ...says.prefilled }
     continues ||= says.continues === true
     exits ||= says.exits === true
     isRequired ||= says.required !== undefined
   }
-  const isPrerequisite = ordering.prerequisites.has(tool)
+  const isPrerequisite = Array.from(ordering.prerequisites.get(tool) ?? [])
   return {
     ...lists,
     start,
-    maxCalls,
-    cooldown,
+    maxCalls: Array.from(maxCalls.values()),
+    cooldowns: Array.from(cooldowns.values()),
     consent,
     dedupe,
+    dedupeScope,
     prefilled,
     continues,
     exits,
     isPrerequisite,
-    mayBeAwaited: start !== undefined || exits || isPrerequisite || isRequired,
+    mayBeAwaited: start !== undefined || exits || isPrerequisite.length > 0 || isRequired,
     isFree: !ordering.hasStarts && !ordering.looksBack && lists.needs.length === 0 && lists.notAfter.length === 0 &&
       lists.forbids.length === 0 && lists.arguments.length === 0,
-    closesRun: ordering.namesAll || ordering.named.has(tool)
+    closesRun: ordering.namesAll || ordering.named.has(tool),
+    notedIn: ordering.notedIn(tool),
+    asks: Array.from(asks)
   }
 }
+
+/** The scopes from the narrowest to the widest. */
+const scopes: ReadonlyArray<Kind.Scope> = ["process", "batch", "session"]
+
+/** Whether what happens in one scope has also happened in another. */
+export const isWithin = (one: Kind.Scope, other: Kind.Scope): boolean => scopes.indexOf(one) <= scopes.indexOf(other)
+
+/** The wider of two scopes. */
+export const widest = <A extends Kind.Scope | undefined>(one: A, other: A): A =>
+  other === undefined || (one !== undefined && isWithin(other, one)) ? one : other

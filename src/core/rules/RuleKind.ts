@@ -12,10 +12,21 @@ export interface AnyRule {
   readonly _tag: string
 }
 
+/**
+ * Where a rule counts: in one process, one pass of an agent; in one batch, a user request with all its processes; or in
+ * one session, a conversation with all its requests.
+ */
+export type Scope = "process" | "batch" | "session"
+
+/** The scopes that several processes share. */
+export type SharedScope = Exclude<Scope, "process">
+
 /** One kind of rule. */
 export interface RuleKind<R extends AnyRule> {
   /** Its data, with a description that says where it counts. */
   readonly schema: Schema.Codec<R, unknown>
+  /** Where a rule counts that names no `scope`, or why rules of this kind have none. */
+  readonly scope: Scope | "principal" | { readonly none: string }
   /** Its constructor; `typed` gives the constructor its type for a toolkit. */
   readonly make: TypedConstructor
   /** The tools that a rule names, each with its place. A tool that is not registered is a problem. */
@@ -54,11 +65,11 @@ export interface Says {
   readonly routes?: Routes | undefined
   /** The values that one of its arguments may have. */
   readonly argument?: Argument | undefined
-  /** How often it may start in a batch. */
+  /** How often it may start. */
   readonly maxCalls?: number | undefined
-  /** Tools of which only one may be used in a batch. */
+  /** Tools of which only one may be used. */
   readonly group?: ReadonlyArray<string> | undefined
-  /** Milliseconds from the end of one call to the start of the next of the same principal. */
+  /** Milliseconds from the end of one call to the start of the next. */
   readonly cooldown?: number | undefined
   /** A person has to approve its calls; for how much one approval counts. */
   readonly consent?: Consent | undefined
@@ -101,8 +112,6 @@ export interface Argument {
 export interface Requirement {
   /** Only once all of these succeeded; `undefined` is always. */
   readonly when: ReadonlyArray<string> | undefined
-  /** A success in another process of the batch is enough. */
-  readonly inBatch: boolean
 }
 
 /** When the executor calls a tool, and with which arguments. */
@@ -152,15 +161,19 @@ export interface Violation<R = AnyRule> {
   readonly last?: string | undefined
 }
 
-/** What has happened in a process so far, as far as rules ask. */
-export interface History<R = AnyRule> {
-  /** Tools that succeeded in the process. */
+/** What has happened in a process, a batch or a session so far, as far as rules ask. */
+export interface Past<R = AnyRule> {
+  /** Tools that succeeded. */
   readonly succeeded: ReadonlySet<string>
-  /** Tools that succeeded in any process of the batch. */
-  readonly inBatch: ReadonlySet<string>
   /** The last success in input order. */
   readonly last: Success<R> | undefined
-  /** A tool that ends the loop succeeded. */
+}
+
+/** What has happened in a process so far, and in all processes of its batch and its session, as far as rules ask. */
+export interface History<R = AnyRule> extends Past<R> {
+  readonly batch: Past<R>
+  readonly session: Past<R>
+  /** A tool that ends the loop succeeded in the process. */
   readonly exitWanted: boolean
 }
 
@@ -177,43 +190,57 @@ export interface ListedTools<R = AnyRule> {
   readonly tools: ReadonlyArray<string>
 }
 
+/** A rule and where it counts. */
+export interface Scoped<R = AnyRule, S = Scope> {
+  readonly rule: R
+  readonly scope: S
+}
+
+/** A rule, the tools that it lists and where it counts. */
+export type ScopedTools<R = AnyRule> = ListedTools<R> & Scoped<R>
+
 /** What all rules of a set say of one tool. */
 export interface ToolRules<R = AnyRule> {
   readonly start: "all" | "any" | undefined
-  readonly needs: ReadonlyArray<ListedTools<R>>
-  readonly notAfter: ReadonlyArray<ListedTools<R>>
+  readonly needs: ReadonlyArray<ScopedTools<R>>
+  readonly notAfter: ReadonlyArray<ScopedTools<R>>
   readonly forbids: ReadonlyArray<
     { readonly rule: R; readonly now: (history: History) => ReadonlyArray<string> | undefined }
   >
   /** It may come right after a tool of any of these. */
-  readonly onlyAfter: ReadonlyArray<ListedTools<R>>
+  readonly onlyAfter: ReadonlyArray<ScopedTools<R>>
   /** Right after a success of it, only tools that all of these list. */
-  readonly onlyNext: ReadonlyArray<ListedTools<R>>
-  readonly routes: ReadonlyArray<{ readonly rule: R } & Routes>
+  readonly onlyNext: ReadonlyArray<ScopedTools<R>>
+  readonly routes: ReadonlyArray<Scoped<R> & Routes>
   readonly arguments: ReadonlyArray<{ readonly rule: R } & Argument>
-  /** The strictest limit. */
-  readonly maxCalls: { readonly rule: R; readonly max: number } | undefined
-  readonly groups: ReadonlyArray<ListedTools<R> & { readonly id: string }>
-  /** The longest cooldown. */
-  readonly cooldown: { readonly rule: R; readonly millis: number } | undefined
+  /** The strictest limit of each scope. */
+  readonly maxCalls: ReadonlyArray<Scoped<R> & { readonly max: number }>
+  readonly groups: ReadonlyArray<ScopedTools<R> & { readonly id: string }>
+  /** The longest cooldown of each scope. */
+  readonly cooldowns: ReadonlyArray<Scoped<R, Scope | "principal"> & { readonly millis: number }>
   readonly consent: Consent | undefined
   readonly dedupe: "never" | "always" | undefined
+  /** Where equal calls are looked for, if a rule says so. */
+  readonly dedupeScope: Scope | undefined
   readonly prefilled: Readonly<Record<string, Schema.Json>> | undefined
   readonly continues: boolean
   readonly exits: boolean
-  /** Another tool has to wait for its success. */
-  readonly isPrerequisite: boolean
+  /** Another tool has to wait for its success in these scopes. */
+  readonly isPrerequisite: ReadonlyArray<Scope>
   /** A process may wait for its success: it starts, is a prerequisite, is required before exit, or exits. */
   readonly mayBeAwaited: boolean
   /** Nothing about the moment or the arguments can forbid it: gate 9 has nothing to ask. */
   readonly isFree: boolean
   /** A rule of order names it: a call of the tool is the last of its run. */
   readonly closesRun: boolean
+  /** The shared scopes in which a rule of order asks for its successes. */
+  readonly notedIn: ReadonlyArray<SharedScope>
+  /** The shared scopes whose past may forbid it. */
+  readonly asks: ReadonlyArray<SharedScope>
 }
 
 /** A tool that has to succeed before the work may end. */
-export interface Required<R = AnyRule> extends Requirement {
-  readonly rule: R
+export interface Required<R = AnyRule> extends Requirement, Scoped<R> {
   readonly tool: string
   /** The rule is about every tool. */
   readonly isEach: boolean
@@ -225,13 +252,15 @@ export interface RuleSet<R = AnyRule> {
   /** Names of the tools it is for. */
   readonly tools: ReadonlyArray<string>
   readonly forTool: (tool: string) => ToolRules<R>
-  readonly starts: ReadonlyArray<{ readonly rule: R; readonly tool: string; readonly mode: "all" | "any" }>
+  readonly starts: ReadonlyArray<Scoped<R> & { readonly tool: string; readonly mode: "all" | "any" }>
   readonly required: ReadonlyArray<Required<R>>
   readonly periodic: ReadonlyArray<{ readonly rule: R; readonly tool: string } & Firing>
   /** Whether some rule asks what came right before. */
   readonly looksBack: boolean
   /** Whether some rule counts in batches. */
   readonly countsInBatches: boolean
+  /** The shared scopes whose successes some rule of order asks for. */
+  readonly remembers: ReadonlyArray<SharedScope>
 }
 
 /** What a rule draws on. */

@@ -16,7 +16,7 @@ import { RequiresConsent } from "./kinds/RequiresConsent.ts"
 import { RequiresFollowingTools } from "./kinds/RequiresFollowingTools.ts"
 import { RequiresPrecedingTools } from "./kinds/RequiresPrecedingTools.ts"
 import { StartConstraint } from "./kinds/StartConstraint.ts"
-import type { RuleKind } from "./RuleKind.ts"
+import type { RuleKind, Scope } from "./RuleKind.ts"
 
 /** All kinds of rules, by tag, in the order of documents and schemas. */
 export const kinds = {
@@ -55,3 +55,11 @@ const table: { readonly [T in Tag]: RuleKind<Of<T>> } = kinds
 export const kindOf = (rule: ToolRule): RuleKind<ToolRule> =>
   // the kind under a rule's tag takes that rule, which the compiler cannot relate
   table[rule._tag] as RuleKind<ToolRule>
+
+/** Gives where a rule counts. */
+export const scopeOf = (rule: ToolRule): Scope | "principal" => {
+  const { scope } = kindOf(rule)
+  if (typeof scope === "object") return "process"
+  const own: unknown = "scope" in rule ? rule.scope : undefined
+  return own === "process" || own === "batch" || own === "session" ? own : scope
+}

@@ -84,6 +84,8 @@ export const problems = (
 
 const tags = Object.keys(kinds)
 
+type RuleKind = Kind.RuleKind<ToolRule>
+
 /** What is wrong with the form of one rule. */
 const formProblems = ({ path, rule }: Kind.Placed<unknown>): ReadonlyArray<Problem> => {
   if (typeof rule !== "object" || rule === null || Array.isArray(rule)) {
@@ -93,6 +95,10 @@ const formProblems = ({ path, rule }: Kind.Placed<unknown>): ReadonlyArray<Probl
   if (typeof tag !== "string" || !Object.hasOwn(kinds, tag)) {
     const problem = tag === undefined ? "it is missing" : `it is ${JSON.stringify(tag)}`
     return [{ path: `${path}._tag`, problem, expected: oneOf(tags) }]
+  }
+  const { scope } = kinds[tag as Tag] as { readonly scope: RuleKind["scope"] }
+  if (typeof scope === "object" && Object.hasOwn(rule, "scope")) {
+    return [{ path: `${path}.scope`, problem: `${tag} takes no scope: ${scope.none}`, expected: "the rule without it" }]
   }
   return validateStrict(kinds[tag as Tag].schema as Schema.Top as Schema.Codec<unknown, unknown>, rule, path)
 }

@@ -54,10 +54,13 @@ class Reach {
   /** Every order there is, where the set is small enough for that. */
   readonly walk: Walk | undefined
   private readonly prerequisites = new Map<string, ReadonlySet<string>>()
+  /** The widest scope in which something is needed: what is narrower may have been otherwise there. */
+  private readonly width: Kind.Scope
 
   constructor(set: RuleIndex.RuleSet, walk: Walk | undefined) {
     this.set = set
     this.walk = walk
+    this.width = widthOf(set)
     this.runnable = walk?.runnable ?? this.fixpoint()
   }
 
@@ -102,20 +105,22 @@ class Reach {
     const { groups, notAfter, onlyAfter } = this.set.forTool(tool)
     const before = this.before(tool)
     const clashIn = (tools: ReadonlyArray<string>) => tools.find((it) => it !== tool && before.has(it))
-    for (const { rule, tools } of notAfter) {
-      const clash = clashIn(tools)
+    for (const { rule, scope, tools } of notAfter) {
+      const clash = RuleIndex.isWithin(this.width, scope) ? clashIn(tools) : undefined
       if (clash !== undefined) {
         return { rule, why: `${quote(tool)} needs ${quote(clash)} first and is forbidden once it succeeded` }
       }
     }
-    for (const { rule, tools } of groups) {
-      const clash = clashIn(tools)
+    for (const { rule, scope, tools } of groups) {
+      const clash = RuleIndex.isWithin(this.width, scope) ? clashIn(tools) : undefined
       if (clash !== undefined) {
         return { rule, why: `${quote(tool)} needs ${quote(clash)} first, and only one of the group may be used` }
       }
     }
     const [first] = onlyAfter
-    if (first === undefined || this.parentsOf(tool).some((parent) => this.lets(parent, tool))) return undefined
+    if (
+      first === undefined || !isOneScope(this.set) || this.parentsOf(tool).some((parent) => this.lets(parent, tool))
+    ) return undefined
     const why = `${quote(tool)} has to come right after ${quote(first.tools[0]!)}, where another rule forbids it`
     return { rule: first.rule, why }
   }
@@ -129,14 +134,14 @@ class Reach {
   /** Whether the rules of neighbours let a tool come right after another. */
   lets(last: string, tool: string): boolean {
     const { onlyAfter } = this.set.forTool(tool)
-    return this.set.forTool(last).onlyNext.every((it) => it.tools.includes(tool)) &&
+    return (!isOneScope(this.set) || this.set.forTool(last).onlyNext.every((it) => it.tools.includes(tool))) &&
       (onlyAfter.length === 0 || this.parentsOf(tool).includes(last))
   }
 
   private isNext(tool: string, runnable: ReadonlySet<string>): boolean {
     if (runnable.has(tool)) return false
     const rules = this.set.forTool(tool)
-    if (rules.maxCalls?.max === 0 || this.contradiction(tool) !== undefined) return false
+    if (neverRuns(rules) || this.contradiction(tool) !== undefined) return false
     if (!this.direct(tool).every((it) => runnable.has(it))) return false
     const any = this.set.starts.filter((it) => it.mode === "any")
     if (rules.start === undefined && any.length > 0 && !any.some((it) => runnable.has(it.tool))) return false
@@ -146,7 +151,7 @@ class Reach {
 
   /** Why a tool that cannot run cannot. */
   why(tool: string): string {
-    if (this.set.forTool(tool).maxCalls?.max === 0) return "MaxCalls lets it run 0 times"
+    if (neverRuns(this.set.forTool(tool))) return "MaxCalls lets it run 0 times"
     if (this.before(tool).has(tool)) return "it would have to succeed before itself"
     const contradiction = this.contradiction(tool)
     if (contradiction !== undefined) return contradiction.why
@@ -156,6 +161,28 @@ class Reach {
       : `${quote(dead)}, which it needs, can never run`
   }
 }
+
+/** The widest scope in which some rule needs a success. */
+export const widthOf = (set: RuleIndex.RuleSet): Kind.Scope => {
+  const needs = set.tools.flatMap((tool) => set.forTool(tool).needs)
+  return [...set.starts, ...set.required, ...needs, ...neighbours(set)].reduce<Kind.Scope>(
+    (wide, { scope }) => RuleIndex.widest<Kind.Scope>(wide, scope),
+    "process"
+  )
+}
+
+/** What rules say of what comes right before or after a tool. */
+const neighbours = (set: RuleIndex.RuleSet): ReadonlyArray<Kind.Scoped<ToolRule>> =>
+  set.tools.flatMap((tool) => {
+    const { onlyAfter, onlyNext, routes } = set.forTool(tool)
+    return [...onlyAfter, ...onlyNext, ...routes]
+  })
+
+/** Whether all rules about what comes right before or after count in one scope: others can be told apart by scope. */
+export const isOneScope = (set: RuleIndex.RuleSet): boolean =>
+  new Set(neighbours(set).map(({ scope }) => scope)).size < 2
+
+const neverRuns = ({ maxCalls }: RuleIndex.ToolRules): boolean => maxCalls.some(({ max }) => max === 0)
 
 /** Cycles, and tools whose own rules contradict each other; each cycle once. */
 const contradictions = (reach: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> => {
@@ -278,7 +305,7 @@ const stuck = (reach: Reach, rules: ReadonlyArray<Placed>, isExplained: boolean)
   const told = new Set(rules.flatMap(({ rule }) => kindOf(rule).countsOn(rule).map(({ tool }) => tool)))
   return set.tools.flatMap((tool) => {
     if (
-      reach.runnable.has(tool) || told.has(tool) || set.forTool(tool).maxCalls?.max === 0 ||
+      reach.runnable.has(tool) || told.has(tool) || neverRuns(set.forTool(tool)) ||
       reach.before(tool).has(tool) || reach.contradiction(tool) !== undefined
     ) return []
     const named = rules.find(({ rule }) => namesIn([rule]).includes(tool))
@@ -297,7 +324,11 @@ const exclusions = (set: RuleIndex.RuleSet, pathTo: (rule: ToolRule) => string):
     ...set.required.filter(({ isEach, when }) => when === undefined && !isEach),
     ...set.starts.filter(({ mode }) => mode === "all")
   ].toSorted((a, b) => place.get(a.rule)! - place.get(b.rule)!)
-  const groups = new Map(needed.flatMap(({ tool }) => set.forTool(tool).groups.map((it) => [it.rule, it.tools])))
+  const groups = new Map(
+    needed.flatMap(({ scope, tool }) =>
+      set.forTool(tool).groups.filter((it) => RuleIndex.isWithin(scope, it.scope)).map((it) => [it.rule, it.tools])
+    )
+  )
   return Array.from(groups).flatMap(([rule, tools]) => {
     const both = needed.filter((it) => tools.includes(it.tool))
     const other = both.find((it) => it.tool !== both[0]!.tool)

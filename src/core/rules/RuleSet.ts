@@ -27,7 +27,7 @@ import * as Equal from "effect/Equal"
 import { valueAt } from "../../internal/valuePath.ts"
 import type { RuleSet, ToolRules } from "./RuleIndex.ts"
 import type * as Kind from "./RuleKind.ts"
-import type { ToolRule } from "./RuleKinds.ts"
+import { scopeOf, type ToolRule } from "./RuleKinds.ts"
 import type { Violation } from "./RuleText.ts"
 
 export { graph } from "./RuleGraph.ts"
@@ -42,27 +42,39 @@ export type { Violation } from "./RuleText.ts"
 /** A success as rules remember it. */
 export type Success = Kind.Success<ToolRule>
 
-/** What has happened in a process so far, as far as rules ask. */
+/** What has happened in a process, a batch or a session so far, as far as rules ask. */
+export type Past = Kind.Past<ToolRule>
+
+/** What has happened in a process so far, and in all processes of its batch and its session, as far as rules ask. */
 export type History = Kind.History<ToolRule>
 
+/** Successes in order, with their encoded outputs. */
+export type Successes = ReadonlyArray<{ readonly tool: string; readonly output?: unknown }>
+
 /**
- * Creates the history of a process from its successes, in order, with their encoded outputs; `inBatch` are the tools
- * that succeeded in other processes.
+ * Creates the history of a process from its successes. `before` are those of earlier processes: of the same batch, and
+ * of earlier batches of the same session.
  */
 export const history = (
   self: RuleSet,
-  successes: ReadonlyArray<{ readonly tool: string; readonly output?: unknown }>,
-  inBatch: Iterable<string> = []
+  successes: Successes,
+  before: { readonly batch?: Successes | undefined; readonly session?: Successes | undefined } = {}
 ): History => {
-  const succeeded = new Set(successes.map((it) => it.tool))
-  const last = successes.at(-1)
+  const past = (all: Successes): Past => {
+    const last = all.at(-1)
+    return { succeeded: new Set(all.map((it) => it.tool)), last: last && success(self, last.tool, last.output) }
+  }
+  const inBatch = [...before.batch ?? [], ...successes]
   return {
-    succeeded,
-    inBatch: new Set([...succeeded, ...inBatch]),
-    last: last && success(self, last.tool, last.output),
+    ...past(successes),
+    batch: past(inBatch),
+    session: past([...before.session ?? [], ...inBatch]),
     exitWanted: successes.some((it) => self.forTool(it.tool).exits)
   }
 }
+
+/** The part of a history in which a rule with this scope counts. */
+export const pastOf = (history: History, scope: Kind.Scope): Past => scope === "process" ? history : history[scope]
 
 /** Creates a success, with the tools that its output leads to. */
 export const success = (self: RuleSet, tool: string, output: unknown): Success => ({
@@ -91,19 +103,22 @@ export const check = (
 }
 
 /** Gives the start tools that still have to succeed; of those with mode `any`, one is enough. */
-export const startPending = (self: RuleSet, { succeeded }: History): ReadonlyArray<string> => {
+export const startPending = (self: RuleSet, history: History): ReadonlyArray<string> => {
   if (self.starts.length === 0) return none
-  const enough = self.starts.some(({ mode, tool }) => mode === "any" && succeeded.has(tool))
-  return unique(
-    self.starts.filter(({ mode, tool }) => mode === "any" ? !enough : !succeeded.has(tool)).map(({ tool }) => tool)
-  )
+  const has = hasStarted(history)
+  const enough = self.starts.some((it) => it.mode === "any" && has(it))
+  return unique(self.starts.filter((it) => it.mode === "any" ? !enough : !has(it)).map(({ tool }) => tool))
 }
+
+/** Tells whether a start tool has succeeded where its rule counts. */
+const hasStarted = (history: History) => ({ scope, tool }: RuleSet["starts"][number]): boolean =>
+  pastOf(history, scope).succeeded.has(tool)
 
 /** Gives the tools that have to succeed before the work may end. */
 export const exitPending = (self: RuleSet, history: History): ReadonlyArray<string> =>
   self.required.length === 0 ? none : unique(
-    self.required.filter(({ inBatch, tool, when }) => {
-      const succeeded = inBatch ? history.inBatch : history.succeeded
+    self.required.filter(({ scope, tool, when }) => {
+      const { succeeded } = pastOf(history, scope)
       return !succeeded.has(tool) && (when?.every((it) => succeeded.has(it)) ?? true)
     }).map(({ tool }) => tool)
   )
@@ -115,7 +130,9 @@ export const exitPending = (self: RuleSet, history: History): ReadonlyArray<stri
 export const isAwaited = (self: RuleSet, history: History, tool: string): boolean => {
   if (self.rules.length === 0) return false
   const rules = self.forTool(tool)
-  if ((rules.start !== undefined || rules.isPrerequisite || rules.exits) && !history.succeeded.has(tool)) return true
+  if (rules.exits && !history.succeeded.has(tool)) return true
+  if (rules.start !== undefined && self.starts.some((it) => it.tool === tool && !hasStarted(history)(it))) return true
+  if (rules.isPrerequisite.some((scope) => !pastOf(history, scope).succeeded.has(tool))) return true
   return self.required.length > 0 && exitPending(self, history).includes(tool)
 }
 
@@ -135,10 +152,7 @@ export const forcedNext = (
   const allowed = [...self.tools, ...provided].filter((tool) => check(self, history, { tool }) === undefined)
   const starts = startPending(self, history)
   if (starts.length > 0) return allowed.filter((tool) => starts.includes(tool))
-  if (history.last !== undefined) {
-    const { onlyNext } = self.forTool(history.last.tool)
-    if (onlyNext.length > 0 || history.last.routes.length > 0) return allowed
-  }
+  if (self.looksBack && neighboursOf(self, history).length > 0) return allowed
   if (!history.exitWanted) return none
   const required = exitPending(self, history)
   return allowed.filter((tool) => required.includes(tool))
@@ -149,7 +163,7 @@ const none: ReadonlyArray<never> = []
 const unique = (names: ReadonlyArray<string>): ReadonlyArray<string> => Array.from(new Set(names))
 
 const notStarted = (self: RuleSet, history: History, rules: ToolRules, tool: string): Violation | undefined => {
-  if (rules.start !== undefined || self.starts.every((it) => history.succeeded.has(it.tool))) return undefined
+  if (rules.start !== undefined || self.starts.every(hasStarted(history))) return undefined
   const missing = startPending(self, history)
   if (missing.length === 0) return undefined
   const { rule } = self.starts.find((it) => it.tool === missing[0])!
@@ -159,12 +173,13 @@ const notStarted = (self: RuleSet, history: History, rules: ToolRules, tool: str
 
 const outOfOrder = (rules: ToolRules, history: History, tool: string): Violation | undefined => {
   // most calls break no rule: lists are made only for those that do
-  const has = (it: string) => history.succeeded.has(it)
-  for (const { rule, tools } of rules.needs) {
-    if (!tools.every(has)) return { rule, tool, names: tools.filter((it) => !has(it)) }
+  for (const { rule, scope, tools } of rules.needs) {
+    const { succeeded } = pastOf(history, scope)
+    if (!tools.every((it) => succeeded.has(it))) return { rule, tool, names: tools.filter((it) => !succeeded.has(it)) }
   }
-  for (const { rule, tools } of rules.notAfter) {
-    if (tools.some(has)) return { rule, tool, names: tools.filter(has) }
+  for (const { rule, scope, tools } of rules.notAfter) {
+    const { succeeded } = pastOf(history, scope)
+    if (tools.some((it) => succeeded.has(it))) return { rule, tool, names: tools.filter((it) => succeeded.has(it)) }
   }
   for (const { now, rule } of rules.forbids) {
     const names = now(history)
@@ -173,20 +188,39 @@ const outOfOrder = (rules: ToolRules, history: History, tool: string): Violation
   return undefined
 }
 
-const notNext = (self: RuleSet, rules: ToolRules, { last }: History, tool: string): Violation | undefined => {
+const notNext = (self: RuleSet, rules: ToolRules, history: History, tool: string): Violation | undefined => {
   const [first] = rules.onlyAfter
-  if (first !== undefined && !rules.onlyAfter.some(({ tools }) => last !== undefined && isAmong(tools, last.tool))) {
+  const follows = rules.onlyAfter.some(({ scope, tools }) => {
+    const { last } = pastOf(history, scope)
+    return last !== undefined && isAmong(tools, last.tool)
+  })
+  if (first !== undefined && !follows) {
     const names = rules.onlyAfter.flatMap((it) => it.tools)
-    return { rule: first.rule, tool, names, isChild: true, last: last?.tool }
+    return { rule: first.rule, tool, names, isChild: true, last: pastOf(history, first.scope).last?.tool }
   }
-  if (last === undefined) return undefined
-  for (const { rule, tools } of self.forTool(last.tool).onlyNext) {
-    if (!tools.includes(tool)) return { rule, tool, names: tools, last: last.tool }
-  }
-  for (const { rule, tools } of last.routes) {
-    if (!tools.includes(tool)) return { rule, tool, names: tools, last: last.tool }
+  for (const { last, rule, tools } of neighboursOf(self, history)) {
+    if (!tools.includes(tool)) return { rule, tool, names: tools, last }
   }
   return undefined
+}
+
+/** What alone may come right after the last success, by each rule that says so where that rule counts. */
+const neighboursOf = (
+  self: RuleSet,
+  history: History
+): ReadonlyArray<Kind.ListedTools<ToolRule> & { readonly last: string }> => {
+  const found: Array<Kind.ListedTools<ToolRule> & { readonly last: string }> = []
+  const visit = (scope: Kind.Scope) => {
+    const { last } = pastOf(history, scope)
+    if (last === undefined) return
+    for (const it of self.forTool(last.tool).onlyNext) {
+      if (it.scope === scope) found.push({ rule: it.rule, tools: it.tools, last: last.tool })
+    }
+    for (const { rule, tools } of last.routes) if (scopeOf(rule) === scope) found.push({ rule, tools, last: last.tool })
+  }
+  visit("process")
+  for (const scope of self.remembers) visit(scope)
+  return found
 }
 
 const isAmong = (tools: ReadonlyArray<string>, tool: string): boolean => tools.includes("*") || tools.includes(tool)

@@ -7,10 +7,11 @@
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
 import * as RuleIndex from "./RuleIndex.ts"
 import type { Required, RuleSet, ToolRules } from "./RuleIndex.ts"
+import type { Scope } from "./RuleKind.ts"
 import type { ToolRule } from "./RuleKinds.ts"
 import { namesIn } from "./RuleNames.ts"
 import * as RuleProblems from "./RuleProblems.ts"
-import type { Walk } from "./RuleReach.ts"
+import { isOneScope, type Walk, widthOf } from "./RuleReach.ts"
 import { quote } from "./RuleWords.ts"
 
 /**
@@ -191,8 +192,8 @@ const keyOf = ({ counts, done, next }: Moment): string => `${done} ${next} ${cou
 
 /** Places of what is required and has not succeeded. */
 const missing = ({ required }: Table, done: number, runnable: number): ReadonlyArray<number> =>
-  required.flatMap(({ inBatch, tool, when }, place) =>
-    (when & ~done) === 0 && ((inBatch ? done | runnable : done) & tool) === 0 ? [place] : []
+  required.flatMap(({ isShared, tool, when }, place) =>
+    (when & ~done) === 0 && ((isShared ? done | runnable : done) & tool) === 0 ? [place] : []
   )
 
 /** What the rules say of one tool, or of all those that no rule names. */
@@ -222,7 +223,7 @@ interface Table {
   readonly allStarts: number
   readonly anyStart: number
   readonly exits: number
-  readonly required: ReadonlyArray<{ readonly tool: number; readonly when: number; readonly inBatch: boolean }>
+  readonly required: ReadonlyArray<{ readonly tool: number; readonly when: number; readonly isShared: boolean }>
 }
 
 const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefined => {
@@ -231,8 +232,11 @@ const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefin
   const isOne = (tool: string) => named.has(tool) || needed.some((it) => it.tool === tool)
   const others = set.tools.filter((it) => !isOne(it))
   const classes = [...set.tools.filter(isOne).map((it) => [it]), ...others.length === 0 ? [] : [others]]
-  if (classes.length > maxTools) return undefined
+  if (classes.length > maxTools || !isOneScope(set)) return undefined
   const index = new Map(classes.flatMap((names, at) => names.map((name) => [name, at] as const)))
+  // what counts in less than where something is needed may have been otherwise there
+  const width = widthOf(set)
+  const isFinal = ({ scope }: { readonly scope: Scope }) => RuleIndex.isWithin(width, scope)
   const bitsOf = (names: ReadonlyArray<string>): number =>
     names.reduce((bits, name) => index.has(name) ? bits | (1 << index.get(name)!) : bits, 0)
   const rules = classes.map(([name]) => set.forTool(name!))
@@ -249,7 +253,7 @@ const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefin
   let isSmall = true
   const tools = classes.map((names, at): Entry => {
     const { groups, maxCalls, needs, notAfter, onlyNext, routes: outputs, start } = rules[at]!
-    const most = maxCalls === undefined ? Infinity : maxCalls.max * names.length
+    const most = Math.min(...maxCalls.filter(isFinal).map(({ max }) => max * names.length))
     const own = onlyNext.reduce((bits, it) => bits & bitsOf(it.tools), all) & heirs(names[0])
     const routes = routesOf(outputs, bitsOf, all)
     if (routes === undefined) isSmall = false
@@ -260,8 +264,8 @@ const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefin
       isStart: start !== undefined,
       bit: 1 << at,
       needs: bitsOf(needs.flatMap((it) => it.tools)),
-      forbids: bitsOf(notAfter.flatMap((it) => it.tools)),
-      excludes: bitsOf(groups.flatMap((it) => it.tools)) & ~(1 << at),
+      forbids: bitsOf(notAfter.filter(isFinal).flatMap((it) => it.tools)),
+      excludes: bitsOf(groups.filter(isFinal).flatMap((it) => it.tools)) & ~(1 << at),
       cap: most === Infinity ? undefined : caps.push(most) - 1,
       after: Array.from(after)
     }
@@ -272,7 +276,11 @@ const tableOf = (set: RuleSet, needed: ReadonlyArray<Required>): Table | undefin
   const allStarts = startsOf(false)
   const anyStart = startsOf(true)
   const exits = rules.reduce((bits, it, at) => it.exits ? bits | (1 << at) : bits, 0)
-  const required = needed.map(({ inBatch, tool, when = [] }) => ({ tool: bitsOf([tool]), when: bitsOf(when), inBatch }))
+  const required = needed.map(({ scope, tool, when = [] }) => ({
+    tool: bitsOf([tool]),
+    when: bitsOf(when),
+    isShared: scope !== "process"
+  }))
   const asked = tools.reduce((bits, it) => bits | it.needs | it.forbids | it.excludes, 0) |
     required.reduce((bits, it) => bits | it.tool | it.when, allStarts | anyStart | exits)
   return { tools, caps, asked, bound, first: heirs(undefined), allStarts, anyStart, exits, required }

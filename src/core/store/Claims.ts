@@ -1,9 +1,23 @@
 /** What calls claim of the state that they share, as plain data: a driver of `StateStore` may keep it anywhere. */
 import * as Schema from "effect/Schema"
+import type { Mark } from "../rules/SharedPast.ts"
 import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 
 /** One thing that a call needs, as data. */
 export type Claim = KeyClaim | CallsClaim | GroupClaim | CooldownClaim | BatchClaim
+
+/**
+ * Where a claim counts: in one process, in a batch (a user request) or in a session (a conversation). What belongs to a
+ * process is part of its batch. What belongs to a session is kept much longer than a batch.
+ */
+export type ClaimScope = "process" | "batch" | "session"
+
+/** Where a claim counts, if that is not the default of its kind. */
+export interface Within {
+  readonly scope?: ClaimScope | undefined
+  /** The process, with the scope `"process"`. */
+  readonly process?: string | undefined
+}
 
 /**
  * How far something counts: in one process, in one batch, or in everything that a principal does. What reaches as far
@@ -21,6 +35,8 @@ export interface KeyClaim {
   readonly process: string
   /** The sub-agent that calls: each has separate keys. Absent: the agent itself. */
   readonly agent?: string | undefined
+  /** The session, where the key counts only there. */
+  readonly session?: string | undefined
   readonly tool: string
   readonly key: string
   /** The key dies when a mutating call of the principal starts or ends after this one. */
@@ -40,17 +56,19 @@ export interface KeyClaim {
 /** Which keys count against a claim: all of them, only those of calls whose outcome the model sees, or none. */
 export type Counted = "all" | "told" | "none"
 
-/** One of the `max` starts that a tool has in a batch. */
-export interface CallsClaim {
+/** One of the `max` starts that a tool has in a batch, or in a process or session. */
+export interface CallsClaim extends Within {
   readonly _tag: "Calls"
+  /** The batch or, with the scope `"session"`, the session. */
   readonly batch: string
   readonly tool: string
   readonly max: number
 }
 
-/** The right to use a tool of a group of which one may be used in a batch. */
-export interface GroupClaim {
+/** The right to use a tool of a group of which one may be used in a batch, or in a process or session. */
+export interface GroupClaim extends Within {
   readonly _tag: "Group"
+  /** The batch or, with the scope `"session"`, the session. */
   readonly batch: string
   /** One text for the same group. */
   readonly group: string
@@ -58,26 +76,36 @@ export interface GroupClaim {
 }
 
 /** The right to start a tool of a principal that rests between its calls. */
-export interface CooldownClaim {
+export interface CooldownClaim extends Within {
   readonly _tag: "Cooldown"
   readonly principal: string
+  /** With a scope: the batch or the session in which it rests, not everywhere. */
+  readonly batch?: string | undefined
   readonly tool: string
   /** How long it rests, from the end of its last call. */
   readonly millis: number
 }
 
 /**
- * Keeps a batch in use until it is settled, and refuses nothing: a wave holds one where a rule counts in batches,
- * whatever its calls reserve themselves.
+ * Keeps a batch or a session in use until it is settled, and refuses nothing: a wave holds one where a rule counts in
+ * batches, whatever its calls reserve themselves. A call whose success is to be remembered there has one.
  */
 export interface BatchClaim {
   readonly _tag: "Batch"
   readonly batch: string
+  /** `"session"`: `batch` is a session. */
+  readonly scope?: "session" | undefined
+}
+
+/** The name of a claim's counter, group or clock in its batch or session. */
+export const nameOf = (claim: CallsClaim | GroupClaim | CooldownClaim): string => {
+  const name = claim._tag === "Group" ? claim.group : claim.tool
+  return claim.process === undefined ? name : JSON.stringify([claim.process, name])
 }
 
 /**
- * What one call asks for: it gets all of its claims or none. They are of one tool, batch and principal, and at most one
- * of them is a key.
+ * What one call asks for: it gets all of its claims or none. They are of one tool, batch, session and principal, and at
+ * most one of them is a key, which comes first.
  */
 export interface Request {
   /** Id of the call. */
@@ -136,6 +164,8 @@ export interface KeyTaken {
 /** All starts of the tool in the batch are used. */
 export interface CallsUsedUp {
   readonly _tag: "CallsUsedUp"
+  /** The scope of the claim, if it has one. */
+  readonly scope?: ClaimScope | undefined
 }
 
 /** Another tool of the group is the one that is used. */
@@ -152,6 +182,8 @@ export interface CoolingDown {
   readonly running: boolean
   /** Milliseconds until it may start; of one that is running, at least. */
   readonly remainingMillis: number
+  /** The scope of the claim, if it has one. */
+  readonly scope?: ClaimScope | undefined
 }
 
 /**
@@ -188,4 +220,6 @@ export interface Settlement {
   readonly value: Kept | undefined
   /** The principal whose keys of reads die with it, as with `mutated`: its call may have changed things. */
   readonly mutates?: string | undefined
+  /** The call succeeded, and is remembered so in the batch and the session that it has claimed anything of. */
+  readonly succeeded?: Mark | undefined
 }

@@ -256,11 +256,12 @@ const counts = (which: Counted = "all", isUntold: boolean): boolean =>
 /** The digest of the key that was looked for last: one object for all calls. */
 const wanted = new TextDigest()
 
-const digest = ({ agent, batch, key, process, scope, tool }: KeyClaim): void => {
+const digest = ({ agent, batch, key, process, scope, session, tool }: KeyClaim): void => {
   wanted.begin()
   wanted.add(scope === "batch" ? batch : scope === "process" ? process : "")
   wanted.add(scope)
   if (agent !== undefined) wanted.add(agent)
+  if (session !== undefined) wanted.add(session)
   wanted.add(tool)
   wanted.add(key)
   wanted.end()

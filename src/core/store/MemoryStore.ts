@@ -7,17 +7,21 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import { keep, type KeptPast } from "../rules/SharedPast.ts"
 import { type Grant, isOpen } from "../vocabulary/Grant.ts"
-import type {
-  CallsClaim,
-  Claim,
-  CooldownClaim,
-  GroupClaim,
-  KeyClaim,
-  Refused,
-  Request,
-  Reservation,
-  Settlement
+import {
+  type BatchClaim,
+  type CallsClaim,
+  type Claim,
+  type ClaimScope,
+  type CooldownClaim,
+  type GroupClaim,
+  type KeyClaim,
+  nameOf,
+  type Refused,
+  type Request,
+  type Reservation,
+  type Settlement
 } from "./Claims.ts"
 import { Keys } from "./MemoryKeys.ts"
 
@@ -27,12 +31,15 @@ export interface Options {
   readonly maxKeys?: number | undefined
   /** How long after the last call of a batch its counts and choices are remembered. Default 1 hour. */
   readonly batchTimeToLive?: Duration.Input | undefined
+  /** How long after the last call of a session what rules remember of it is kept. Default 90 days. */
+  readonly sessionTimeToLive?: Duration.Input | undefined
 }
 
 /** The defaults. */
 export const defaults = {
   maxKeys: 2_000,
-  batchTimeToLive: "1 hour"
+  batchTimeToLive: "1 hour",
+  sessionTimeToLive: "90 days"
 } as const satisfies Options
 
 /**
@@ -41,13 +48,16 @@ export const defaults = {
  */
 export const make = (options?: Options) => {
   const maxKeys = options?.maxKeys ?? defaults.maxKeys
-  const batchTtl = Duration.toMillis(Duration.fromInputUnsafe(options?.batchTimeToLive ?? defaults.batchTimeToLive))
+  const millisOf = (name: "batchTimeToLive" | "sessionTimeToLive") =>
+    Duration.toMillis(Duration.fromInputUnsafe(options?.[name] ?? defaults[name]))
+  const batchTtl = millisOf("batchTimeToLive")
+  const sessionTtl = millisOf("sessionTimeToLive")
   const principals = new Map<string, Principal>()
   const batches = new Map<string, Batch>()
   const held = new AllHeld()
   let lastBatch = 0
 
-  const isIdle = (batch: Batch, now: number) => batch.open === 0 && now - batch.usedAt >= batchTtl
+  const isIdle = (batch: Batch, now: number) => batch.open === 0 && now - batch.usedAt >= batch.timeToLive
   const principalOf = (id: string, now: number): Principal => {
     let principal = principals.get(id)
     if (principal === undefined) {
@@ -56,12 +66,13 @@ export const make = (options?: Options) => {
     }
     return principal
   }
-  const batchOf = (id: string, now: number): Batch => {
+  const batchOf = (id: string, now: number, scope?: ClaimScope): Batch => {
     let batch = batches.get(id)
     // a batch that was idle past its time starts over, pruned or not
     if (batch === undefined || isIdle(batch, now)) {
       sweep(batches, (it) => isIdle(it, now))
-      batches.set(id, batch = { serial: ++lastBatch, usedAt: now, open: 0, calls: new Map(), groups: new Map() })
+      batch = new Batch(++lastBatch, now, scope === "session" ? sessionTtl : batchTtl)
+      batches.set(id, batch)
     }
     return batch
   }
@@ -76,22 +87,30 @@ export const make = (options?: Options) => {
         return slot !== 0 && keys.refuses(slot, claim, serialOf(claim, it), now) ? keys.taken(slot) : undefined
       }
       case "Batch":
-        it.batch ??= batchOf(claim.batch, now)
+        partOf(it, batchOf(claim.batch, now, claim.scope), undefined)
         return undefined
-      case "Calls":
-        it.count = countOf(it.batch ??= batchOf(claim.batch, now), claim)
-        return it.count.used >= claim.max ? usedUp : undefined
+      case "Calls": {
+        const batch = batchOf(claim.batch, now, claim.scope)
+        const { count } = partOf(it, batch, "count", countOf(batch, claim))
+        return count!.used >= claim.max ? usedUp(claim) : undefined
+      }
       case "Group": {
-        const choice = choiceOf(it.batch ??= batchOf(claim.batch, now), claim)
+        const batch = batchOf(claim.batch, now, claim.scope)
+        const choice = choiceOf(batch, claim)
         if (choice.tool !== undefined && choice.tool !== claim.tool) {
           return { _tag: "GroupTaken", group: claim.group, tool: choice.tool }
         }
-        ;(it.groups ??= []).push({ choice, tool: claim.tool })
+        ;(partOf(it, batch, undefined).groups ??= []).push({ choice, tool: claim.tool })
         return undefined
       }
-      case "Cooldown":
-        it.clock = clockOf(principalOf(claim.principal, now), claim)
-        return coolingDown(it.clock, claim, now)
+      case "Cooldown": {
+        if (claim.batch === undefined) {
+          it.clock = clockOf(principalOf(claim.principal, now), claim)
+          return coolingDown(it.clock, claim, now)
+        }
+        const batch = batchOf(claim.batch, now, claim.scope)
+        return coolingDown(partOf(it, batch, "clock", clockOf(batch, claim)).clock!, claim, now)
+      }
     }
   }
   const findAll = (claims: ReadonlyArray<Claim>, it: Held, now: number): Refused | undefined => {
@@ -109,23 +128,25 @@ export const make = (options?: Options) => {
     const refused = findAll(claims, it, now)
     if (refused !== undefined) return refused
     held.add(it)
-    if (it.batch !== undefined) {
-      it.batch.open++
-      it.batch.usedAt = now
+    for (let part: Held | undefined = it; part !== undefined; part = part.also) {
+      const { batch, clock, count, groups } = part
+      if (batch !== undefined) {
+        batch.open++
+        batch.usedAt = now
+      }
+      if (count !== undefined) count.used++
+      if (clock !== undefined) clock.running++
+      if (groups === undefined) continue
+      for (const { choice, tool } of groups) {
+        choice.tool = tool
+        choice.holders++
+      }
     }
-    if (it.count !== undefined) it.count.used++
-    if (it.clock !== undefined) it.clock.running++
     const { claim } = it
     if (claim !== undefined) {
       it.slot = it.keys!.take(claim, it.slot, serialOf(claim, it), owner, it.number, now)
       it.windowMillis = claim.windowMillis
       it.claim = undefined
-    }
-    if (it.groups !== undefined) {
-      for (const { choice, tool } of it.groups) {
-        choice.tool = tool
-        choice.holders++
-      }
     }
     return it
   }
@@ -135,25 +156,8 @@ export const make = (options?: Options) => {
     if (it === undefined || it.isRunning) return false
     if (settlement.key === "running") it.isRunning = true
     else held.delete(it)
-    const { batch, clock, count, groups, keys } = it
-    if (batch !== undefined) {
-      batch.open--
-      batch.usedAt = now
-    }
-    if (!settlement.started && count !== undefined) count.used--
-    if (groups !== undefined) {
-      for (const { choice } of groups) {
-        choice.holders--
-        if (settlement.started) choice.isKept = true
-        else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
-      }
-    }
-    if (clock !== undefined) {
-      clock.running--
-      if (settlement.started) clock.endedAt = Math.max(clock.endedAt, now)
-      if (settlement.key === "running") clock.lingering++
-    }
-    keys?.settle(it.slot, it.number, settlement, now)
+    for (let part: Held | undefined = it; part !== undefined; part = part.also) settlePart(part, settlement, now)
+    it.keys?.settle(it.slot, it.number, settlement, now)
     return true
   }
 
@@ -161,12 +165,13 @@ export const make = (options?: Options) => {
     const it = held.find(reservation)
     if (it?.isRunning !== true) return false
     held.delete(it)
-    const { clock, keys } = it
-    if (clock !== undefined) {
+    for (let part: Held | undefined = it; part !== undefined; part = part.also) {
+      const { clock } = part
+      if (clock === undefined) continue
       clock.lingering--
       clock.endedAt = Math.max(clock.endedAt, now)
     }
-    keys?.release(it.slot, it.number)
+    it.keys?.release(it.slot, it.number)
     return true
   }
 
@@ -185,7 +190,9 @@ export const make = (options?: Options) => {
     }
     if (it.startedAt === undefined) settle(it, nothing, now)
     else settle(it, unended(it.windowMillis), it.startedAt)
-    if (it.batch !== undefined) it.batch.usedAt = now
+    for (let part: Held | undefined = it; part !== undefined; part = part.also) {
+      if (part.batch !== undefined) part.batch.usedAt = now
+    }
   }
 
   const prune = (now: number): number => {
@@ -232,6 +239,11 @@ export const make = (options?: Options) => {
       principals.get(principal)?.keys.mutated()
       return Effect.void
     },
+    recall: (of: ReadonlyArray<BatchClaim>, now: number) =>
+      Effect.succeed(of.map(({ batch }) => {
+        const known = batches.get(batch)
+        return known === undefined || isIdle(known, now) ? undefined : known.past
+      })),
     closeBatch: (batch: string) => {
       batches.delete(batch)
       return Effect.void
@@ -263,14 +275,27 @@ interface RestClock {
   millis: number
 }
 
-interface Batch {
+/** A batch or a session. */
+class Batch {
   /** One that was forgotten and begun again has another. */
   readonly serial: number
   usedAt: number
+  /** Milliseconds after its last call at which it is forgotten. */
+  readonly timeToLive: number
   /** Reservations that are not settled. */
-  open: number
-  readonly calls: Map<string, Count>
-  readonly groups: Map<string, Choice>
+  open = 0
+  readonly calls = new Map<string, Count>()
+  readonly groups = new Map<string, Choice>()
+  /** Of tools that rest only in it. */
+  readonly clocks = new Map<string, RestClock>()
+  /** What succeeded in it, as far as rules ask. */
+  past: KeptPast | undefined = undefined
+
+  constructor(serial: number, usedAt: number, timeToLive: number) {
+    this.serial = serial
+    this.usedAt = usedAt
+    this.timeToLive = timeToLive
+  }
 }
 
 /** A reservation that knows what it is about, so that settling looks nothing up. */
@@ -288,6 +313,8 @@ class Held implements Reservation {
   place = 0
   /** Settled, but its fiber has not ended. */
   isRunning = false
+  /** What it holds in another batch or session, or besides the first of its kind. */
+  also: Held | undefined = undefined
   batch: Batch | undefined = undefined
   count: Count | undefined = undefined
   groups: Array<{ readonly choice: Choice; readonly tool: string }> | undefined = undefined
@@ -345,39 +372,79 @@ const done = Effect.succeed(true)
 
 const undone = Effect.succeed(false)
 
-const usedUp: Refused = { _tag: "CallsUsedUp" }
+const allUsedUp: Refused = { _tag: "CallsUsedUp" }
+
+const usedUp = ({ scope }: CallsClaim): Refused => scope === undefined ? allUsedUp : { _tag: "CallsUsedUp", scope }
+
+/** The part of a reservation that is about a batch and has room for one more count or clock, which it then has. */
+const partOf = <K extends "count" | "clock">(it: Held, batch: Batch, kind: K | undefined, value?: Held[K]): Held => {
+  let part = it
+  while (part.batch !== undefined && (part.batch !== batch || (kind !== undefined && part[kind] !== undefined))) {
+    part = part.also ??= new Held(it.session)
+  }
+  part.batch = batch
+  if (kind !== undefined) part[kind] = value!
+  return part
+}
+
+const settlePart = ({ batch, clock, count, groups }: Held, settlement: Settlement, now: number): void => {
+  const { key, started, succeeded } = settlement
+  if (batch !== undefined) {
+    batch.open--
+    batch.usedAt = now
+    if (succeeded !== undefined) batch.past = keep(batch.past, succeeded)
+  }
+  if (!started && count !== undefined) count.used--
+  if (groups !== undefined) {
+    for (const { choice } of groups) {
+      choice.holders--
+      if (started) choice.isKept = true
+      else if (choice.holders === 0 && !choice.isKept) choice.tool = undefined
+    }
+  }
+  if (clock !== undefined) {
+    clock.running--
+    if (started) clock.endedAt = Math.max(clock.endedAt, now)
+    if (key === "running") clock.lingering++
+  }
+}
 
 /** The batch below which a key ends; 0: it does not end with any. */
 const serialOf = ({ scope }: KeyClaim, { batch }: Held): number => scope === "principal" ? 0 : batch!.serial
 
-const countOf = (batch: Batch, { tool }: CallsClaim): Count => {
-  let count = batch.calls.get(tool)
-  if (count === undefined) batch.calls.set(tool, count = { used: 0 })
+const countOf = (batch: Batch, claim: CallsClaim): Count => {
+  const name = nameOf(claim)
+  let count = batch.calls.get(name)
+  if (count === undefined) batch.calls.set(name, count = { used: 0 })
   return count
 }
 
-const choiceOf = (batch: Batch, { group }: GroupClaim): Choice => {
+const choiceOf = (batch: Batch, claim: GroupClaim): Choice => {
+  const group = nameOf(claim)
   let choice = batch.groups.get(group)
   if (choice === undefined) batch.groups.set(group, choice = { tool: undefined, holders: 0, isKept: false })
   return choice
 }
 
-const clockOf = (principal: Principal, { millis, tool }: CooldownClaim): RestClock => {
-  let clock = principal.clocks.get(tool)
-  if (clock === undefined) principal.clocks.set(tool, clock = { running: 0, lingering: 0, endedAt: -Infinity, millis })
+const clockOf = ({ clocks }: Principal | Batch, claim: CooldownClaim): RestClock => {
+  const { millis } = claim
+  const name = nameOf(claim)
+  let clock = clocks.get(name)
+  if (clock === undefined) clocks.set(name, clock = { running: 0, lingering: 0, endedAt: -Infinity, millis })
   clock.millis = Math.max(clock.millis, millis)
   return clock
 }
 
 const coolingDown = (
   { endedAt, lingering, running }: RestClock,
-  { millis }: CooldownClaim,
+  { millis, scope }: CooldownClaim,
   now: number
 ): Refused | undefined => {
-  if (running > 0 || lingering > 0) return { _tag: "CoolingDown", running: true, remainingMillis: millis }
-  return now - endedAt < millis
-    ? { _tag: "CoolingDown", running: false, remainingMillis: endedAt + millis - now }
-    : undefined
+  const isRunning = running > 0 || lingering > 0
+  if (!isRunning && now - endedAt >= millis) return undefined
+  const remainingMillis = isRunning ? millis : endedAt + millis - now
+  const refused = { _tag: "CoolingDown", running: isRunning, remainingMillis } as const
+  return scope === undefined ? refused : { ...refused, scope }
 }
 
 const isRested = ({ endedAt, lingering, millis, running }: RestClock, now: number): boolean =>

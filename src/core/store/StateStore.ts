@@ -9,9 +9,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
+import type { KeptPast } from "../rules/SharedPast.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type { Grant } from "../vocabulary/Grant.ts"
-import type { Claim, Refused, Request, Reservation, Settlement } from "./Claims.ts"
+import type { BatchClaim, Claim, Refused, Request, Reservation, Settlement } from "./Claims.ts"
 import * as MemoryStore from "./MemoryStore.ts"
 
 export * from "./Claims.ts"
@@ -96,8 +97,13 @@ export class StateStore extends Context.Service<StateStore, {
   readonly revoke: (principal: string, id: string) => Effect.Effect<boolean, StateStoreError>
   /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
   readonly mutated: (principal: string) => Effect.Effect<void, StateStoreError>
+  /** Gives what is remembered of batches and sessions (`Settlement.succeeded`), in the order of the question. */
+  readonly recall: (
+    of: ReadonlyArray<BatchClaim>,
+    now: number
+  ) => Effect.Effect<ReadonlyArray<KeptPast | undefined>, StateStoreError>
   /**
-   * Forgets the counts, choices and settled keys of a batch. A driver does so by itself for a batch that has no open
+   * Forgets the counts, choices, successes and settled keys of a batch, or what is kept of a session. A driver does so by itself for a batch that has no open
    * reservation and has been idle for its time.
    */
   readonly closeBatch: (batch: string) => Effect.Effect<void, StateStoreError>
@@ -119,11 +125,12 @@ export const memoryDefaults = MemoryStore.defaults
 export const makeMemory: (options?: MemoryOptions) => StateStore["Service"] = MemoryStore.make
 
 const checked = (options: MemoryOptions = {}): Effect.Effect<StateStore["Service"], ConfigurationError> => {
-  const { batchTimeToLive, maxKeys } = options
+  const { batchTimeToLive, maxKeys, sessionTimeToLive } = options
   return Effect.map(
     readOptions("StateStore", (read) => ({
       maxKeys: read.atLeast("maxKeys", maxKeys ?? memoryDefaults.maxKeys, 0),
-      batchTimeToLive: read.millis("batchTimeToLive", batchTimeToLive ?? memoryDefaults.batchTimeToLive)
+      batchTimeToLive: read.millis("batchTimeToLive", batchTimeToLive ?? memoryDefaults.batchTimeToLive),
+      sessionTimeToLive: read.millis("sessionTimeToLive", sessionTimeToLive ?? memoryDefaults.sessionTimeToLive)
     })),
     makeMemory
   )

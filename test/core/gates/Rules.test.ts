@@ -391,11 +391,11 @@ describe("rules that a tool brings itself", () => {
     return Effect.gen(function*() {
       const registry = yield* ToolHandlers.ToolHandlers
       const rules = yield* Rules.Rules
-      assert.strictEqual(rules.current().forTool("a").maxCalls?.max, 1)
+      assert.strictEqual(rules.current().forTool("a").maxCalls[0]?.max, 1)
       const next = yield* ToolHandlers.makeRegistry([plain.kit]).pipe(Effect.provide(plain.handlers))
       yield* registry.replace(next)
-      assert.isUndefined(rules.current().forTool("a").maxCalls)
-      assert.strictEqual(rules.current().forTool("c").cooldown?.millis, 1_000)
+      assert.deepStrictEqual(rules.current().forTool("a").maxCalls, [])
+      assert.strictEqual(rules.current().forTool("c").cooldowns[0]?.millis, 1_000)
       assert.deepStrictEqual(rules.current().tools, ["a", "c"])
     }).pipe(Effect.provide(
       Rules.layer([rule("Cooldown", { tool: "*", duration: "1 second" })]).pipe(

@@ -5,6 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Schema from "effect/Schema"
 import { RuleHistory } from "../../../src/core/rules/RuleHistory.ts"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
+import { SharedPast } from "../../../src/core/rules/SharedPast.ts"
 import { ToolAnnotations, type ToolRule, TurnState } from "../../../src/index.ts"
 import { call, calls, type Handler, open, type Options, run, tags, type ToolSpec } from "../../support/Harness.ts"
 import { randomFrom, type SeededRandom } from "../../support/randomCase.ts"
@@ -92,7 +93,9 @@ describe("a history that is rebuilt from its record", () => {
       const random = randomFrom(seed)
       const set = RuleSet.make(Array.from({ length: 1 + random.int(5) }, () => randomRule(random)), names)
       // the batch has other processes, too
-      const first = new RuleHistory(new Set(random.chance(0.3) ? [random.pick(names)] : []))
+      const batch = new SharedPast()
+      if (random.chance(0.3)) batch.succeeded.add(random.pick(names))
+      const first = new RuleHistory(batch, new SharedPast())
       for (let wave = random.int(4); wave > 0; wave--) runs(set, first, randomWave(random))
       // waves that are under way have successes, too
       for (let open = random.int(3); open > 0; open--) {
@@ -100,7 +103,7 @@ describe("a history that is rebuilt from its record", () => {
         for (const { index, output, tool } of randomWave(random).successes) first.record(set, wave, index, tool, output)
       }
       const { rules } = overJson({ rules: first.state, blocked: [], calls: 0 })
-      const second = new RuleHistory(new Set(), rules)
+      const second = new RuleHistory(new SharedPast(), new SharedPast(), rules)
       assert.deepStrictEqual(second.state, first.state, `seed ${seed}`)
       for (let wave = 0; wave < 4; wave++) {
         assert.deepStrictEqual(said(set, second), said(set, first), `seed ${seed}, wave ${wave}`)

@@ -14,6 +14,7 @@ const schema = Schema.TaggedStruct("RequiresOneOf", { tool: AnyTool, tools: Tool
 
 const RequiresOneOf: RuleKind<typeof schema.Type> = {
   schema,
+  scope: "process",
   make: typed<Constructor>((tool: string, tools: [string]) => ({ _tag: "RequiresOneOf", tool, tools })),
   names: (rule) => [subject(rule.tool), ...listed("tools", rule.tools)],
   countsOn: none,

@@ -40,7 +40,9 @@ type Past = string | { readonly tool: string; readonly output: unknown }
 /** A set and the moment after some successes. */
 const moment = (rules: ReadonlyArray<Rule>, past: ReadonlyArray<Past> = [], inBatch: ReadonlyArray<string> = []) => {
   const set = RuleSet.make(rules, names)
-  const history = RuleSet.history(set, past.map((it) => typeof it === "string" ? { tool: it } : it), inBatch)
+  const history = RuleSet.history(set, past.map((it) => typeof it === "string" ? { tool: it } : it), {
+    batch: inBatch.map((tool) => ({ tool }))
+  })
   return { set, history }
 }
 
@@ -382,7 +384,7 @@ describe("history", () => {
   it("knows what succeeded, what was last, and whether the exit is wanted", () => {
     const { history } = moment([exit("a")], ["a", "b", "b"], ["d"])
     assert.deepStrictEqual(Array.from(history.succeeded), ["a", "b"])
-    assert.deepStrictEqual(Array.from(history.inBatch), ["a", "b", "d"])
+    assert.deepStrictEqual(Array.from(history.batch.succeeded), ["d", "a", "b"])
     assert.strictEqual(history.last?.tool, "b")
     assert.isTrue(history.exitWanted)
   })
@@ -581,7 +583,7 @@ const everyKind: { readonly [T in ToolRule.Tag]: ReadonlyArray<readonly [rule: R
     [{ _tag: "RequiredBeforeExit", tool: "a" }, "\"a\" has to succeed before the work may end."],
     [
       { _tag: "RequiredBeforeExit", tool: "*", when: ["a", "b"], scope: "batch" },
-      "Once \"a\" and \"b\" have succeeded, every tool has to succeed before this request may end."
+      "In this request, once \"a\" and \"b\" have succeeded, every tool has to succeed before the work may end."
     ]
   ],
   ExitLoop: [
@@ -734,11 +736,11 @@ describe("what rules say of a tool", () => {
       { _tag: "AlwaysDedupe", tool: "*" }
     ])
     const a = set.forTool("a")
-    assert.strictEqual(a.maxCalls?.max, 2)
-    assert.strictEqual(a.cooldown?.millis, 60_000)
+    assert.strictEqual(a.maxCalls[0]?.max, 2)
+    assert.strictEqual(a.cooldowns[0]?.millis, 60_000)
     assert.strictEqual(a.dedupe, "never")
     assert.strictEqual(set.forTool("b").dedupe, "always")
-    assert.strictEqual(set.forTool("b").maxCalls?.max, 5)
+    assert.strictEqual(set.forTool("b").maxCalls[0]?.max, 5)
   })
 
   it("is one group for one set of tools, in whatever order they are listed", () => {

@@ -92,7 +92,8 @@ const oracle = (rules: ReadonlyArray<ToolRule.ToolRule>) => {
         const key = JSON.stringify([Array.from(succeeded).toSorted(), tool, routes, more])
         if (seen.has(key)) continue
         seen.add(key)
-        open.push({ history: { succeeded, inBatch: succeeded, last, exitWanted }, counts: more })
+        const past = { succeeded, last }
+        open.push({ history: { ...past, batch: past, session: past, exitWanted }, counts: more })
       }
     }
   }
@@ -108,7 +109,7 @@ const isTrap = (rules: ReadonlyArray<ToolRule.ToolRule>, order: ReadonlyArray<st
     readonly history: RuleSet.History
     readonly counts: Readonly<Record<string, number>>
   }
-  const maxOf = (tool: string) => set.forTool(tool).maxCalls?.max ?? Infinity
+  const maxOf = (tool: string) => set.forTool(tool).maxCalls[0]?.max ?? Infinity
   const next = ({ counts, history }: Moment, tool: string): ReadonlyArray<Moment> => {
     const isOther = rules.some((rule) =>
       rule._tag === "ExclusiveGroup" && rule.tools.includes(tool) &&
@@ -117,9 +118,9 @@ const isTrap = (rules: ReadonlyArray<ToolRule.ToolRule>, order: ReadonlyArray<st
     if (!RuleSet.allowedNext(set, history).includes(tool) || counts[tool]! >= maxOf(tool) || isOther) return []
     return outputs.map((output) => {
       const succeeded = new Set([...history.succeeded, tool])
-      const last = RuleSet.success(set, tool, output)
+      const past = { succeeded, last: RuleSet.success(set, tool, output) }
       return {
-        history: { succeeded, inBatch: succeeded, last, exitWanted: false },
+        history: { ...past, batch: past, session: past, exitWanted: false },
         counts: { ...counts, [tool]: Math.min(3, counts[tool]! + 1) }
       }
     })

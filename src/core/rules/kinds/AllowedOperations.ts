@@ -56,6 +56,7 @@ const sentence = ({ allowed, field, tool }: Rule): string => {
 
 export const AllowedOperations = {
   schema,
+  scope: { none: "it limits the arguments of every call and counts nothing" },
   // the compiler has checked the values against the parameters of the tool
   make: typed<Make>((tool, field, allowed) => ({ _tag: "AllowedOperations", tool, field, allowed }) as Rule),
   names: ({ tool }) => [subject(tool)],

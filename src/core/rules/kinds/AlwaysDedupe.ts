@@ -2,24 +2,26 @@
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
 import { contradiction } from "../RuleChecks.ts"
-import { about, AnyTool, none, subject } from "../RuleFields.ts"
+import { about, AnyTool, none, scoped, type ScopeOptions, subject } from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { and, noTool } from "../RuleWords.ts"
 
-const schema = Schema.TaggedStruct("AlwaysDedupe", { tool: AnyTool })
-  .annotate({ description: "Static: deduplicated whatever the tool or the policy says" })
+const schema = Schema.TaggedStruct("AlwaysDedupe", { tool: AnyTool, ...scoped }).annotate({
+  description: "Deduplicated whatever the tool or the policy says; default scope: the dedupe policy's"
+})
 
 type Rule = typeof schema.Type
 
 export interface Make extends Constructor {
-  readonly type: (tool: Name<this["Tools"]> | "*") => Rule
+  readonly type: (tool: Name<this["Tools"]> | "*", options?: ScopeOptions) => Rule
 }
 
 const sentence = ({ tool }: Rule): string => `${noTool(tool, "is not", "is")} run again with the same arguments.`
 
 export const AlwaysDedupe = {
   schema,
-  make: typed<Make>((tool) => ({ _tag: "AlwaysDedupe", tool })),
+  scope: "batch",
+  make: typed<Make>((tool, options) => ({ _tag: "AlwaysDedupe", tool, ...options })),
   names: ({ tool }) => [subject(tool)],
   countsOn: none,
   says: (rule, tool) => about(rule, tool, { dedupe: "always" }),

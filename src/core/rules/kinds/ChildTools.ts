@@ -4,7 +4,18 @@ import * as Schema from "effect/Schema"
 import type { ArgumentsOf, Name, Names } from "../../../internal/toolkitTypes.ts"
 import type { Problem } from "../../vocabulary/ConfigurationError.ts"
 import { valueProblems } from "../RuleChecks.ts"
-import { AnyTool, Arguments, concerns, listed, named, none, subject, Tools } from "../RuleFields.ts"
+import {
+  AnyTool,
+  Arguments,
+  concerns,
+  listed,
+  named,
+  none,
+  scoped,
+  type ScopeOptions,
+  subject,
+  Tools
+} from "../RuleFields.ts"
 import { type Constructor, type Placed, type Placement, type RuleKind, typed } from "../RuleKind.ts"
 import { and, or, quote, whom } from "../RuleWords.ts"
 import { forbidding } from "./AllowedOperations.ts"
@@ -12,9 +23,11 @@ import { forbidding } from "./AllowedOperations.ts"
 const schema = Schema.TaggedStruct("ChildTools", {
   tool: AnyTool,
   children: Tools,
-  prefilled: Schema.optionalKey(Schema.Record(Schema.String, Arguments))
+  prefilled: Schema.optionalKey(Schema.Record(Schema.String, Arguments)),
+  ...scoped
 }).annotate({
-  description: "Process: right after the tool only its children; prefilled arguments override the model's in every call"
+  description:
+    "Per process: right after the tool only its children; prefilled arguments override the model's in every call"
 })
 
 type Rule = typeof schema.Type
@@ -26,7 +39,7 @@ export interface Make extends Constructor {
 type MakeFor<Tools> = (
   tool: Name<Tools> | "*",
   children: Names<Tools>,
-  options?: { readonly prefilled?: { readonly [K in Name<Tools>]?: Partial<ArgumentsOf<Tools, K>> } }
+  options?: ScopeOptions & { readonly prefilled?: { readonly [K in Name<Tools>]?: Partial<ArgumentsOf<Tools, K>> } }
 ) => Rule
 
 const isChildTools = (it: Placed): it is Placed<Rule> => it.rule._tag === "ChildTools"
@@ -72,8 +85,9 @@ const sentence = ({ children, prefilled = {}, tool }: Rule): string => {
 
 export const ChildTools = {
   schema,
+  scope: "process",
   make: typed<Make>((tool, children, options) => // the compiler has checked the arguments against the parameters of the children
-  ({ _tag: "ChildTools", tool, children, ...options as { readonly prefilled?: NonNullable<Rule["prefilled"]> } })),
+  ({ _tag: "ChildTools", tool, children, ...options as Pick<Rule, "prefilled" | "scope"> })),
   names: (rule) => [
     subject(rule.tool),
     ...listed("children", rule.children),
@@ -88,7 +102,7 @@ export const ChildTools = {
   sentence,
   sentencesIn: (rule, { rules }) => {
     const all = rules.map((it) => ({ path: "", rule: it })).filter(isChildTools)
-    const same = all.filter((it) => it.rule.tool === rule.tool)
+    const same = all.filter((it) => it.rule.tool === rule.tool && it.rule.scope === rule.scope)
     const [first, ...others] = rule.children.filter((child) => same.every((it) => it.rule.children.includes(child)))
     return [sentence(first === undefined ? rule : { ...rule, children: [first, ...others] })]
   },

@@ -2,7 +2,7 @@
 import * as Equal from "effect/Equal"
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
-import { about, AnyTool, named, none, subject, ValuePath } from "../RuleFields.ts"
+import { about, AnyTool, named, none, scoped, type ScopeOptions, subject, ValuePath } from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { or, quote, whom } from "../RuleWords.ts"
 
@@ -11,10 +11,11 @@ const schema = Schema.TaggedStruct("Conditional", {
   path: ValuePath,
   cases: Schema.Array(Schema.Struct({ equals: Schema.Json, tool: Schema.NonEmptyString })),
   default: Schema.optionalKey(Schema.NonEmptyString),
-  strict: Schema.optionalKey(Schema.Boolean)
+  strict: Schema.optionalKey(Schema.Boolean),
+  ...scoped
 }).annotate({
   description:
-    "Process: the next tool follows from the value at path in the tool's output; no match: default, else anything, with strict nothing"
+    "Per process: the next tool follows from the value at path in the tool's output; no match: default, else anything, with strict nothing"
 })
 
 type Rule = typeof schema.Type
@@ -25,7 +26,7 @@ export interface Make extends Constructor {
 
 type MakeFor<Tools> = (
   tool: Name<Tools> | "*",
-  options: {
+  options: ScopeOptions & {
     /** Path inside the encoded output, such as `rows[0].kind`; empty for the whole. */
     readonly path: string
     readonly cases: ReadonlyArray<{ readonly equals: Schema.Json; readonly tool: Name<Tools> }>
@@ -41,6 +42,7 @@ const to = (rule: Rule, value: unknown): ReadonlyArray<string> | undefined => {
 
 export const Conditional = {
   schema,
+  scope: "process",
   make: typed<Make>((tool, options) => ({ _tag: "Conditional", tool, ...options })),
   names: (rule) => [
     subject(rule.tool),

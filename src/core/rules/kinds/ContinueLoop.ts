@@ -18,6 +18,7 @@ const sentence = ({ tool }: Rule): string => `After ${whom(tool)} you get anothe
 
 export const ContinueLoop = {
   schema,
+  scope: { none: "it says something about every call and counts nothing" },
   make: typed<Make>((tool) => ({ _tag: "ContinueLoop", tool })),
   names: ({ tool }) => [subject(tool)],
   countsOn: none,

@@ -3,17 +3,19 @@ import * as Duration from "effect/Duration"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
-import { about, AnyTool, none, Span, subject } from "../RuleFields.ts"
+import { about, AnyTool, none, scoped, type ScopeOptions, Span, subject } from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { quote, who } from "../RuleWords.ts"
 
-const schema = Schema.TaggedStruct("Cooldown", { tool: AnyTool, duration: Span })
-  .annotate({ description: "Principal: from the last completion; allowed again at exactly the duration" })
+const schema = Schema.TaggedStruct("Cooldown", { tool: AnyTool, duration: Span, ...scoped })
+  .annotate({
+    description: "Per principal, or per scope: from the last completion; allowed again at exactly the duration"
+  })
 
 type Rule = typeof schema.Type
 
 export interface Make extends Constructor {
-  readonly type: (tool: Name<this["Tools"]> | "*", duration: Duration.Input) => Rule
+  readonly type: (tool: Name<this["Tools"]> | "*", duration: Duration.Input, options?: ScopeOptions) => Rule
 }
 
 /** A duration as text; a wrong one is found when the set is checked. */
@@ -25,7 +27,8 @@ const textOf = (duration: Duration.Input): string =>
 
 export const Cooldown = {
   schema,
-  make: typed<Make>((tool, duration) => ({ _tag: "Cooldown", tool, duration: textOf(duration) })),
+  scope: "principal",
+  make: typed<Make>((tool, duration, options) => ({ _tag: "Cooldown", tool, duration: textOf(duration), ...options })),
   names: ({ tool }) => [subject(tool)],
   countsOn: none,
   says: (rule, tool) =>

@@ -1,26 +1,31 @@
-/** `ExclusiveGroup`: only one tool of a group may be used in a batch. */
+/** `ExclusiveGroup`: only one tool of a group may be used. */
 import * as Schema from "effect/Schema"
 import type { Names } from "../../../internal/toolkitTypes.ts"
-import { listed, none, Tools } from "../RuleFields.ts"
+import { listed, none, scoped, type ScopeOptions, Tools } from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { and, quote } from "../RuleWords.ts"
 
-const schema = Schema.TaggedStruct("ExclusiveGroup", { tools: Tools })
-  .annotate({ description: "Batch: the first tool of the set wins; it may repeat" })
+const schema = Schema.TaggedStruct("ExclusiveGroup", { tools: Tools, ...scoped })
+  .annotate({ description: "Per batch: the first tool of the set wins; it may repeat" })
 
 type Rule = typeof schema.Type
 
 export interface Make extends Constructor {
-  readonly type: (tools: Names<this["Tools"]>) => Rule
+  readonly type: (tools: Names<this["Tools"]>, options?: ScopeOptions) => Rule
 }
 
-const once = ({ tools }: Rule): string => `Use only one of ${and(tools)} per request: whichever is called first.`
+/** A rule without a scope says itself how far it counts. */
+const isPlain = ({ scope }: Rule): boolean => scope === undefined || scope === "batch"
+
+const once = (rule: Rule): string =>
+  `Use only one of ${and(rule.tools)}${isPlain(rule) ? " per request" : ""}: whichever is called first.`
 
 const sentence = (rule: Rule): string => `${once(rule)} That one may be called again.`
 
 export const ExclusiveGroup = {
   schema,
-  make: typed<Make>((tools) => ({ _tag: "ExclusiveGroup", tools })),
+  scope: "batch",
+  make: typed<Make>((tools, options) => ({ _tag: "ExclusiveGroup", tools, ...options })),
   names: ({ tools }) => listed("tools", tools),
   countsOn: none,
   says: ({ tools }, tool) => tools.includes(tool) ? { group: tools } : {},
@@ -30,9 +35,15 @@ export const ExclusiveGroup = {
       : [{ path: `${path}.tools`, problem: "it lists only one tool", expected: "two tools or more" }],
   sentence,
   sentencesIn: (rule, { forTool }) =>
-    rule.tools.every((tool) => forTool(tool).maxCalls?.max === 1) ? [once(rule)] : [sentence(rule)],
+    rule.tools.every((tool) =>
+        forTool(tool).maxCalls.some((it) => it.max === 1 && it.scope === (rule.scope ?? "batch"))
+      )
+      ? [once(rule)]
+      : [sentence(rule)],
   explain: ({ names, rule, tool }) =>
-    `Only one of ${and(rule.tools)} may be used for this request, and ${and(names)} was first. ` +
+    `Only one of ${and(rule.tools)} may be used${isPlain(rule) ? " for this request" : ""}, and ${
+      and(names)
+    } was first. ` +
     `Use ${and(names)} instead of ${quote(tool)}.`,
   draw: ({ tools }, drawing) =>
     tools.slice(1).forEach((tool, index) =>

@@ -18,6 +18,7 @@ const sentence = ({ tool }: Rule): string => `The work ends once ${whom(tool)} h
 
 export const ExitLoop = {
   schema,
+  scope: { none: "it ends the loop of the process in which the tool succeeds" },
   make: typed<Make>((tool) => ({ _tag: "ExitLoop", tool })),
   names: ({ tool }) => [subject(tool)],
   countsOn: oneSubject,

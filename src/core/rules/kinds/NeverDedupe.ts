@@ -19,6 +19,7 @@ const sentence = ({ tool }: Rule): string => `${who(tool)} may be repeated with 
 
 export const NeverDedupe = {
   schema,
+  scope: { none: "an equal call is never a duplicate, however far duplicates are looked for" },
   make: typed<Make>((tool) => ({ _tag: "NeverDedupe", tool })),
   names: ({ tool }) => [subject(tool)],
   countsOn: none,

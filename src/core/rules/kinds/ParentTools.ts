@@ -1,17 +1,27 @@
 /** `ParentTools`: some tools come only right after another one, and nothing else does. */
 import * as Schema from "effect/Schema"
 import type { Name, Names } from "../../../internal/toolkitTypes.ts"
-import { AnyTool, concerns, listed, none, oneSubject, subject, Tools } from "../RuleFields.ts"
+import {
+  AnyTool,
+  concerns,
+  listed,
+  none,
+  oneSubject,
+  scoped,
+  type ScopeOptions,
+  subject,
+  Tools
+} from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { and, capital, list, or, quote, whom } from "../RuleWords.ts"
 
-const schema = Schema.TaggedStruct("ParentTools", { tool: AnyTool, children: Tools })
-  .annotate({ description: "Process: these children only right after the tool, and right after it only they" })
+const schema = Schema.TaggedStruct("ParentTools", { tool: AnyTool, children: Tools, ...scoped })
+  .annotate({ description: "Per process: these children only right after the tool, and right after it only they" })
 
 type Rule = typeof schema.Type
 
 export interface Make extends Constructor {
-  readonly type: (tool: Name<this["Tools"]> | "*", children: Names<this["Tools"]>) => Rule
+  readonly type: (tool: Name<this["Tools"]> | "*", children: Names<this["Tools"]>, options?: ScopeOptions) => Rule
 }
 
 const sentence = ({ children, tool }: Rule): string =>
@@ -19,7 +29,8 @@ const sentence = ({ children, tool }: Rule): string =>
 
 export const ParentTools = {
   schema,
-  make: typed<Make>((tool, children) => ({ _tag: "ParentTools", tool, children })),
+  scope: "process",
+  make: typed<Make>((tool, children, options) => ({ _tag: "ParentTools", tool, children, ...options })),
   names: (rule) => [subject(rule.tool), ...listed("children", rule.children)],
   countsOn: oneSubject,
   says: (rule, tool) => ({
@@ -29,7 +40,8 @@ export const ParentTools = {
   problems: none,
   sentence,
   sentencesIn: (rule, { forTool }) => {
-    const parents = (child: string) => forTool(child).onlyAfter.flatMap((it) => it.tools)
+    const parents = (child: string) =>
+      forTool(child).onlyAfter.filter((it) => it.scope === (rule.scope ?? "process")).flatMap((it) => it.tools)
     if (rule.children.every((child) => parents(child).length < 2)) return [sentence(rule)]
     const after = rule.children.map((child) => {
       const any = Array.from(new Set(parents(child).map(whom)))

@@ -32,6 +32,7 @@ const sentence = ({ schedule, tool }: Rule): string =>
 
 export const Periodic = {
   schema,
+  scope: { none: "the executor calls the tool by itself, in a separate batch each time" },
   make: typed<Make>((tool, schedule, params) =>
     // the compiler has checked the arguments against the parameters of the tool
     ({ _tag: "Periodic", tool, schedule, ...params === undefined ? {} : { params: params as Schema.Json } }) as Rule

@@ -1,15 +1,15 @@
 /** `RequiredBeforeExit`: a tool succeeds before the work ends. */
 import * as Schema from "effect/Schema"
 import type { Name, Names } from "../../../internal/toolkitTypes.ts"
-import { about, AnyTool, listed, oneSubject, subject, Tools } from "../RuleFields.ts"
+import { about, AnyTool, listed, oneSubject, scoped, type ScopeOptions, subject, Tools } from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { and, have, quote, who } from "../RuleWords.ts"
 
 const schema = Schema.TaggedStruct("RequiredBeforeExit", {
   tool: AnyTool,
   when: Schema.optionalKey(Tools),
-  scope: Schema.optionalKey(Schema.Literals(["process", "batch"]))
-}).annotate({ description: "Process or batch: pending until one success; with when, only once all those succeeded" })
+  ...scoped
+}).annotate({ description: "Per process: pending until one success; with when, only once all those succeeded" })
 
 type Rule = typeof schema.Type
 
@@ -19,11 +19,11 @@ export interface Make extends Constructor {
 
 type MakeFor<Tools> = (
   tool: Name<Tools> | "*",
-  options?: { readonly when?: Names<Tools>; readonly scope?: "process" | "batch" }
+  options?: ScopeOptions & { readonly when?: Names<Tools> }
 ) => Rule
 
-const sentence = ({ scope, tool, when }: Rule): string => {
-  const must = `has to succeed before ${scope === "batch" ? "this request" : "the work"} may end.`
+const sentence = ({ tool, when }: Rule): string => {
+  const must = "has to succeed before the work may end."
   return when === undefined
     ? `${who(tool)} ${must}`
     : `Once ${and(when)} ${have(when)} succeeded, ${tool === "*" ? "every tool" : quote(tool)} ${must}`
@@ -31,10 +31,11 @@ const sentence = ({ scope, tool, when }: Rule): string => {
 
 export const RequiredBeforeExit = {
   schema,
+  scope: "process",
   make: typed<Make>((tool, options) => ({ _tag: "RequiredBeforeExit", tool, ...options })),
   names: (rule) => [subject(rule.tool), ...listed("when", rule.when ?? [])],
   countsOn: oneSubject,
-  says: (rule, tool) => about(rule, tool, { required: { when: rule.when, inBatch: rule.scope === "batch" } }),
+  says: (rule, tool) => about(rule, tool, { required: { when: rule.when } }),
   problems: ({ tool, when }, { path }) =>
     when?.includes(tool) === true
       ? [{ path: `${path}.when`, problem: `it waits for "${tool}" itself, so it never holds`, expected: "other tools" }]

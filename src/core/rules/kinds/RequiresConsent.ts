@@ -23,6 +23,7 @@ const sentence = ({ tool }: Rule): string => `${who(tool)} runs only if a person
 
 export const RequiresConsent = {
   schema,
+  scope: "principal",
   make: typed<Make>((tool, options) => ({ _tag: "RequiresConsent", tool, ...options })),
   names: ({ tool }) => [subject(tool)],
   countsOn: none,

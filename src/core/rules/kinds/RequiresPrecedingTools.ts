@@ -1,23 +1,24 @@
 /** `RequiresPrecedingTools`: other tools succeed before a tool. */
 import * as Schema from "effect/Schema"
 import type { Name, Names } from "../../../internal/toolkitTypes.ts"
-import { about, AnyTool, listed, none, subject, Tools } from "../RuleFields.ts"
+import { about, AnyTool, listed, none, scoped, type ScopeOptions, subject, Tools } from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { and, have, quote, who } from "../RuleWords.ts"
 
-const schema = Schema.TaggedStruct("RequiresPrecedingTools", { tool: AnyTool, tools: Tools }).annotate({
-  description: "Process: all listed tools succeeded earlier; * is every tool but the listed ones"
+const schema = Schema.TaggedStruct("RequiresPrecedingTools", { tool: AnyTool, tools: Tools, ...scoped }).annotate({
+  description: "Per process: all listed tools succeeded earlier; * is every tool but the listed ones"
 })
 
 type Rule = typeof schema.Type
 
 export interface Make extends Constructor {
-  readonly type: (tool: Name<this["Tools"]> | "*", tools: Names<this["Tools"]>) => Rule
+  readonly type: (tool: Name<this["Tools"]> | "*", tools: Names<this["Tools"]>, options?: ScopeOptions) => Rule
 }
 
 export const RequiresPrecedingTools = {
   schema,
-  make: typed<Make>((tool, tools) => ({ _tag: "RequiresPrecedingTools", tool, tools })),
+  scope: "process",
+  make: typed<Make>((tool, tools, options) => ({ _tag: "RequiresPrecedingTools", tool, tools, ...options })),
   names: (rule) => [subject(rule.tool), ...listed("tools", rule.tools)],
   countsOn: (rule) => listed("tools", rule.tools),
   says: (rule, tool) => rule.tool === "*" && rule.tools.includes(tool) ? {} : about(rule, tool, { needs: rule.tools }),

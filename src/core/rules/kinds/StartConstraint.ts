@@ -1,21 +1,22 @@
 /** `StartConstraint`: start tools succeed before any other tool. */
 import * as Schema from "effect/Schema"
 import type { Name } from "../../../internal/toolkitTypes.ts"
-import { about, none, oneSubject, OneTool } from "../RuleFields.ts"
+import { about, none, oneSubject, OneTool, scoped, type ScopeOptions } from "../RuleFields.ts"
 import { type Constructor, type RuleKind, typed } from "../RuleKind.ts"
 import { and, each, have, list, or, quote } from "../RuleWords.ts"
 
 const schema = Schema.TaggedStruct("StartConstraint", {
   tool: OneTool,
-  mode: Schema.optionalKey(Schema.Literals(["all", "any"]))
+  mode: Schema.optionalKey(Schema.Literals(["all", "any"])),
+  ...scoped
 }).annotate({
-  description: "Process: the start tools succeed before any other tool; of those with mode any, one is enough"
+  description: "Per process: the start tools succeed before any other tool; of those with mode any, one is enough"
 })
 
 type Rule = typeof schema.Type
 
 export interface Make extends Constructor {
-  readonly type: (tool: Name<this["Tools"]>, options?: { readonly mode?: "all" | "any" }) => Rule
+  readonly type: (tool: Name<this["Tools"]>, options?: ScopeOptions & { readonly mode?: "all" | "any" }) => Rule
 }
 
 const sentence = (tools: ReadonlyArray<string>, isAny: boolean): string => {
@@ -25,14 +26,15 @@ const sentence = (tools: ReadonlyArray<string>, isAny: boolean): string => {
 
 export const StartConstraint = {
   schema,
+  scope: "process",
   make: typed<Make>((tool, options) => ({ _tag: "StartConstraint", tool, ...options })),
   names: ({ tool }) => [{ place: "tool", tool, wildcard: false }],
   countsOn: oneSubject,
   says: (rule, tool) => about(rule, tool, { start: rule.mode ?? "all" }),
   problems: none,
   sentence: ({ tool }) => sentence([tool], false),
-  sentencesIn: ({ mode = "all" }, { starts }) => {
-    const same = starts.filter((it) => it.mode === mode)
+  sentencesIn: ({ mode = "all", scope = "process" }, { starts }) => {
+    const same = starts.filter((it) => it.mode === mode && it.scope === scope)
     return [sentence(same.map((it) => it.tool), mode === "any")]
   },
   explain: ({ alternatives = [], names, tool }) => {
