@@ -14,7 +14,7 @@ import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { Call } from "./Call.ts"
 import { denied, type End, refused } from "./CallEnd.ts"
-import * as Sessions from "./Sessions.ts"
+import * as SharedHistory from "./SharedHistory.ts"
 import * as Targets from "./Targets.ts"
 import type { ToolClaims, WaveState } from "./WaveState.ts"
 
@@ -50,7 +50,7 @@ export const recall = (
   const { engine, process } = wave
   if (engine.rules.current().remembers.length === 0) return upToDate
   const scopes = new Set(calls.flatMap((call) => call.decided === undefined ? call.rules?.asks ?? [] : []))
-  return scopes.size === 0 ? upToDate : Sessions.refresh(engine, process, scopes, now, {
+  return scopes.size === 0 ? upToDate : SharedHistory.refresh(engine, process, scopes, now, {
     age,
     patience: wave.patienceAt(now)
   })

@@ -9,12 +9,12 @@ import * as Permissions from "../gates/Permissions.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
 import type { Claim } from "../store/Claims.ts"
 import type { Engine } from "./Engine.ts"
-import * as Sessions from "./Sessions.ts"
+import * as SharedHistory from "./SharedHistory.ts"
 import { hasTool, over, type ProcessState, scopeOf } from "./State.ts"
 
 /** Gives the tools that may be called next. */
 export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>
-  Effect.flatMap(Effect.andThen(Sessions.upToDate(engine, process), Clock.currentTimeMillis), (now) => {
+  Effect.flatMap(Effect.andThen(SharedHistory.upToDate(engine, process), Clock.currentTimeMillis), (now) => {
     if (over(process) !== undefined || process.budget.check(now, false) !== undefined) return Effect.succeed([])
     const { rules } = engine
     const scope = scopeOf(process, engine)

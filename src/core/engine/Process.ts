@@ -30,7 +30,7 @@ import * as NextTools from "./NextTools.ts"
 import * as ProvidedTools from "./ProvidedTools.ts"
 import * as Received from "./Received.ts"
 import { EventHub } from "./report/EventHub.ts"
-import * as Sessions from "./Sessions.ts"
+import * as SharedHistory from "./SharedHistory.ts"
 import * as ShownTools from "./ShownTools.ts"
 import { hasTool, type ProcessState, record } from "./State.ts"
 import { Wave } from "./Wave.ts"
@@ -67,11 +67,11 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
   const hostRun = (method: string, toolsOf: (args: HostArguments) => ReadonlyArray<string>) =>
     ((args: HostArguments = {}, options?: HostOptions) =>
       Effect.flatMap(
-        Effect.andThen(Sessions.upToDate(engine, state), hostLimits(method, options)),
+        Effect.andThen(SharedHistory.upToDate(engine, state), hostLimits(method, options)),
         ({ attempts, ...wave }) => HostCalls.run(toolsOf(args), args, attempts, hostId, (calls) => runWave(calls, wave))
       )) as HostRun
   const ask = <A>(question: (set: RuleSet.RuleSet, history: RuleHistory) => A) =>
-    Effect.map(Sessions.upToDate(engine, state), () => question(engine.rules.current(), state.history))
+    Effect.map(SharedHistory.upToDate(engine, state), () => question(engine.rules.current(), state.history))
   return {
     id: state.id,
     batch: state.batch.id,

@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import type { ProvidedCall } from "../contract/ToolProcess.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
 import type { Engine } from "./Engine.ts"
-import * as Sessions from "./Sessions.ts"
+import * as SharedHistory from "./SharedHistory.ts"
 import { type ProcessState, scopeOf } from "./State.ts"
 
 /** Records calls that a provider has executed, in order. If `isKnown`, limits have already counted them. */
@@ -36,7 +36,7 @@ export const note = (
       const { notedIn } = set.forTool(name)
       if (isFailure || wave.place === undefined || notedIn.length === 0) return spent
       const mark = { ...RuleSet.success(set, name, output), place: wave.place, index }
-      return Effect.andThen(spent, Sessions.note(engine, process, notedIn, mark, now))
+      return Effect.andThen(spent, SharedHistory.note(engine, process, notedIn, mark, now))
     }, { discard: true })
   })
 }

@@ -14,7 +14,7 @@ import type { Call } from "./Call.ts"
 import * as CallClaims from "./CallClaims.ts"
 import { denied, type End } from "./CallEnd.ts"
 import * as CallGates from "./CallGates.ts"
-import * as Sessions from "./Sessions.ts"
+import * as SharedHistory from "./SharedHistory.ts"
 import * as SharedOutcome from "./SharedOutcome.ts"
 import * as StartNotes from "./StartNotes.ts"
 import * as State from "./State.ts"
@@ -75,7 +75,7 @@ const settled = (
   const noted = reservation === undefined
     ? succeeded === undefined
       ? Effect.void
-      : Sessions.note(wave.engine, wave.process, call.rules!.notedIn, succeeded, now)
+      : SharedHistory.note(wave.engine, wave.process, call.rules!.notedIn, succeeded, now)
     : store.settle(
       reservation,
       CallClaims.settlement(wave, call, outcome, fiber !== undefined, succeeded),

@@ -378,13 +378,11 @@ const usedUp = ({ scope }: CallsClaim): Refused => scope === undefined ? allUsed
 
 /** The part of a reservation that is about a batch and has room for one more count or clock, which it then has. */
 const partOf = <K extends "count" | "clock">(it: Held, batch: Batch, kind: K | undefined, value?: Held[K]): Held => {
-  let part = it
-  while (part.batch !== undefined && (part.batch !== batch || (kind !== undefined && part[kind] !== undefined))) {
-    part = part.also ??= new Held(it.session)
-  }
-  part.batch = batch
-  if (kind !== undefined) part[kind] = value!
-  return part
+  const isTaken = it.batch !== undefined && (it.batch !== batch || (kind !== undefined && it[kind] !== undefined))
+  if (isTaken) return partOf(it.also ??= new Held(it.session), batch, kind, value)
+  it.batch = batch
+  if (kind !== undefined) it[kind] = value!
+  return it
 }
 
 const settlePart = ({ batch, clock, count, groups }: Held, settlement: Settlement, now: number): void => {
