@@ -36,6 +36,8 @@ export default defineConfig(({ mode }) => {
       alias: [
         { find: /^effect-tool-executor$/, replacement: `${source}/index.ts` },
         { find: /^effect-tool-executor\/ai-sdk$/, replacement: `${source}/adapters/AiSdk.ts` },
+        { find: /^effect-tool-executor\/langchain$/, replacement: `${source}/adapters/LangChain.ts` },
+        { find: /^effect-tool-executor\/openai-agents$/, replacement: `${source}/adapters/OpenAiAgents.ts` },
         { find: /^effect-tool-executor\/mcp$/, replacement: `${source}/mcp/index.ts` },
         { find: /^effect-tool-executor\/functions$/, replacement: `${source}/adapters/Functions.ts` },
         { find: /^effect-tool-executor\/sqlite$/, replacement: `${source}/sql/Sqlite.ts` },

@@ -23,30 +23,31 @@
  *   }).pipe(Effect.scoped)
  * ```
  */
-import { dynamicTool, type Tool as SdkTool, type ToolExecuteFunction, type ToolSet } from "ai"
-import * as Tool from "effect/ai/Tool"
-import * as Toolkit from "effect/ai/Toolkit"
-import * as Context from "effect/Context"
+import {
+  dynamicTool,
+  type InferToolInput,
+  type InferToolOutput,
+  type Tool as SdkTool,
+  type ToolExecuteFunction,
+  type ToolSet
+} from "ai"
+import type * as Tool from "effect/ai/Tool"
+import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
-import * as Predicate from "effect/Predicate"
-import * as Result from "effect/Result"
 import type { ToolProcess } from "../core/contract/ToolProcess.ts"
-import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
-import { ToolOptions } from "./AiSdkModelCall.ts"
-import { Runner } from "./AiSdkRunner.ts"
-import * as AiSdkSchema from "./AiSdkSchema.ts"
-import * as PlainProblems from "./PlainProblems.ts"
-import * as PlainTool from "./PlainTool.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import { direct, guarded, Runner } from "./AiSdkRunner.ts"
+import * as AiSdkTools from "./AiSdkTools.ts"
+import * as Guard from "./Guard.ts"
+import type * as PlainTool from "./PlainTool.ts"
 
 export { layerLanguageModel, type LayerOptions, type ProviderModel } from "./AiSdkModel.ts"
 export { ModelOptions, ToolOptions } from "./AiSdkModelCall.ts"
 
-/** Host settings of an AI SDK tool. */
-export interface Settings extends PlainTool.Declared {
-  /** The `context` of `execute`, validated by the tool's `contextSchema`. */
-  readonly context?: Record<string, unknown> | undefined
-}
+/** Options of `guard`, and what it returns. */
+export type { Settings } from "./AiSdkTools.ts"
+export type { Approval, Guarded, Options as GuardOptions, Request as GuardedRequest } from "./Guard.ts"
 
 /**
  * Makes the toolkit and handlers of AI SDK tools.
@@ -87,32 +88,20 @@ export interface Settings extends PlainTool.Declared {
  */
 export const fromTools = Effect.fnUntraced(function*<const Tools extends ToolSet>(
   tools: Tools,
-  settings: { readonly [N in keyof Tools]?: Settings | undefined } = {}
+  settings: { readonly [N in keyof Tools]?: AiSdkTools.Settings | undefined } = {}
 ): Effect.fn.Return<{
-  readonly toolkit: PlainTool.PlainToolkit<keyof Tools & string>
-  readonly layer: Layer.Layer<PlainTool.Handlers<keyof Tools & string>>
+  readonly toolkit: Toolkit.Toolkit<TakenTools<Tools>>
+  readonly layer: Layer.Layer<Tool.HandlersFor<TakenTools<Tools>>>
 }, ConfigurationError> {
-  const problems: Array<Problem> = []
-  const taken: Array<Taken> = []
-  const all: Readonly<Record<string, SdkTool>> = tools as never
-  for (const name of new Set([...Object.keys(all), ...Object.keys(settings)])) {
-    const tool = Object.hasOwn(all, name) ? all[name] : undefined
-    const said = Object.hasOwn(settings, name) ? settings[name] : undefined
-    const wrong = settingsProblems(name, tool, said)
-    problems.push(...wrong)
-    if (typeof tool?.execute !== "function") continue
-    problems.push(...PlainProblems.ofName(name))
-    const read = yield* Effect.result(take(name, tool, wrong.length === 0 ? said ?? {} : {}))
-    if (Result.isSuccess(read)) taken.push(read.success)
-    else problems.push(read.failure)
-  }
-  if (problems.length > 0) return yield* new ConfigurationError({ subject: "AiSdk.fromTools", problems })
-  const toolkit = Toolkit.make(...taken.map((it) => it.effectTool))
-  return {
-    toolkit,
-    layer: toolkit.toLayer(Object.fromEntries(taken.map((it) => [it.effectTool.name, handlerOf(it)])) as never)
-  } as never
+  return (yield* AiSdkTools.read("AiSdk.fromTools", tools as never, settings, false)) as never
 })
+
+/** AI SDK tools as tools of a toolkit, with the types of their inputs and outputs. */
+export type TakenTools<Tools extends ToolSet> = {
+  readonly [N in keyof Tools & string]: Tools[N] extends SdkTool
+    ? PlainTool.PlainTool<N, InferToolInput<Tools[N]>, InferToolOutput<Tools[N]>>
+    : PlainTool.PlainTool<N>
+}
 
 /** An AI SDK tool with `execute`. */
 export type FunctionTool<Input, Output> =
@@ -151,7 +140,7 @@ export const toTools: {
   yield* process.step
   // fails for tools the executor does not have
   if (toolkit !== undefined) yield* Effect.asVoid(process.guard(toolkit))
-  const runner = new Runner(process, yield* Effect.context<never>())
+  const runner = new Runner(direct(process, yield* Effect.context<never>()))
   const shown = (yield* process.tools).filter((it) => toolkit === undefined || Object.hasOwn(toolkit.tools, it.name))
   return Object.fromEntries(shown.map((it) => {
     const tool = runner.tool(it)
@@ -159,118 +148,53 @@ export const toTools: {
   }))
 }) as never
 
-/** A tool as read, with what its handler needs. */
-interface Taken {
-  readonly effectTool: PlainTool.PlainTool<string>
-  readonly tool: SdkTool
-  readonly context: unknown
-}
-
-const settingsProblems = (name: string, tool: SdkTool | undefined, said: unknown): ReadonlyArray<Problem> => {
-  const path = `settings.${name}`
-  if (said === undefined) return []
-  if (tool === undefined) {
-    return [{ path, problem: "settings for a tool that does not exist", expected: "the name of one of the tools" }]
-  }
-  return typeof tool.execute === "function" ? PlainProblems.ofDeclared(path, said, { context: "any" }) : [{
-    path,
-    problem: "settings for a tool without execute, which is left out",
-    expected: "a tool with execute, or no settings"
-  }]
-}
-
-const take = (name: string, tool: SdkTool, settings: Settings): Effect.Effect<Taken, Problem> => {
-  const at = (part: string, expected: string) => (problem: string): Problem => ({
-    path: `tools.${name}.${part}`,
-    problem,
-    expected
-  })
-  const { contextSchema, description, needsApproval } = tool
-  return Effect.gen(function*() {
-    const parameters = yield* Effect.mapError(
-      AiSdkSchema.parameters(tool.inputSchema),
-      at("inputSchema", "a schema with the JSON Schema of an object")
-    )
-    const context = contextSchema === undefined ? settings.context : yield* Effect.mapError(
-      AiSdkSchema.validated(contextSchema, settings.context),
-      at("contextSchema", "a context in the settings that fits it")
-    )
-    const text = yield* Effect.mapError(
-      PlainTool.attempt(() =>
-        typeof description === "function" ? description({ context: context as never }) : description
-      ),
-      at("description", "a text, or a function that gives one")
-    )
-    const effectTool = PlainTool.make(name, settings, {
-      description: typeof text === "string" ? text : undefined,
-      parameters,
-      needsApproval: typeof needsApproval === "function"
-        ? (input, { toolCallId }) =>
-          PlainTool.approval(() =>
-            needsApproval(input as never, { toolCallId, messages: [], context: context as never })
-          )
-        : needsApproval,
-      worded: tool.toModelOutput !== undefined,
-      annotations: annotationsOf(tool)
-    })
-    return { effectTool, tool, context }
-  })
-}
-
-/** Provider settings of the SDK's tool; host settings override them. */
-const annotationsOf = ({ inputExamples, providerOptions, strict }: SdkTool): Context.Context<never> => {
-  const options = {
-    ...providerOptions === undefined ? {} : { providerOptions },
-    ...inputExamples === undefined ? {} : { inputExamples }
-  }
-  return Context.empty().pipe(
-    PlainTool.add(Tool.Strict, strict),
-    PlainTool.add(ToolOptions, Object.keys(options).length === 0 ? undefined : options as ToolOptions)
-  )
-}
-
-const handlerOf =
-  ({ context, tool }: Taken) =>
-  (input: unknown, handler: Toolkit.HandlerContext<PlainTool.PlainTool<string>>): Effect.Effect<unknown, string> =>
-    Effect.contextWith((services: Context.Context<never>) => {
-      const toolCallId = handler.toolCallId ?? ""
-      const show = (value: unknown) => void Effect.runForkWith(services)(handler.preliminary(value))
-      const executed = PlainTool.attempt((abortSignal) => {
-        const given: unknown = tool.execute!(input as never, {
-          toolCallId,
-          messages: [],
-          abortSignal,
-          context: context as never
-        })
-        return isAsyncIterable(given) ? last(given, abortSignal, show) : given
-      })
-      const { toModelOutput } = tool
-      return toModelOutput === undefined ?
-        executed :
-        Effect.flatMap(
-          executed,
-          (output) =>
-            PlainTool.attempt(() => toModelOutput({ toolCallId, input: input as never, output })).pipe(
-              Effect.map(AiSdkSchema.shown),
-              Effect.filterOrFail(Predicate.isNotUndefined, () => "toModelOutput gave no output"),
-              Effect.result,
-              Effect.map((shown) => new PlainTool.Worded(output, shown))
-            )
-        )
-    })
-
-const isAsyncIterable = (given: unknown): given is AsyncIterable<unknown> =>
-  Predicate.hasProperty(given, Symbol.asyncIterator) && typeof given[Symbol.asyncIterator] === "function"
-
 /**
- * The last value yielded. A promise rather than an Effect, so that a stopped call waits for it like for any promise.
+ * Puts an executor behind the tools of `generateText`, `streamText` and agents, without Effect.
+ *
+ * - The returned tools have the same names and types. Tools without `execute` are returned unchanged; tools that the
+ * policy hides are left out.
+ * - `approvals: "loop"` uses the SDK's own approval flow: the response contains a `tool-approval-request` for each call
+ * that needs approval. A call runs only if the messages contain its approval.
+ * - A call that does not succeed throws `ToolExecutionError`, which the SDK turns into a `tool-error` part.
+ * - Counts and order apply from `guard` to `close`, or per `request()`.
+ *
+ * Rejects with one `ConfigurationError` that lists every problem.
+ *
+ * **Example** (Guarding a loop)
+ *
+ * ```ts
+ * import { generateText, isStepCount, type LanguageModel, tool } from "ai"
+ * import * as AiSdk from "effect-tool-executor/ai-sdk"
+ * import { z } from "zod"
+ *
+ * const search = tool({
+ *   description: "Finds documents",
+ *   inputSchema: z.object({ query: z.string() }),
+ *   execute: async ({ query }) => [`${query}.md`]
+ * })
+ *
+ * export const answer = async (model: LanguageModel, prompt: string) => {
+ *   const { close, tools } = await AiSdk.guard({ search }, {
+ *     policy: { allow: ["search"] },
+ *     rules: [{ _tag: "MaxCalls", tool: "search", max: 3 }],
+ *     timeout: "10 seconds"
+ *   })
+ *   try {
+ *     return await generateText({ model, prompt, tools, stopWhen: isStepCount(10) })
+ *   } finally {
+ *     await close()
+ *   }
+ * }
+ * ```
  */
-const last = async (values: AsyncIterable<unknown>, signal: AbortSignal, show: (value: unknown) => void) => {
-  let latest: unknown
-  for await (const value of values) {
-    if (signal.aborted) break
-    latest = value
-    show(value)
-  }
-  return latest
-}
+export const guard = <const Tools extends ToolSet>(
+  tools: Tools,
+  options: Guard.Options<keyof Tools & string> = {}
+): Promise<Guard.Guarded<Tools>> =>
+  Guard.guard({
+    subject: "AiSdk.guard",
+    adapted: AiSdkTools.read("AiSdk.guard", tools as never, options.tools ?? {}, true),
+    given: options,
+    hasApprovals: true,
+    toolsOf: (calls) => guarded(calls, tools as never, options.approvals === "loop") as never
+  })

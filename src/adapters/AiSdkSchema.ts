@@ -4,14 +4,13 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
 import * as Predicate from "effect/Predicate"
-import * as Schema from "effect/Schema"
-import * as SchemaGetter from "effect/SchemaGetter"
-import * as SchemaIssue from "effect/SchemaIssue"
+import type * as Schema from "effect/Schema"
 import { textOf } from "../core/output/OutputPolicy.ts"
 import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
+import * as ValidatedSchema from "./ValidatedSchema.ts"
 
 /**
  * The schema of a tool's arguments. If the SDK's schema validates, it decodes them, with defaults and transformations.
@@ -25,13 +24,15 @@ export const parameters = Effect.fnUntraced(function*(
   if (!PlainProblems.isArguments(jsonSchema)) {
     return yield* Effect.fail(`its JSON Schema is ${PlainProblems.brief(jsonSchema)}`)
   }
-  return schema.validate === undefined ? jsonSchema : codec(jsonSchema, schema.validate)
+  return schema.validate === undefined ? jsonSchema : ValidatedSchema.codec(jsonSchema, schema.validate)
 })
 
 /** Validates a value; the failure describes the problems. */
 export const validated = (schema: FlexibleSchema, value: unknown): Effect.Effect<unknown, string> =>
   Effect.flatMap(PlainTool.attempt(() => asSchema(schema).validate?.(value)), (result) => {
-    if (!isFailure(result)) return Effect.succeed(isSuccess(result) ? result.value : value)
+    if (!ValidatedSchema.isFailure(result)) {
+      return Effect.succeed(ValidatedSchema.isSuccess(result) ? result.value : value)
+    }
     return Effect.fail(PlainTool.messageOf(result.error))
   })
 
@@ -53,65 +54,6 @@ export const shown = (output: unknown): ToolContent.ToolContent | undefined => {
       return undefined
   }
 }
-
-type Validate = NonNullable<ReturnType<typeof asSchema>["validate"]>
-
-const codec = (jsonSchema: JsonSchema.JsonSchema, validate: Validate): Schema.Codec<unknown, unknown> =>
-  Schema.declare((_: unknown): _ is unknown => true, { toCodecJson: () => undefined }).check(
-    // accepts everything; present for the model's JSON Schema
-    Schema.makeFilter(() => true, { toJsonSchema: () => jsonSchema })
-  ).pipe(Schema.decodeTo(Schema.Unknown, {
-    decode: SchemaGetter.transformEffect((args: unknown) =>
-      Effect.flatMap(Effect.orDie(PlainTool.attempt(() => validate(args))), (result) => {
-        if (isSuccess(result)) return Effect.succeed(result.value)
-        return Effect.fail(issueOf(isFailure(result) ? result.error : undefined))
-      })
-    ),
-    // transformed values have no unique JSON, so the arguments are used
-    encode: SchemaGetter.transformEffect((decoded: unknown) =>
-      isJson(decoded) ? Effect.succeed(decoded) : Effect.fail(new SchemaIssue.Forbidden(undefined))
-    )
-  }))
-
-const isJson = Schema.is(Schema.Json)
-
-const isSuccess = (result: unknown): result is { readonly value: unknown } =>
-  Predicate.isObject(result) && result.success === true
-
-const isFailure = (result: unknown): result is { readonly error: unknown } =>
-  Predicate.isObject(result) && result.success === false
-
-/** Zod and Standard Schema list problems with paths. */
-const issueOf = (error: unknown): SchemaIssue.Issue => {
-  const issues = [error, Predicate.hasProperty(error, "cause") ? error.cause : undefined].flatMap(listOf)
-  const [first, ...more] = issues.map(({ message, path }): SchemaIssue.Issue =>
-    new SchemaIssue.Pointer(path, new SchemaIssue.InvalidValue({ message }))
-  )
-  return first === undefined
-    ? new SchemaIssue.InvalidValue({ message: PlainTool.messageOf(error) })
-    : new SchemaIssue.Composite(Schema.Unknown.ast, [first, ...more])
-}
-
-const listOf = (
-  error: unknown
-): ReadonlyArray<{ readonly message: string; readonly path: ReadonlyArray<PropertyKey> }> => {
-  const issues = Predicate.hasProperty(error, "issues") ? error.issues : error
-  return !Array.isArray(issues) ?
-    [] :
-    issues.flatMap((issue: unknown) =>
-      Predicate.hasProperty(issue, "message") && typeof issue.message === "string"
-        ? [{ message: issue.message, path: pathOf(Predicate.hasProperty(issue, "path") ? issue.path : undefined) }]
-        : []
-    )
-}
-
-const pathOf = (path: unknown): ReadonlyArray<PropertyKey> =>
-  Array.isArray(path)
-    ? path.map((part: unknown) => {
-      const key = Predicate.hasProperty(part, "key") ? part.key : part
-      return typeof key === "number" ? key : String(key)
-    })
-    : []
 
 /** Converts a part; a file stored elsewhere is named. */
 const part = (it: unknown): Prompt.ToolModelOutputPart => {

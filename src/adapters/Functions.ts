@@ -44,6 +44,7 @@
  * atlantis // => "\"weather\" failed: There is no such city"
  * ```
  */
+import type * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Cause from "effect/Cause"
 import type * as Context from "effect/Context"
@@ -107,12 +108,8 @@ export interface Definition extends PlainTool.Declared {
  * wrong values. It requires the services of the functions' effects.
  */
 export const make = <const Definitions extends { readonly [name: string]: Definition }>(definitions: Definitions): {
-  readonly toolkit: PlainTool.PlainToolkit<keyof Definitions & string>
-  readonly layer: Layer.Layer<
-    PlainTool.Handlers<keyof Definitions & string>,
-    ConfigurationError,
-    ServicesOf<Definitions>
-  >
+  readonly toolkit: Toolkit.Toolkit<ToolsOf<Definitions>>
+  readonly layer: Layer.Layer<Tool.HandlersFor<ToolsOf<Definitions>>, ConfigurationError, ServicesOf<Definitions>>
 } => {
   const checked = Object.entries(definitions ?? {}).map(([name, definition]) => ({
     name,
@@ -132,6 +129,17 @@ export const make = <const Definitions extends { readonly [name: string]: Defini
     )
   } as never
 }
+
+/** The functions as tools, with the types of their arguments and results. */
+export type ToolsOf<Definitions extends { readonly [name: string]: Definition }> = {
+  readonly [N in keyof Definitions & string]: PlainTool.PlainTool<
+    N,
+    Parameters<Definitions[N]["execute"]> extends [] ? unknown : Parameters<Definitions[N]["execute"]>[0],
+    ResultOf<Awaited<ReturnType<Definitions[N]["execute"]>>>
+  >
+}
+
+type ResultOf<Returned> = Returned extends Effect.Effect<infer A, infer _E, infer _R> ? A : Returned
 
 /** The services that the functions' effects require. */
 export type ServicesOf<Definitions extends { readonly [name: string]: Definition }> = {

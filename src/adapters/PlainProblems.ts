@@ -29,6 +29,27 @@ export const ofDeclared = (
   })
 }
 
+/** Finds problems in settings by tool name. */
+export const ofSettings = (
+  settings: { readonly [name: string]: unknown },
+  names: ReadonlySet<string>
+): ReadonlyArray<Problem> =>
+  Object.entries(settings).flatMap(([name, said]) =>
+    said === undefined
+      ? []
+      : names.has(name)
+      ? ofDeclared(`tools.${name}`, said, {})
+      : [{ path: `tools.${name}`, problem: "settings for a tool that does not exist", expected: "the name of a tool" }]
+  )
+
+/** Finds names that several tools have. */
+export const ofSame = (names: ReadonlyArray<string>): ReadonlyArray<Problem> =>
+  Array.from(new Set(names.filter((it, index) => names.indexOf(it) !== index)), (name) => ({
+    path: `tools.${name}`,
+    problem: "several tools have this name",
+    expected: "one tool of this name"
+  }))
+
 /** Finds problems in a tool name. */
 export const ofName = (name: string): ReadonlyArray<Problem> =>
   /^[a-zA-Z0-9_-]{1,64}$/.test(name) && name !== "__proto__" ? [] : [{

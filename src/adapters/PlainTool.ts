@@ -1,6 +1,5 @@
 /** Shared by the adapters: tools made of plain JavaScript functions. */
 import * as Tool from "effect/ai/Tool"
-import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -42,16 +41,12 @@ export interface Declared {
 }
 
 /** A tool made of a function; it fails with the message of what was thrown. */
-export type PlainTool<Name extends string> = Tool.Dynamic<Name, {
-  readonly parameters: typeof Schema.Unknown
-  readonly success: typeof Schema.Unknown
+export type PlainTool<Name extends string, Input = unknown, Output = unknown> = Tool.Dynamic<Name, {
+  readonly parameters: Schema.Codec<Input>
+  readonly success: Schema.Codec<Output>
   readonly failure: typeof Schema.String
   readonly failureMode: "error"
 }>
-
-export type PlainToolkit<Name extends string> = Toolkit.Toolkit<{ readonly [N in Name]: PlainTool<N> }>
-
-export type Handlers<Name extends string> = Tool.HandlersFor<{ readonly [N in Name]: PlainTool<N> }>
 
 /** An output with its own text for the model; a failure says why it is missing. */
 export class Worded {
@@ -84,9 +79,7 @@ export const make = <Name extends string>(name: Name, declared: Declared, option
       : undefined
   }).annotateMerge(
     Context.merge(options.annotations ?? Context.empty(), annotations(declared))
-  ) as unknown as PlainTool<
-    Name
-  >
+  ) as unknown as PlainTool<Name>
 
 /**
  * Runs plain JavaScript that returns a value, a promise or an effect.
