@@ -7,6 +7,7 @@
 import * as AiError from "effect/ai/AiError"
 import type * as Response from "effect/ai/Response"
 import * as Duration from "effect/Duration"
+import * as ContextLength from "../internal/contextLength.ts"
 import { turnEnd } from "../internal/turnEnd.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
@@ -229,7 +230,7 @@ const byStatus = (found: Found, now: number): AiError.AiErrorReason => {
   if (isTooLong(found, has)) {
     return new AiError.InvalidRequestError({
       parameter: "prompt",
-      constraint: tooLong,
+      constraint: ContextLength.constraint,
       description: message,
       ...common
     })
@@ -267,13 +268,11 @@ const limits = ["rate_limit_error", "rate_limit_exceeded", "rate_limited", "reso
 
 const refusals = ["invalid_request_error", "not_found_error", "invalid_argument"]
 
-const tooLong = "is longer than the model's context window"
-
 /** OpenAI sends a code; Anthropic, Google and local servers send a sentence. */
 const isTooLong = ({ message, status }: Found, has: Has): boolean =>
   has("context_length_exceeded") ||
   ((status === undefined || status === 400 || status === 413) &&
-    /prompt is too long|context (?:length|window|size)|input token count.{0,40}exceeds/i.test(message))
+    ContextLength.isIn(message))
 
 /** `retry-after-ms` is OpenAI's; `retry-after` is in seconds or a date (RFC 9110, 10.2.3). */
 const retryAfterOf = (headers: Readonly<Record<string, string>>, now: number): Duration.Duration | undefined => {

@@ -95,6 +95,22 @@ export interface ModelRetry extends Common {
   readonly afterMillis: number
 }
 
+/** The conversation neared the model's context window: from now on the model reads less of it. */
+export interface HistoryCompacted extends Common {
+  readonly _tag: "HistoryCompacted"
+  /** Whether a summary stands for the older turns, or a note that they are missing. */
+  readonly by: "summary" | "drop"
+  /** Tokens of the next request without and with the compaction, estimated. */
+  readonly beforeTokens: number
+  readonly afterTokens: number
+  /** How many messages the model no longer reads. */
+  readonly messages: number
+  /** Tokens used for the summary. */
+  readonly usage: Usage
+  /** Why there is no summary, although there should be one. */
+  readonly problem?: string | undefined
+}
+
 /** The operation ended. Always the last event. */
 export interface OperationEnd extends Common {
   readonly _tag: "OperationEnd"
@@ -118,6 +134,7 @@ export interface OperationEnd extends Common {
  * - `LimitReached`: a limit of the operation, or of an operation above it, was reached.
  * - `Cancelled`: the host or a user cancelled it.
  * - `ModelFailed`: the request to the model failed, or its answer broke off.
+ * - `HistoryTooLong`: the conversation exceeds the model's context window, and compaction cannot make it shorter.
  * - `RequirementUnmet`: the rules require tools that could not be called successfully.
  * - `Suspended`: the host stops while calls wait for approval, or sub-agents of theirs do. `history` has these calls
  * without an answer; the next operation from it resumes them.
@@ -131,6 +148,7 @@ export type EndReason =
   | { readonly _tag: "LimitReached"; readonly limit: Limit; readonly max: number }
   | { readonly _tag: "Cancelled"; readonly reason: string }
   | { readonly _tag: "ModelFailed"; readonly error: AiError.AiError | undefined; readonly message: string }
+  | { readonly _tag: "HistoryTooLong"; readonly window: number }
   | { readonly _tag: "RequirementUnmet"; readonly when: "start" | "exit"; readonly tools: ReadonlyArray<string> }
   | { readonly _tag: "Suspended"; readonly calls: ReadonlyArray<string> }
   | {
@@ -165,6 +183,7 @@ export type AgentEvent =
   | MessageTaken
   | Reminded
   | ModelRetry
+  | HistoryCompacted
   | ToolEvent
   | OperationEnd
 
@@ -186,6 +205,8 @@ export const describe = (reason: EndReason): string => {
       return `It was cancelled: ${reason.reason}.`
     case "ModelFailed":
       return `The model request failed: ${reason.message}`
+    case "HistoryTooLong":
+      return `The conversation is longer than the model's context window (${reason.window} tokens), and nothing more of it can be left out.`
     case "RequirementUnmet":
       return `The rules demand these tools ${
         reason.when === "start" ? "first" : "before the end"
@@ -246,6 +267,7 @@ const names: { readonly [T in OwnEvent["_tag"]]: string } = {
   MessageTaken: "message_taken",
   Reminded: "reminded",
   ModelRetry: "model_retry",
+  HistoryCompacted: "history_compacted",
   OperationEnd: "operation_end"
 }
 

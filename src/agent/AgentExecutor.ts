@@ -31,6 +31,7 @@ import type { Agent, Options } from "./AgentOptions.ts"
 import * as Begin from "./OperationStart.ts"
 
 export type { Agent, Mode, Options } from "./AgentOptions.ts"
+export type { Compaction } from "./CompactionOptions.ts"
 
 /** Runs operations of agents over an executor. */
 export class AgentExecutor extends Context.Service<AgentExecutor, {

@@ -16,6 +16,8 @@ import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { AssistantMessageFinal, EndReason, OperationEnd } from "./AgentEvent.ts"
 import * as AgentTrace from "./AgentTrace.ts"
+import * as CompactedHistory from "./CompactedHistory.ts"
+import * as Compaction from "./Compaction.ts"
 import * as Conversation from "./Conversation.ts"
 import * as ModelTurn from "./ModelTurn.ts"
 import type { Operation } from "./Operation.ts"
@@ -85,7 +87,9 @@ const turns = Effect.fnUntraced(function*(
 ): Effect.fn.Return<EndReason, TranscriptError, Scope.Scope> {
   const { given, given: { tree: { spending, model } } } = operation
   // the conversation so far, then the new prompt
-  const asked = prompt.findLastIndex((it) => it.role === "assistant" || it.role === "tool") + 1
+  const asked = prompt.findLastIndex((it) =>
+    it.role !== "user" && it.role !== "system" || CompactedHistory.isRecord(it)
+  ) + 1
   yield* operation.append(...prompt.slice(0, asked))
   const more = prompt.slice(asked)
   const { next } = yield* sequence(operation)
@@ -103,6 +107,8 @@ const turns = Effect.fnUntraced(function*(
     const limit = spending.reached()
     if (limit !== undefined) return limit
     yield* operation.hear()
+    const full = yield* Compaction.fit(operation, process)
+    if (full !== undefined) return full
     spending.turns++
     const { because, finish, message, usage } = yield* ModelTurn.ask(operation, process)
     spending.spend(usage, model)
@@ -230,13 +236,14 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
   const { agentPath, tree: { branch, spending } } = operation.given
   // a sub-agent has one request; a message to a root may begin another one
   const isOne = agentPath.length > 0
-  const isLeft = isSilent && origin !== undefined && (isOne || messages.at(-1)?.role !== "user")
+  const isLeft = isSilent && origin !== undefined && (isOne || CompactedHistory.last(messages)?.role !== "user")
   if (calls.length === 0 && !isLeft) return undefined
   const run = origin?.run
   if (run !== undefined) {
     operation.batch = run.batch
     const turns = isOne ? Conversation.originsIn(messages) : Conversation.turnsOf(messages, run)
-    spending.goesOn(turns, branch.used(isOne ? undefined : run.process))
+    const process = isOne ? undefined : run.process
+    spending.goesOn(turns, branch.used(process), CompactedHistory.originsIn(messages, process))
   }
   return { calls, origin, run }
 }
@@ -267,7 +274,7 @@ const goOn = Effect.fnUntraced(function*(
   if (ended === undefined) return yield* unanswered
   if ("_tag" in ended) return notResumed(ended)
   if (ended.suspended !== undefined) return { _tag: "Suspended", calls: ended.suspended }
-  const last = operation.messages.at(-1)
+  const last = CompactedHistory.last(operation.messages)
   operation.text = Conversation.lastText(operation.messages)
   if (calls.length > 0) yield* operation.append(answerOf(ended))
   else if (last?.role === "assistant") return yield* atEnd(process, requirements)

@@ -9,6 +9,7 @@ import type { HostArguments } from "../core/contract/ToolProcess.ts"
 import type { Answer, ApprovalError, ApprovalRequest, Shown } from "../core/gates/Approvals.ts"
 import type { AgentEvent, OperationEnd } from "./AgentEvent.ts"
 import type { AgentLimits } from "./AgentLimits.ts"
+import type { Compaction } from "./CompactionOptions.ts"
 
 /**
  * How approval is requested in an operation.
@@ -54,6 +55,11 @@ export interface Options<ModelError = never, ModelServices = never> {
   readonly retries?: number | undefined
   /** Its name in events and approval requests, and of its batch. Default: a random one. */
   readonly id?: string | undefined
+  /**
+   * Summarises or drops older turns when the conversation nears the model's context window. The history keeps them. Also
+   * holds for sub-agents that use the same model. Default: a conversation that is too long ends with `ModelFailed`.
+   */
+  readonly compaction?: Compaction<ModelError, ModelServices> | undefined
   /** The name its history is stored under (`Transcripts`). Earlier messages of that name are loaded first. */
   readonly session?: string | undefined
 }

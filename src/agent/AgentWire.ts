@@ -83,6 +83,7 @@ export const EndReason = Schema.Union([
     /** The tag of the reason of the `AiError`, such as `AuthenticationError`; null if the model failed otherwise. */
     error: Schema.optionalKey(Projection.as(Schema.NullOr(Schema.String), tagOf))
   }),
+  Schema.TaggedStruct("HistoryTooLong", { window: Schema.Finite }),
   Schema.TaggedStruct("RequirementUnmet", {
     when: Schema.Literals(["start", "exit"]),
     tools: Schema.Array(Schema.String)
@@ -130,6 +131,15 @@ export const OwnEvent = Schema.Union([
     text: Schema.String
   }),
   Schema.TaggedStruct("ModelRetry", { ...common, message: Schema.String, afterMillis: Schema.Finite }),
+  Schema.TaggedStruct("HistoryCompacted", {
+    ...common,
+    by: Schema.Literals(["summary", "drop"]),
+    beforeTokens: Schema.Finite,
+    afterTokens: Schema.Finite,
+    messages: Schema.Finite,
+    usage: Usage,
+    problem: Schema.optionalKey(Schema.String)
+  }),
   Schema.TaggedStruct("OperationEnd", {
     ...common,
     reason: EndReason,

@@ -10,11 +10,12 @@ import type { Service as Executor } from "../core/contract/Executor.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import type { Options } from "./AgentOptions.ts"
+import * as CompactionOptions from "./CompactionOptions.ts"
 import * as Spending from "./Spending.ts"
 
 export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, options: Options<E, R>) {
   const reader = new OptionReader()
-  for (const name of ["limits", "meta", "start", "exit", "toolkit", "model"] as const) {
+  for (const name of ["limits", "meta", "start", "exit", "toolkit", "model", "compaction"] as const) {
     const value: unknown = options[name]
     if (value === undefined || Predicate.isObjectKeyword(value)) continue
     reader.problems.push({ path: name, problem: `it is ${String(value)}`, expected: "an object" })
@@ -31,6 +32,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   const toolChoice = reader.oneOf<"rules" | "auto">("toolChoice", options.toolChoice ?? "rules", ["rules", "auto"])
   if (options.session !== undefined) reader.text("session", options.session)
   if (options.id !== undefined) reader.text("id", options.id)
+  const compaction = options.compaction && CompactionOptions.read(reader, options.compaction)
   const prompt = readPrompt(reader, options.prompt)
   const all: ReadonlyArray<Tool.Any> = Object.values(options.toolkit?.tools ?? {})
   const provided = all.filter(isProvided)
@@ -44,6 +46,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
     id,
     run,
     batch: batch ?? id,
+    compaction,
     exit,
     limits,
     meta,

@@ -31,21 +31,32 @@ export interface Origin extends ModelId {
   readonly usage?: typeof Used.Type | undefined
 }
 
-/** The provider-options key that holds the origin. */
-const key = "effect-tool-executor"
+/** Schema of an origin. */
+export const Origin = Schema.Struct({
+  provider: Schema.String,
+  model: Schema.String,
+  run: Schema.optionalKey(Schema.Struct({ batch: Schema.String, process: Schema.String })),
+  usage: Schema.optionalKey(Used)
+})
+
+/** The key of what this package records in provider options. */
+export const key = "effect-tool-executor"
+
+/** An origin as it is recorded. */
+export const recorded = ({ model, provider, run, usage }: Origin) => ({
+  provider,
+  model,
+  ...(run === undefined ? {} : { run: { ...run } }),
+  ...(usage === undefined ? {} : { usage: { ...usage } })
+})
 
 /** Records the origin in each part of a message. */
 export const mark = (
   message: Prompt.AssistantMessage,
-  { model, provider, run, usage }: Origin
+  origin: Origin
 ): Prompt.AssistantMessage => {
-  const origin = {
-    provider,
-    model,
-    ...(run === undefined ? {} : { run: { ...run } }),
-    ...(usage === undefined ? {} : { usage: { ...usage } })
-  }
-  return { ...message, content: message.content.map((part) => withOptions(part, { ...part.options, [key]: origin })) }
+  const own = recorded(origin)
+  return { ...message, content: message.content.map((part) => withOptions(part, { ...part.options, [key]: own })) }
 }
 
 /** The message of a user, with a name that `inputOf` finds. */
@@ -231,12 +242,7 @@ const turnsIn = (
       : []
   })
 
-const isOrigin = Schema.is(Schema.Struct({
-  provider: Schema.String,
-  model: Schema.String,
-  run: Schema.optionalKey(Schema.Struct({ batch: Schema.String, process: Schema.String })),
-  usage: Schema.optionalKey(Used)
-}))
+const isOrigin = Schema.is(Origin)
 
 const isInput = Schema.is(Schema.Struct({ input: Schema.String }))
 

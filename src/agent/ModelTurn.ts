@@ -14,9 +14,12 @@ import type { ToolProcess } from "../core/contract/ToolProcess.ts"
 import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import { turnEnd } from "../internal/turnEnd.ts"
 import type { AssistantMessagePart, EndReason, ModelRetry, Usage } from "./AgentEvent.ts"
+import * as CompactedHistory from "./CompactedHistory.ts"
+import * as Compaction from "./Compaction.ts"
 import * as Conversation from "./Conversation.ts"
 import type { Operation } from "./Operation.ts"
 import { sum, usageOf } from "./Spending.ts"
+import type { TranscriptError } from "./Transcripts.ts"
 
 /**
  * A model's answer. `finish` is `"cut"` if it was incomplete: `message` is then what is worth keeping, and `because`
@@ -32,26 +35,29 @@ export interface Answer {
 export const ask = Effect.fnUntraced(function*(
   operation: Operation,
   process: ToolProcess
-): Effect.fn.Return<Answer> {
+): Effect.fn.Return<Answer, TranscriptError> {
   const { given } = operation
   const { model } = given.tree
   const toolkit = toolkitOf(operation, yield* process.tools)
   const hasTools = Object.keys(toolkit.tools).length > 0
+  const promptOf = () =>
+    withSystem(Conversation.forModel(CompactedHistory.view(operation.messages), model), given.system)
   const request = {
-    prompt: withSystem(Conversation.forModel(operation.messages, model), given.system),
     ...hasTools
       ? { toolkit, toolChoice: given.toolChoice === "rules" ? yield* process.toolChoice : "auto" as const }
       : {},
     disableToolCallResolution: true,
     toolCallValidation: "deferred"
   } as const
+  let prompt = promptOf()
+  let isCompacted = false
   // tokens of failed attempts still count
   let wasted: Usage | undefined
   for (let retries = 0;; retries++) {
     const parts: Array<Part> = []
     const said = Stream.runForEachArray(
       Stream.suspend(() =>
-        model.service.streamText(request as never) as unknown as Stream.Stream<Part, AiError.AiError>
+        model.service.streamText({ ...request, prompt } as never) as unknown as Stream.Stream<Part, AiError.AiError>
       ),
       (more) =>
         Effect.sync(() => {
@@ -72,6 +78,14 @@ export const ask = Effect.fnUntraced(function*(
     const known = AiError.isAiError(error) ? error : undefined
     const isRepeatable = retries < given.retries && !parts.some(isSaid)
     const wait = known === undefined || !isRepeatable ? undefined : waitOf(known, retries)
+    if (known !== undefined && wait === undefined && !parts.some(isSaid)) {
+      const because = yield* Compaction.afterRefusal(operation, process, known, !isCompacted)
+      if (because !== undefined || operation.stopped !== undefined) return cut(parts, usage, because)
+      isCompacted = true
+      prompt = promptOf()
+      wasted = usage
+      continue
+    }
     if (known === undefined || wait === undefined) {
       return cut(parts, usage, { _tag: "ModelFailed", error: known, message: known?.message ?? saidBy(failure) })
     }

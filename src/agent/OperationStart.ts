@@ -21,6 +21,7 @@ import { type AgentEvent, isReport, type OperationEnd } from "./AgentEvent.ts"
 import * as Loop from "./AgentLoop.ts"
 import type { Agent, Options } from "./AgentOptions.ts"
 import * as CheckedOptions from "./CheckedOptions.ts"
+import type * as CompactionOptions from "./CompactionOptions.ts"
 import * as Conversation from "./Conversation.ts"
 import { type Given, Operation } from "./Operation.ts"
 import type * as OperationTree from "./OperationTree.ts"
@@ -158,6 +159,9 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
       report,
       spending: new Spending.Spending(checked.limits, tree?.spending),
       model: yield* modelOf(around, options),
+      // the window is that of the caller's model
+      compaction: (yield* compactionOf(checked, options)) ??
+        (options.model === undefined ? tree?.compaction : undefined),
       approval: tree?.approval,
       reported: tree?.reported ?? new WeakSet(),
       tools,
@@ -195,6 +199,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       report,
       spending: new Spending.Spending(checked.limits),
       model: yield* modelOf(around, options),
+      compaction: yield* compactionOf(checked, options),
       approval: isInteractive ? "upfront" : "perCall",
       reported: new WeakSet(),
       tools: checked.tools,
@@ -233,8 +238,18 @@ const noting = (
 const modelOf = <E, R>({ model }: { readonly model: OperationTree.Model | undefined }, options: Options<E, R>) =>
   options.model === undefined ? Effect.succeed(model!) : Effect.map(Layer.build(options.model), modelIn)
 
+const compactionOf = Effect.fnUntraced(function*<E, R>(
+  { compaction }: { readonly compaction: CompactionOptions.Checked | undefined },
+  options: Options<E, R>
+): Effect.fn.Return<OperationTree.Compaction | undefined, E, Scope.Scope | R> {
+  if (compaction === undefined) return undefined
+  const own = options.compaction?.model
+  return { ...compaction, model: own === undefined ? undefined : modelIn(yield* Layer.build(own)) }
+})
+
 const create = Effect.fnUntraced(function*(
-  { limits: _, prompt: __, ...given }: Given & {
+  { compaction: _, limits: __, prompt: ___, ...given }: Given & {
+    readonly compaction: CompactionOptions.Checked | undefined
     readonly limits: Spending.Checked
     readonly prompt: ReadonlyArray<Prompt.Message>
   }
@@ -244,9 +259,10 @@ const create = Effect.fnUntraced(function*(
 })
 
 /** A cost limit needs a price for every model. */
-const checkPrice = ({ given: { tree: { spending, model } } }: Operation) => {
-  const name = `${model.provider}:${model.model}`
-  return spending.unpriced(model)
+const checkPrice = ({ given: { tree: { compaction, spending, model: own } } }: Operation) => {
+  const model = [own, compaction?.model ?? own].find((it) => spending.unpriced(it))
+  const name = `${model?.provider}:${model?.model}`
+  return model !== undefined
     ? Effect.fail(
       CheckedOptions.wrong(
         "limits.cost.prices",

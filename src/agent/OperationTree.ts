@@ -4,6 +4,7 @@ import * as Context from "effect/Context"
 import type { ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ApprovalRequest } from "../core/gates/Approvals.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
+import type { Checked } from "./CompactionOptions.ts"
 import type { ModelId } from "./Conversation.ts"
 import type { Spending } from "./Spending.ts"
 import type { Branch } from "./TranscriptTree.ts"
@@ -12,12 +13,18 @@ export interface Model extends ModelId {
   readonly service: LanguageModel.LanguageModel
 }
 
+/** How a conversation is compacted, and by which model; absent: the operation's. */
+export interface Compaction extends Checked {
+  readonly model: Model | undefined
+}
+
 /** The operation a call belongs to, as its sub-agents see it. */
 export interface OperationTree {
   /** Reports to the reader of the root; returns whether there was room. */
   readonly report: (event: AgentEvent) => boolean
   readonly spending: Spending
   readonly model: Model
+  readonly compaction: Compaction | undefined
   /** The tools it has; absent: all. */
   readonly tools: ReadonlyArray<string> | undefined
   /** When approval is requested for the calls of a turn. */

@@ -113,11 +113,11 @@ export class Spending {
     this.above?.spend(usage, model)
   }
 
-  /** Continues an operation that had these turns, and whose sub-agents have used this. */
-  goesOn(turns: ReadonlyArray<Origin>, below: Used): void {
+  /** Continues an operation that had these turns and summaries, and whose sub-agents have used this. */
+  goesOn(turns: ReadonlyArray<Origin>, below: Used, summaries: ReadonlyArray<Origin>): void {
     const before = { turns: turns.length, tokens: 0, cost: 0 }
     this.calls.take(below.calls)
-    for (const { usage, ...model } of [...turns, ...below.turns]) {
+    for (const { usage, ...model } of [...turns, ...summaries, ...below.turns]) {
       if (usage === undefined) continue
       before.tokens += usage.inputTokens + usage.outputTokens
       before.cost += this.costOf(usage, model)
@@ -138,7 +138,8 @@ export class Spending {
     return this.spent()
   }
 
-  private spent(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
+  /** The limit of tokens or cost that is reached, if any. */
+  spent(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
     const { before, limits } = this
     if (before.tokens + this.input + this.output >= limits.tokens) {
       return { _tag: "LimitReached", limit: "tokens", max: limits.tokens }

@@ -45,6 +45,7 @@ import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { describe, type EndReason } from "./AgentEvent.ts"
 import type { AgentLimits } from "./AgentLimits.ts"
+import type { Compaction } from "./CompactionOptions.ts"
 import * as Begin from "./OperationStart.ts"
 import { Current, type Model } from "./OperationTree.ts"
 import * as Spending from "./Spending.ts"
@@ -70,6 +71,8 @@ export interface Options<Parameters extends Schema.Top> {
   readonly mode?: "Automatic" | undefined
   /** Default: the caller's model. */
   readonly model?: Layer.Layer<LanguageModel.LanguageModel, unknown> | undefined
+  /** Compacts its conversation. Default: as its caller's, if it uses the same model. */
+  readonly compaction?: Compaction | undefined
   /** Usage also counts toward the caller's limits. Default time: 10 minutes. */
   readonly limits?: AgentLimits | undefined
 }
@@ -133,7 +136,7 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
 
 const run = <Parameters extends Schema.Top>(
   name: string,
-  { limits, mode, model: own, policy, prompt, readOnly, system, toolkit }: Options<Parameters>,
+  { compaction, limits, mode, model: own, policy, prompt, readOnly, system, toolkit }: Options<Parameters>,
   params: Parameters["Type"]
 ): Effect.Effect<string, Failure> =>
   Effect.gen(function*() {
@@ -153,6 +156,7 @@ const run = <Parameters extends Schema.Top>(
         system,
         toolkit,
         limits,
+        compaction,
         model: own as Layer.Layer<LanguageModel.LanguageModel> | undefined
       },
       { agentPath: [...agentPath, name], branch, tree, isAutomatic: mode === "Automatic" }

@@ -9,6 +9,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
+import * as CompactedHistory from "./CompactedHistory.ts"
 import * as Conversation from "./Conversation.ts"
 import { Below, type End, type Place, type Transcript, type TranscriptError } from "./Transcripts.ts"
 
@@ -82,7 +83,11 @@ export class Branch {
       process === undefined || path.at(-1)!.process === process
     )
     return {
-      turns: below.flatMap((it) => [...Conversation.originsIn(it.kept), ...it.used().turns]),
+      turns: below.flatMap((it) => [
+        ...Conversation.originsIn(it.kept),
+        ...CompactedHistory.originsIn(it.kept),
+        ...it.used().turns
+      ]),
       calls: below.reduce((sum, { end }) => sum + (end?.calls ?? 0), 0)
     }
   }

@@ -54,6 +54,10 @@ const input = {
   maxTurns: Flags.count("max-turns", "Maximum number of model turns; default 100"),
   maxCalls: Flags.count("max-calls", "Maximum number of calls that may start; default unlimited"),
   maxTokens: Flags.count("max-tokens", "Maximum number of input and output tokens of all turns; default unlimited"),
+  window: Flags.count(
+    "window",
+    "Tokens of the model's context window: near it, older turns are summarised; default: the conversation is never shortened"
+  ),
   timeout: Flag.String("timeout").pipe(
     Flag.withMetavar("TIME"),
     Flag.withDescription("Maximum duration, such as \"10 minutes\"; default unlimited"),
@@ -84,6 +88,7 @@ export const command = Command.make(
       resume,
       session,
       timeout,
+      window,
       ...same
     }
   ) {
@@ -94,6 +99,7 @@ export const command = Command.make(
       policy: { allow, deny, mode: Option.getOrUndefined(mode) },
       session: { begin: session, resume },
       subAgents: !noSubAgents,
+      compaction: Option.getOrUndefined(Option.map(window, (window) => ({ window }))),
       limits: {
         turns: Option.getOrUndefined(maxTurns),
         calls: Option.getOrUndefined(maxCalls),

@@ -65,6 +65,8 @@ export const text = (options: {
       case "ModelRetry":
         // what follows the first line is advice, and is said where it was the last try
         return { stderr: `… retrying the model: ${escape(event.error.message.replace(/\n.*/s, ""))}\n` }
+      case "HistoryCompacted":
+        return { stderr: `… ${compactionOf(event)}\n` }
       case "OperationEnd":
         return { stderr: `${totalOf(event)}\n` }
       default:
@@ -75,6 +77,10 @@ export const text = (options: {
 
 /** What a terminal obeys, and what turns the direction of text. */
 const obeyed = /(?![\n\t])[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu
+
+const compactionOf = ({ afterTokens, beforeTokens, by, problem }: AgentEvent.HistoryCompacted): string =>
+  `${by === "summary" ? "summarised" : "dropped"} older turns: ${beforeTokens} → ${afterTokens} tokens` +
+  (problem === undefined ? "" : ` (no summary: ${escape(problem.replace(/\n.*/s, ""))})`)
 
 const totalOf = ({ calls, turns, usage }: AgentEvent.OperationEnd): string =>
   [

@@ -39,6 +39,7 @@ export interface Input extends AgentConfig.Given {
   readonly checkpoints: Option.Option<string>
   readonly journal: Option.Option<string>
   readonly session: Sessions.Wanted
+  readonly compaction: AgentExecutor.Compaction | undefined
   readonly limits: AgentLimits
   /** Whether it may send other agents to look around. */
   readonly subAgents: boolean
@@ -64,7 +65,8 @@ export const run = Effect.fnUntraced(function*(input: Input) {
     Layer.provide(checkpoints ?? Layer.empty),
     Layer.provide(record)
   )
-  const options = { prompt, system, limits: input.limits, session: session?.name }
+  const { compaction, limits } = input
+  const options = { prompt, system, limits, compaction, session: session?.name }
   yield* operate(options, yield* writerOf(input.json), model.withoutKey).pipe(Effect.provide(agents))
 }, (effect) =>
   Effect.catchTags(effect, {

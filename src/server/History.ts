@@ -1,6 +1,7 @@
 /** Messages of a conversation as clients see them: arguments and, for readers other than the owner, texts are redacted. */
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Schema from "effect/Schema"
+import * as CompactedHistory from "../agent/CompactedHistory.ts"
 import * as Conversation from "../agent/Conversation.ts"
 import * as Redact from "../internal/secrets/index.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
@@ -25,6 +26,8 @@ export const toWire = (
   return messages.flatMap((message): ReadonlyArray<Message> => {
     switch (message.role) {
       case "user": {
+        // what it stands for is shown itself
+        if (CompactedHistory.isRecord(message)) return []
         const operation = Conversation.inputOf(message)
         const text = shown(Conversation.textOf(message))
         return [{ role: "user", text, ...operation === undefined ? {} : { operation } }]

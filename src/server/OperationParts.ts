@@ -161,6 +161,7 @@ export class OperationParts {
       case "MessageQueued":
       case "Reminded":
       case "ModelRetry":
+      case "HistoryCompacted":
       case "ToolsEnd":
       case "WaveSuspended":
         return []
