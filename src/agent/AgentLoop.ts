@@ -16,6 +16,7 @@ import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { AssistantMessageFinal, EndReason, OperationEnd } from "./AgentEvent.ts"
 import * as AgentTrace from "./AgentTrace.ts"
+import * as Background from "./Background.ts"
 import * as CompactedHistory from "./CompactedHistory.ts"
 import * as Compaction from "./Compaction.ts"
 import * as Conversation from "./Conversation.ts"
@@ -44,6 +45,10 @@ export const run = (
       }))
     // the reason it was stopped wins, unless the other one must be reported
     const reason = mustBeKnown.has(ended._tag) ? ended : operation.stopped ?? ended
+    yield* Background.leave(operation, {
+      isAwaited: reason._tag === "Exited" && operation.given.background === "wait",
+      isSuspended: reason._tag === "Suspended" || reason._tag === "NotResumed"
+    })
     // messages that arrived too late stay in the history for the next operation
     if (reason._tag !== "NotKept") {
       yield* Effect.ignore(operation.hear())
@@ -104,6 +109,8 @@ const turns = Effect.fnUntraced(function*(
   let process = found?.run !== undefined && given.perHeartbeat ? yield* next() : begun
   while (true) {
     if (operation.stopped !== undefined) return operation.stopped
+    const { suspended } = operation.background
+    if (suspended.length > 0) return { _tag: "Suspended", calls: suspended }
     const limit = spending.reached()
     if (limit !== undefined) return limit
     yield* operation.hear()
@@ -140,13 +147,15 @@ const turns = Effect.fnUntraced(function*(
     if (calls.length === 0) {
       if (finish === "pause" || operation.queue.length > 0) continue
       if (isCut) return { _tag: "CutOff", finish }
-      const end = yield* atEnd(process, requirements)
+      const end = yield* atEnd(operation, process, requirements)
       if (end === undefined) continue
       return end
     }
-    const wave = yield* isCut ? refuse(operation, calls, finish) : process.executeWave(calls)
+    const { named, wave } = yield* isCut
+      ? refuse(operation, calls, finish)
+      : Background.execute(operation, process, calls, (it) => process.executeWave(it))
     if (wave.suspended !== undefined) return { _tag: "Suspended", calls: wave.suspended }
-    yield* operation.append(answerOf(wave))
+    yield* operation.append(answerOf(calls, wave, named))
     if (operation.stopped !== undefined) return operation.stopped
     if (isCut) continue
     const end = yield* afterWave(operation, process, wave, requirements)
@@ -173,7 +182,7 @@ const afterWave = Effect.fnUntraced(function*(
   const missing = yield* requirements.afterWave(process)
   if (missing !== undefined) return missing
   if (wave.needsContinuation || wave.outcomes.length === 0 || operation.queue.length > 0) return undefined
-  return yield* atEnd(process, requirements)
+  return yield* atEnd(operation, process, requirements)
 })
 
 const mustBeKnown: ReadonlySet<EndReason["_tag"]> = new Set(["Suspended", "NotResumed", "NotKept"])
@@ -187,7 +196,8 @@ const stoppedUnknown: EndReason = { _tag: "Cancelled", reason: "the model was in
 const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversation.Origin["run"]) {
   const { approvals, executor, run, tree, meta, provided, tools } = operation.given
   // tools may have been removed since
-  const shown = tools === undefined ? undefined : new Set((yield* executor.tools).map((it) => it.name))
+  const shown = new Map((yield* executor.tools).map((it) => [it.name, it.background === true]))
+  operation.backgroundTools = new Set(Array.from(shown).flatMap(([name, isBackground]) => isBackground ? [name] : []))
   // its options were checked when the operation started
   const process = yield* Effect.orDie(executor.process({
     batch: operation.batch,
@@ -195,7 +205,7 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversati
     meta,
     // an operation without a session is a conversation by itself
     session: operation.given.session ?? operation.batch,
-    tools: tools?.filter((it) => shown!.has(it)),
+    tools: tools?.filter((it) => shown.has(it)),
     provided: provided.map((it) => it.name),
     approvals,
     approval: tree.approval,
@@ -213,7 +223,8 @@ const sequence = Effect.fnUntraced(function*(operation: Operation) {
     const scope = yield* Scope.fork(around)
     const process = yield* Scope.provide(begin(operation, run), scope)
     operation.runs(process)
-    if (last !== undefined) yield* Scope.close(last, Exit.void)
+    // what runs in the background stays in its process
+    if (last !== undefined && !operation.background.isRunning) yield* Scope.close(last, Exit.void)
     last = scope
     return process
   })
@@ -221,7 +232,9 @@ const sequence = Effect.fnUntraced(function*(operation: Operation) {
 })
 
 /** What an earlier operation left unfinished. */
-interface Unfinished extends Conversation.Open {
+interface Unfinished extends Pick<Conversation.Open, "calls"> {
+  /** What runs in the background. */
+  readonly behind: ReadonlyArray<Conversation.Begun>
   /** Where to resume; absent: nowhere. */
   readonly run: Conversation.Origin["run"]
 }
@@ -233,19 +246,20 @@ interface Unfinished extends Conversation.Open {
 const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undefined => {
   const { messages } = operation
   const { calls, origin } = Conversation.open(messages)
+  const behind = Background.open(messages)
   const { agentPath, tree: { branch, spending } } = operation.given
   // a sub-agent has one request; a message to a root may begin another one
   const isOne = agentPath.length > 0
   const isLeft = isSilent && origin !== undefined && (isOne || CompactedHistory.last(messages)?.role !== "user")
-  if (calls.length === 0 && !isLeft) return undefined
-  const run = origin?.run
+  if (calls.length === 0 && behind.length === 0 && !isLeft) return undefined
+  const run = origin?.run ?? behind[0]?.run
   if (run !== undefined) {
     operation.batch = run.batch
     const turns = isOne ? Conversation.originsIn(messages) : Conversation.turnsOf(messages, run)
     const process = isOne ? undefined : run.process
     spending.goesOn(turns, branch.used(process), CompactedHistory.originsIn(messages, process))
   }
-  return { calls, origin, run }
+  return { behind, calls, run }
 }
 
 /**
@@ -255,16 +269,21 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
 const goOn = Effect.fnUntraced(function*(
   operation: Operation,
   process: ToolProcess,
-  { calls, run }: Unfinished,
+  { behind, calls: open, run }: Unfinished,
   requirements: Requirements.Requirements,
   isAsked: boolean
-): Effect.fn.Return<EndReason | undefined, TranscriptError> {
+): Effect.fn.Return<EndReason | undefined, TranscriptError, Scope.Scope> {
+  const calls = open.map(toCall)
   const unanswered = calls.length === 0
     ? Effect.undefined
     : Effect.suspend(() => Effect.as(operation.append(Conversation.answerAll(calls)), undefined))
   if (run === undefined) return yield* unanswered
   yield* process.provided(ProvidedTools.callsIn(Conversation.partsOf(operation.messages, run)), true)
-  const ended = yield* process.resume(calls.map(toCall)).pipe(
+  const isBehind = behind.length > 0 || calls.some(({ name }) => operation.backgroundTools.has(name))
+  // waves that run together must all find what the process did before
+  if (isBehind) yield* Effect.ignore(process.resume([]))
+  yield* continueBehind(operation, process, behind)
+  const ended = yield* Background.execute(operation, process, calls, (it) => process.resume(it)).pipe(
     Effect.catchTags({
       // without a journal
       ConfigurationError: () => Effect.undefined,
@@ -273,25 +292,49 @@ const goOn = Effect.fnUntraced(function*(
   )
   if (ended === undefined) return yield* unanswered
   if ("_tag" in ended) return notResumed(ended)
-  if (ended.suspended !== undefined) return { _tag: "Suspended", calls: ended.suspended }
+  const { named, wave } = ended
+  if (wave.suspended !== undefined) return { _tag: "Suspended", calls: wave.suspended }
   const last = CompactedHistory.last(operation.messages)
   operation.text = Conversation.lastText(operation.messages)
-  if (calls.length > 0) yield* operation.append(answerOf(ended))
-  else if (last?.role === "assistant") return yield* atEnd(process, requirements)
+  if (calls.length > 0) yield* operation.append(answerOf(calls, wave, named))
   // there is a new prompt, or the model must read what was cancelled
-  return isAsked || (calls.length === 0 && last?.role === "user") || ended.outcomes.some(isCancelled)
-    ? undefined
-    : yield* afterWave(operation, process, ended, requirements)
+  if (isAsked || (calls.length === 0 && last?.role === "user") || wave.outcomes.some(isCancelled)) return undefined
+  return yield* calls.length === 0 && last?.role === "assistant"
+    ? atEnd(operation, process, requirements)
+    : afterWave(operation, process, wave, requirements)
+})
+
+/** Continues what runs in the background, each call in its own process. */
+const continueBehind = Effect.fnUntraced(function*(
+  operation: Operation,
+  process: ToolProcess,
+  behind: ReadonlyArray<Conversation.Begun>
+): Effect.fn.Return<void, never, Scope.Scope> {
+  const processes = new Map([[process.id, process]])
+  for (const { call, name, run } of behind) {
+    const own = processes.get(run.process) ?? (yield* begin(operation, run))
+    processes.set(run.process, own)
+    yield* Background.begin(operation, own, name, toCall(call), (it) => own.resume(it))
+  }
 })
 
 const isCancelled = ({ _tag }: ToolOutcome.ToolOutcome): boolean => _tag === "Cancelled"
 
-/** Returns why an operation ends whose model calls nothing, unless something is required first. */
-const atEnd = (
+/** Returns why an operation ends whose model calls nothing, unless a result or a requirement comes first. */
+const atEnd = Effect.fnUntraced(function*(
+  operation: Operation,
   process: ToolProcess,
   requirements: Requirements.Requirements
-): Effect.Effect<EndReason | undefined, TranscriptError> =>
-  Effect.map(requirements.atEnd(process), (end) => end === "goesOn" ? undefined : end ?? { _tag: "Finished" })
+): Effect.fn.Return<EndReason | undefined, TranscriptError> {
+  const { background, given, queue } = operation
+  if (given.background === "wait" && background.isRunning) {
+    yield* operation.unlessStopped(background.until(() => queue.length > 0 || !background.isRunning))
+  }
+  // a message has arrived, or there is another reason to end
+  if (queue.length > 0 || background.suspended.length > 0 || operation.stopped !== undefined) return undefined
+  const end = yield* requirements.atEnd(process)
+  return end === "goesOn" ? undefined : end ?? { _tag: "Finished" }
+})
 
 const notResumed = ({ calls, message, reason }: ResumeError): EndReason => ({
   _tag: "NotResumed",
@@ -305,28 +348,44 @@ const refuse = Effect.fnUntraced(function*(
   operation: Operation,
   calls: ReadonlyArray<ToolCall.ToolCall>,
   finish: string
-): Effect.fn.Return<ToolOutcome.WaveResult, never, Scope.Scope> {
+): Effect.fn.Return<
+  { readonly wave: ToolOutcome.WaveResult; readonly named: ReadonlyMap<string, string> },
+  never,
+  Scope.Scope
+> {
   const process = yield* begin(operation, undefined)
   yield* process.cancel(
     `the response was cut off (${finish}), so none of its calls ran; try again with fewer or shorter calls`
   )
-  return yield* process.executeWave(calls)
+  return { wave: yield* process.executeWave(calls), named: new Map<string, string>() }
 }, Effect.scoped)
 
 const toCall = ({ id, name, params }: Prompt.ToolCallPart): ToolCall.ToolCall => ToolCall.make(id, name, params)
 
-const answerOf = ({ outcomes }: ToolOutcome.WaveResult): Prompt.ToolMessage =>
-  Prompt.toolMessage({
-    content: outcomes.map((outcome) => {
-      const { callId, isError, text, tool } = ToolOutcome.toMessage(outcome)
-      const content = outcome._tag === "Succeeded" ? outcome.output.content : undefined
-      return Prompt.toolResultPart({
-        id: callId,
-        name: tool,
-        isFailure: isError,
-        result: text,
-        providerExecuted: false,
-        ...content === undefined ? {} : { modelOutput: ToolContent.toModelOutput(content) }
-      })
+/** The answers to the calls of a message: to those that began in the background, with their names. */
+const answerOf = (
+  calls: ReadonlyArray<ToolCall.ToolCall>,
+  { outcomes }: ToolOutcome.WaveResult,
+  named: ReadonlyMap<string, string>
+): Prompt.ToolMessage => {
+  const results = outcomes.values()
+  return Prompt.toolMessage({
+    content: calls.map((call) => {
+      const name = named.get(call.id)
+      return name === undefined ? resultOf(results.next().value!) : Conversation.begun(call, name)
     })
   })
+}
+
+const resultOf = (outcome: ToolOutcome.ToolOutcome): Prompt.ToolResultPart => {
+  const { callId, isError, text, tool } = ToolOutcome.toMessage(outcome)
+  const content = outcome._tag === "Succeeded" ? outcome.output.content : undefined
+  return Prompt.toolResultPart({
+    id: callId,
+    name: tool,
+    isFailure: isError,
+    result: text,
+    providerExecuted: false,
+    ...content === undefined ? {} : { modelOutput: ToolContent.toModelOutput(content) }
+  })
+}

@@ -60,6 +60,11 @@ export interface Options<ModelError = never, ModelServices = never> {
    * holds for sub-agents that use the same model. Default: a conversation that is too long ends with `ModelFailed`.
    */
   readonly compaction?: Compaction<ModelError, ModelServices> | undefined
+  /**
+   * What becomes of agents in the background when the agent is done: the operation waits for them and continues with
+   * their results, or cancels them. An operation that ends otherwise cancels them. Default `wait`.
+   */
+  readonly background?: "wait" | "cancel" | undefined
   /** The name its history is stored under (`Transcripts`). Earlier messages of that name are loaded first. */
   readonly session?: string | undefined
 }

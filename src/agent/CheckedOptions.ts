@@ -29,6 +29,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
   reader.oneOf("mode", mode, ["Automatic", "Interactive"])
   reader.count("retries", retries, 0)
+  const background = reader.oneOf<"wait" | "cancel">("background", options.background ?? "wait", ["wait", "cancel"])
   const toolChoice = reader.oneOf<"rules" | "auto">("toolChoice", options.toolChoice ?? "rules", ["rules", "auto"])
   if (options.session !== undefined) reader.text("session", options.session)
   if (options.id !== undefined) reader.text("id", options.id)
@@ -43,6 +44,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   const run = `operation-${(yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)}`
   const id = options.id ?? run
   return {
+    background,
     id,
     run,
     batch: batch ?? id,

@@ -146,6 +146,43 @@ export const lastText = (messages: ReadonlyArray<Prompt.Message>): string => {
   return last === undefined ? "" : textOf(last)
 }
 
+/** A call that runs in the background. */
+export interface Begun {
+  readonly name: string
+  readonly call: Prompt.ToolCallPart
+  readonly run: Exclude<Origin["run"], undefined>
+}
+
+/** The answer to a call that runs in the background under a name. */
+export const begun = (call: Pick<Prompt.ToolCallPart, "id" | "name">, background: string): Prompt.ToolResultPart =>
+  Prompt.toolResultPart({
+    id: call.id,
+    name: call.name,
+    isFailure: false,
+    result: `"${call.name}" runs in the background as "${background}". Its result will arrive as a message.`,
+    providerExecuted: false,
+    options: { [key]: { background } }
+  })
+
+/** The name of the message with the result of a call that ran in the background. */
+export const resultOf = (background: string): string => `background/${background}`
+
+/** Every call of a history that was begun in the background, oldest first. */
+export const begunIn = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Begun> => {
+  let last: Prompt.AssistantMessage | undefined
+  return messages.flatMap((message): ReadonlyArray<Begun> => {
+    if (message.role === "assistant") last = message
+    if (message.role !== "tool" || last === undefined) return []
+    const { run } = originOf(last) ?? {}
+    const calls = callsOf(last)
+    return message.content.flatMap((part) => {
+      const name = part.type === "tool-result" ? ownOf(part)["background"] : undefined
+      const call = part.type === "tool-result" ? calls.find((it) => it.id === part.id) : undefined
+      return typeof name === "string" && call !== undefined && run !== undefined ? [{ name, call, run }] : []
+    })
+  })
+}
+
 /** Gives each call an id that is unique in the conversation; some servers send equal or empty ids. */
 export const withOwnIds = (
   message: Prompt.AssistantMessage,
@@ -221,11 +258,10 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
     if (called.size === 0) continue
     const answers = answersBehind(messages, index)
     sent.push(Prompt.toolMessage({
-      content: Array.from(called.values(), ({ call, id, name }) => ({
-        ...answers.get(call.id) ?? noResult(call, unanswered),
-        id,
-        name
-      }))
+      content: Array.from(called.values(), ({ call, id, name }) => {
+        const answer = answers.get(call.id) ?? noResult(call, unanswered)
+        return { ...answer, id, name, options: withoutOwn(answer.options) }
+      })
     }))
   }
   return Prompt.fromMessages(sent)
@@ -247,7 +283,7 @@ const isOrigin = Schema.is(Origin)
 const isInput = Schema.is(Schema.Struct({ input: Schema.String }))
 
 /** Answers a call whose result is missing. */
-const unanswered =
+export const unanswered =
   "This call has no result: it was interrupted. It may or may not have happened. Check the state before you repeat it."
 
 const noResult = ({ id, name }: Pick<Prompt.ToolCallPart, "id" | "name">, result: string): Prompt.ToolResultPart =>
@@ -257,8 +293,11 @@ type Part = Prompt.AssistantMessagePart
 
 const withOptions = (part: Part, options: Prompt.ProviderOptions): Part => ({ ...part, options }) as Part
 
+const withoutOwn = (options: Prompt.ProviderOptions): Prompt.ProviderOptions =>
+  Object.hasOwn(options, key) ? Object.fromEntries(Object.entries(options).filter(([name]) => name !== key)) : options
+
 /** What is recorded in a part. */
-const ownOf = ({ options }: Part): Schema.JsonObject => {
+const ownOf = ({ options }: Pick<Part, "options">): Schema.JsonObject => {
   const found = Object.hasOwn(options, key) ? options[key] : undefined
   return typeof found === "object" && found !== null && !Array.isArray(found) ? found as Schema.JsonObject : {}
 }
@@ -364,7 +403,7 @@ const assistant = (
   const content = message.content.flatMap((part): ReadonlyArray<Part> => {
     if (part.type === "tool-approval-request") return []
     const isOwn = isOf(part, model)
-    const options = Object.fromEntries(Object.entries(part.options).filter(([name]) => isOwn && name !== key))
+    const options = isOwn ? withoutOwn(part.options) : {}
     switch (part.type) {
       case "reasoning":
         return isOwn ? [withOptions(part, options)] : []

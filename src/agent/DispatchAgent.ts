@@ -2,8 +2,13 @@
 import * as Schema from "effect/Schema"
 import * as SubAgent from "./SubAgent.ts"
 
-export interface Options
-  extends Partial<Pick<SubAgent.Options<typeof Parameters>, "description" | "limits" | "model" | "system" | "toolkit">>
+export interface Options extends
+  Partial<
+    Pick<
+      SubAgent.Options<typeof Parameters>,
+      "background" | "description" | "limits" | "model" | "system" | "toolkit"
+    >
+  >
 {
   /** The name of the tool. Default `"dispatch_agent"`. */
   readonly name?: string | undefined

@@ -11,6 +11,7 @@ import type { HostArguments, ToolProcess } from "../core/contract/ToolProcess.ts
 import type { Approvals } from "../core/gates/Approvals.ts"
 import * as Detached from "../internal/detached.ts"
 import type { Common, EndReason, OwnEvent } from "./AgentEvent.ts"
+import type { BackgroundCalls } from "./BackgroundCalls.ts"
 import * as Conversation from "./Conversation.ts"
 import type { OperationTree } from "./OperationTree.ts"
 import type { Transcript, TranscriptError } from "./Transcripts.ts"
@@ -38,6 +39,8 @@ export interface Given {
   readonly toolChoice: "rules" | "auto"
   readonly retries: number
   readonly session: string | undefined
+  /** What becomes of calls in the background when the agent is done. */
+  readonly background: "wait" | "cancel"
   readonly transcript: Pick<Transcript, "append" | "messages"> | undefined
 }
 
@@ -59,6 +62,8 @@ export class Operation {
   text = ""
   /** The process that runs its calls. */
   private process: ToolProcess | undefined
+  /** The tools whose calls run in the background. */
+  backgroundTools: ReadonlySet<string> = new Set()
   /** How many processes it has had. */
   processes = 0
   /** The batch of its calls: its own, or that of the operation it resumes. */
@@ -100,6 +105,15 @@ export class Operation {
       if (message.role !== "assistant") continue
       for (const part of message.content) if (part.type === "tool-call") this.callIds.add(part.id)
     }
+  }
+
+  get background(): BackgroundCalls {
+    return this.given.tree.background
+  }
+
+  /** Approval of a call is pending. */
+  get isAsked(): boolean {
+    return this.questions.size > 0
   }
 
   get turn(): number {
@@ -147,7 +161,25 @@ export class Operation {
     const said = { id: name ?? `${this.given.id}-said-${++this.saidSoFar}`, text }
     this.queue.push(said)
     this.report({ _tag: "MessageQueued", ...said })
+    this.background.changed()
     return true
+  }
+
+  /** Takes messages back that the model has not read. */
+  unsay(ids: ReadonlySet<string>): void {
+    const kept = this.queue.filter(({ id }) => !ids.has(id))
+    this.queue.splice(0, this.queue.length, ...kept)
+  }
+
+  /** Receives a message of its caller, which is stored until it is read. One of the same id is received once. */
+  receives(text: string, id: string): Effect.Effect<boolean, TranscriptError> {
+    const { branch } = this.given.tree
+    return Effect.suspend(() =>
+      this.isOver ? Effect.succeed(false) : branch.hasReceived(id) ? Effect.succeed(true) : Effect.map(
+        branch.receives({ id, text }),
+        () => this.say(text, id)
+      )
+    )
   }
 
   /** Moves queued messages into the conversation. */
@@ -176,7 +208,7 @@ export class Operation {
     const { process, stopped } = this
     if (process === undefined || stopped === undefined) return
     const text = stopped._tag === "Cancelled" ? stopped.reason : "a limit of the operation was reached"
-    Effect.runForkWith(this.context)(process.cancel(text))
+    Effect.runForkWith(this.context)(Effect.andThen(process.cancel(text), this.background.cancel(text)))
   }
 
   /** Waits for an effect until the operation is stopped; then interrupts it without waiting. */

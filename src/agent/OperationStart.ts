@@ -20,13 +20,14 @@ import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.t
 import { type AgentEvent, isReport, type OperationEnd } from "./AgentEvent.ts"
 import * as Loop from "./AgentLoop.ts"
 import type { Agent, Options } from "./AgentOptions.ts"
+import { BackgroundCalls } from "./BackgroundCalls.ts"
 import * as CheckedOptions from "./CheckedOptions.ts"
 import type * as CompactionOptions from "./CompactionOptions.ts"
 import * as Conversation from "./Conversation.ts"
 import { type Given, Operation } from "./Operation.ts"
 import type * as OperationTree from "./OperationTree.ts"
 import * as Spending from "./Spending.ts"
-import { type Transcript, Transcripts } from "./Transcripts.ts"
+import { type Place, type Transcript, Transcripts } from "./Transcripts.ts"
 import { Branch } from "./TranscriptTree.ts"
 
 /** What operations take from their surroundings. */
@@ -133,6 +134,8 @@ export const run = Effect.fnUntraced(function*<E, R>(
 export interface Above {
   readonly agentPath: ReadonlyArray<string>
   readonly tree: OperationTree.OperationTree | undefined
+  /** The call it works for. */
+  readonly place: Place
   /** Its conversation so far. */
   readonly branch: Branch
   /** Approval requests are denied immediately. */
@@ -145,7 +148,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   options: Options<E, R>,
   above: Above
 ): Effect.fn.Return<OperationEnd, ConfigurationError | E, Scope.Scope | R> {
-  const { agentPath, branch, isAutomatic, tree } = above
+  const { agentPath, branch, isAutomatic, place, tree } = above
   const checked = yield* CheckedOptions.check(around.executor, options)
   const report = tree?.report ?? (() => true)
   const tools = checked.tools ?? tree?.tools
@@ -166,6 +169,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
       reported: tree?.reported ?? new WeakSet(),
       tools,
       requests: tree?.requests ?? new Map(),
+      background: new BackgroundCalls(),
       branch
     },
     session: undefined,
@@ -173,6 +177,8 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   })
   yield* checkPrice(operation)
   yield* checkAsked(operation, checked.prompt)
+  for (const { id, text } of branch.unread) operation.say(text, id)
+  tree?.background.joins(place, operation)
   return yield* Loop.run(operation, checked.prompt)
 })
 
@@ -204,6 +210,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       reported: new WeakSet(),
       tools: checked.tools,
       requests,
+      background: new BackgroundCalls(),
       branch: Branch.root([...transcript?.messages ?? [], ...checked.prompt], transcript)
     },
     session: options.session,

@@ -4,6 +4,7 @@ import * as Context from "effect/Context"
 import type { ToolEvent } from "../core/facts/ToolEvent.ts"
 import type { ApprovalRequest } from "../core/gates/Approvals.ts"
 import type { AgentEvent } from "./AgentEvent.ts"
+import type { BackgroundCalls } from "./BackgroundCalls.ts"
 import type { Checked } from "./CompactionOptions.ts"
 import type { ModelId } from "./Conversation.ts"
 import type { Spending } from "./Spending.ts"
@@ -33,6 +34,8 @@ export interface OperationTree {
   readonly reported: WeakSet<ToolEvent>
   /** Pending approval requests by id. */
   readonly requests: ReadonlyMap<string, ApprovalRequest>
+  /** Its calls that run in the background. */
+  readonly background: BackgroundCalls
   /** The conversations of its sub-agents. */
   readonly branch: Branch
 }

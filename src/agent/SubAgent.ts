@@ -65,6 +65,11 @@ export interface Options<Parameters extends Schema.Top> {
   readonly toolkit?: { readonly tools: Record<string, Tool.Any> } | undefined
   /** Restricts what it may do further than its caller's policy. */
   readonly policy?: Policy | undefined
+  /**
+   * Answers its calls immediately with a name; the result arrives later as a message. See `BackgroundAgents` for tools
+   * to wait for it, to send it messages and to stop it. Default false.
+   */
+  readonly background?: boolean | undefined
   /** Allows only ReadOnly tools that stay inside; the sub-agent then counts as one. Default false. */
   readonly readOnly?: boolean | undefined
   /** Denies its approval requests immediately. Default: as for its caller. */
@@ -103,7 +108,7 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
   name: Name,
   options: Options<Parameters>
 ): SubAgent<Name, Parameters> => {
-  const { description, limits, parameters, readOnly = false } = options
+  const { background = false, description, limits, parameters, readOnly = false } = options
   const time = limits?.time ?? "10 minutes"
   const reader = new OptionReader()
   const { timeMillis } = Spending.read(reader, { ...limits, time })
@@ -111,9 +116,11 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
   if (problems.length > 0) throw new ConfigurationError({ subject: `SubAgent.make(${JSON.stringify(name)})`, problems })
   // the agent's time limit must report before the call's does
   const timeout = Duration.millis(timeMillis + 10_000)
-  const base = Tool.make(name, { description, parameters, success: Schema.String, failure: Failure })
+  const told = background ? `${description} ${inBackground}` : description
+  const base = Tool.make(name, { description: told, parameters, success: Schema.String, failure: Failure })
     .annotate(ToolAnnotations.Recursive, true)
     .annotate(ToolAnnotations.Timeout, timeout)
+    .annotate(ToolAnnotations.Background, background)
     .annotate(ToolAnnotations.FailureText, (failure) => failureText(failure as Failure))
     .annotate(
       ToolAnnotations.Continues,
@@ -159,7 +166,7 @@ const run = <Parameters extends Schema.Top>(
         compaction,
         model: own as Layer.Layer<LanguageModel.LanguageModel> | undefined
       },
-      { agentPath: [...agentPath, name], branch, tree, isAutomatic: mode === "Automatic" }
+      { agentPath: [...agentPath, name], branch, place, tree, isAutomatic: mode === "Automatic" }
     )
     const isOpen = reason._tag === "Suspended" || reason._tag === "NotResumed"
     if (isOpen && tree !== undefined) return yield* suspend(describe(reason))
@@ -172,6 +179,9 @@ const run = <Parameters extends Schema.Top>(
     Effect.mapError((error): Failure => isFailure(error) ? error : failed("NotBegun", String(error), "")),
     Effect.flatMap(resultOf)
   )
+
+const inBackground =
+  "It runs in the background: the call returns a name at once, and the result arrives later as a message."
 
 const isFailure = Schema.is(Failure)
 

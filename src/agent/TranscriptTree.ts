@@ -21,6 +21,8 @@ export interface Used {
   readonly calls: number
 }
 
+type Received = Exclude<Below["received"], undefined>[number]
+
 /** The conversation of one operation, and those of its sub-agents. */
 export class Branch {
   private readonly path: ReadonlyArray<Place>
@@ -31,6 +33,8 @@ export class Branch {
   private readonly branches = new Map<string, Branch>()
   /** It replaces a conversation of the same call. */
   private isNew = false
+  /** Messages that its caller sent it. */
+  private readonly received: Array<Received> = []
   /** How the sub-agent ended. */
   end: End | undefined
 
@@ -54,6 +58,10 @@ export class Branch {
     return this.kept
   }
 
+  private get hasBegun(): boolean {
+    return this.kept.length > 0 || this.end !== undefined
+  }
+
   /** Whether a call that was interrupted can continue from here. */
   continues(place: Place): boolean {
     return this.isWhole || this.branches.has(keyOf(place))
@@ -61,7 +69,8 @@ export class Branch {
 
   /** The conversation of the sub-agent that works for a call: the one it has if the call is resumed, or a new one. */
   begin(place: Place, isResumed: boolean): Branch {
-    const isNew = !isResumed && this.branches.delete(keyOf(place))
+    const isNew = !isResumed && this.branches.get(keyOf(place))?.hasBegun === true
+    if (isNew) this.branches.delete(keyOf(place))
     const branch = this.at(place)
     branch.isNew = isNew
     return branch
@@ -70,6 +79,22 @@ export class Branch {
   /** Appends messages once they are stored. */
   append(messages: ReadonlyArray<Prompt.Message>): Effect.Effect<void, TranscriptError> {
     return this.write({ messages })
+  }
+
+  /** Stores a message that its caller sent it. */
+  receives(message: Received): Effect.Effect<void, TranscriptError> {
+    return this.write({ messages: [], received: [message] })
+  }
+
+  hasReceived(message: string): boolean {
+    return this.received.some(({ id }) => id === message)
+  }
+
+  /** Messages of its caller that it has not read. */
+  get unread(): ReadonlyArray<Received> {
+    if (this.received.length === 0) return []
+    const read = new Set(this.kept.map(Conversation.inputOf))
+    return this.received.filter(({ id }) => !read.has(id))
   }
 
   /** Stores how the sub-agent ended. */
@@ -102,18 +127,19 @@ export class Branch {
   }
 
   private get parts(): ReadonlyArray<Below> {
-    const { branches, end, kept, path } = this
-    const own = { of: path, messages: kept, ...(end === undefined ? {} : { end }) }
+    const { branches, end, kept, path, received } = this
+    const own = { of: path, messages: kept, received, ...(end === undefined ? {} : { end }) }
     return [own, ...Array.from(branches.values()).flatMap((it) => it.parts)]
   }
 
-  private add({ end, isNew, messages, of }: Below): void {
+  private add({ end, isNew, messages, of, received = [] }: Below): void {
     const above = of.slice(0, -1).reduce((it: Branch, place) => it.at(place), this)
     const last = of.at(-1)
     if (last === undefined) return
     const branch = above.begin(last, isNew !== true)
     branch.isNew = false
     branch.kept.push(...messages)
+    branch.received.push(...received)
     branch.end ??= end
   }
 
@@ -127,13 +153,14 @@ export class Branch {
     return found
   }
 
-  private write(part: Pick<Below, "messages" | "end">): Effect.Effect<void, TranscriptError> {
+  private write(part: Pick<Below, "messages" | "received" | "end">): Effect.Effect<void, TranscriptError> {
     return Effect.suspend(() => {
       const { isNew, path: of, store } = this
       const stored = store?.({ of, ...part, ...(isNew ? { isNew } : {}) }) ?? Effect.void
       return Effect.map(stored, () => {
         this.isNew = false
         this.kept.push(...part.messages)
+        this.received.push(...part.received ?? [])
         this.end ??= part.end
       })
     })

@@ -44,6 +44,8 @@ export const Below = Schema.Struct({
   /** The calls from the root's down to the one it works for. */
   of: Schema.Array(Place),
   messages: Schema.Array(Prompt.Message),
+  /** Messages that its caller sent it, and that it may not have read. */
+  received: Schema.optionalKey(Schema.Array(Schema.Struct({ id: Schema.String, text: Schema.String }))),
   /** It is the first part, and replaces a conversation of the same call. */
   isNew: Schema.optionalKey(Schema.Boolean),
   /** It is the last part. */

@@ -9,6 +9,9 @@ export * as AgentExecutor from "./AgentExecutor.ts"
 /** Limits of an operation. */
 export type * as AgentLimits from "./AgentLimits.ts"
 
+/** Tools to wait for agents in the background, to send them messages and to stop them. */
+export * as BackgroundAgents from "./BackgroundAgents.ts"
+
 /** What a model is sent of a conversation. */
 export type * as Conversation from "./Conversation.ts"
 

@@ -75,8 +75,10 @@ describe("a session of version 1", () => {
       assert.deepStrictEqual(below.map((it) => [it.of.length, it.messages.length, it.isNew, it.end?.ended]), [
         [2, 1, undefined, undefined],
         [2, 1, true, undefined],
+        [2, 0, undefined, undefined],
         [2, 0, undefined, "Finished"]
       ])
+      assert.deepStrictEqual(below[2]?.received, [{ id: "m1", text: "only big ones" }])
       yield* append(messages)
       yield* Effect.forEach(below, appendBelow)
       for (const [index, line] of tree.entries()) {

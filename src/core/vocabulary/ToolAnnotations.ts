@@ -192,6 +192,14 @@ export const Reconcile = Context.Reference<Reconciler | undefined>(
   { defaultValue: () => undefined }
 )
 
+/**
+ * Whether an agent answers a call of the tool immediately and lets it run in the background. Its result arrives as a
+ * message. Default false.
+ */
+export const Background = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Background", {
+  defaultValue: () => false
+})
+
 /** Finds out whether the handler can continue a call. */
 export type Continuing = (params: unknown, earlier: Earlier) => Effect.Effect<boolean, unknown>
 

@@ -101,6 +101,8 @@ export interface RegisteredTool {
   readonly reconcile: ToolAnnotations.Reconciler | undefined
   /** Whether the handler can continue an interrupted call; absent: no, and no call of it stays open. */
   readonly continues?: ToolAnnotations.Continuing | undefined
+  /** Agents let its calls run in the background; absent: no. */
+  readonly background?: boolean | undefined
   /** Whether equal calls may return different answers. */
   readonly volatile: boolean
   /** Its outputs never become artifacts. */
@@ -410,6 +412,7 @@ const register = (
     idempotent,
     reconcile: annotation(ToolAnnotations.Reconcile),
     continues: annotation(ToolAnnotations.Continues),
+    background: annotation(ToolAnnotations.Background),
     volatile: annotation(ToolAnnotations.Volatile) ?? (readOnly && openWorld),
     bounded: annotation(ToolAnnotations.Bounded),
     recursive: annotation(ToolAnnotations.Recursive),

@@ -1,0 +1,353 @@
+/** Agents in the background: their callers go on, and read what comes of them. */
+import { assert, describe, it } from "@effect/vitest"
+import type * as Prompt from "effect/ai/Prompt"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Schema from "effect/Schema"
+import * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { Options } from "../../src/agent/AgentExecutor.ts"
+import { AgentExecutor, BackgroundAgents, SubAgent, type Transcripts, TranscriptStore } from "../../src/agent/index.ts"
+import { Transcripts as Stored } from "../../src/agent/Transcripts.ts"
+import * as Approvals from "../../src/core/gates/Approvals.ts"
+import { Journal } from "../../src/index.ts"
+import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
+import * as VirtualTime from "../../src/testing/VirtualTime.ts"
+import { agentTool, problemsOf, reading, words } from "../support/Agents.ts"
+import * as Harness from "../support/Harness.ts"
+
+type Turns = ReadonlyArray<ModelTurn.Turn>
+
+/** What the root says, and what each agent below says whose prompt is a key. */
+interface Script {
+  readonly root: Turns
+  readonly below?: { readonly [task: string]: Turns }
+}
+
+const scripted = ({ below = {}, root }: Script): ScriptedModel.Script => ({ prompt }) => {
+  const task = words(prompt)[0]!.replace("user: ", "")
+  const turns = task === "Go" ? root : below[task] ?? [{ text: `about ${task}`, takes: "10 seconds" as const }]
+  return turns[prompt.content.filter((it) => it.role === "assistant").length] ?? { text: "nothing more" }
+}
+
+/** What outlives a host. */
+interface Left {
+  readonly transcripts: Transcripts.Transcripts["Service"]
+  readonly journal: Journal.Journal["Service"]
+  readonly ran: Array<string>
+}
+
+const nothing = Effect.gen(function*(): Effect.fn.Return<Left, never, Scope.Scope> {
+  const kept = yield* Effect.orDie(Layer.build(Layer.mergeAll(TranscriptStore.layerMemory(), Journal.layerMemory())))
+  return { transcripts: Context.get(kept, Stored), journal: Context.get(kept, Journal.Journal), ran: [] }
+})
+
+const host = Effect.fnUntraced(function*(script: Script, { journal, ran, transcripts }: Left) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const research = SubAgent.make("research", {
+    description: "Researches.",
+    parameters: Schema.Struct({ topic: Schema.String }),
+    prompt: ({ topic }) => topic,
+    background: true
+  })
+  const noting = (name: string): Harness.Handler => () => Effect.sync(() => (ran.push(name), name))
+  const own = yield* Layer.build(BackgroundAgents.layer)
+  const tools: Record<string, Harness.ToolSpec> = {
+    research: agentTool(research),
+    look: { class: "ReadOnly", handler: noting("look") },
+    write: { class: "SerialMut", handler: noting("write") },
+    asks: { class: "SerialMut", handler: noting("asks") },
+    ...Object.fromEntries(
+      Object.values(BackgroundAgents.toolkit.tools).map((tool) => [
+        tool.name,
+        { tool, handler: (own.mapUnsafe.get(tool.id) as Harness.ToolSpec).handler }
+      ])
+    )
+  }
+  const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
+  const model = yield* Effect.orDie(ScriptedModel.make(scripted(script)))
+  const executor = Harness.layer(tools, { journal, policy: { default: "allow", ask: ["asks"] } })
+  const context = yield* Scope.provide(
+    Effect.orDie(Layer.build(AgentExecutor.layer.pipe(
+      Layer.provide([Layer.fresh(executor), model.layer]),
+      Layer.provide(Layer.mergeAll(
+        Layer.succeed(Stored, transcripts),
+        Layer.succeed(Approvals.Approvals, approvals)
+      ))
+    ))),
+    scope
+  )
+  const agents = Context.get(context, AgentExecutor.AgentExecutor)
+  return {
+    model,
+    suspend: suspend("the host stops"),
+    start: (prompt: Prompt.RawInput = "Go", options: Partial<Options> = {}) =>
+      Effect.orDie(Scope.provide(agents.start({ prompt, session: "s", mode: "Interactive", ...options }), scope)),
+    stop: Scope.close(scope, Exit.void)
+  }
+})
+
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+
+const research = (id: string, topic: string) => ({ id, name: "research", params: { topic } })
+const wait = (id: string, params: object = {}) => ({ id, name: "agent_wait", params })
+const started = (id: string, name: string) =>
+  `result ${id}: "research" runs in the background as "${name}". Its result will arrive as a message.`
+const ended = (name: string) => `"${name}" has ended. Its result follows as a message, unless you have it.`
+
+/** Runs an operation in one host and gives its end, with its history in words. */
+const whole = Effect.fnUntraced(function*(script: Script, options: Partial<Options> = {}) {
+  const left = yield* nothing
+  const { start } = yield* host(script, left)
+  const agent = yield* start("Go", options)
+  const seen = yield* reading(agent)
+  const end = yield* agent.result
+  assert.deepStrictEqual(problemsOf(end.history), [])
+  return { end, said: words(end.history), seen, ran: left.ran }
+})
+
+describe("an agent in the background", () => {
+  test("is answered with its name at once, and its result is a message in a later turn", () =>
+    Effect.gen(function*() {
+      const { end, said } = yield* whole({
+        root: [
+          { calls: [research("1", "fish"), { id: "2", name: "look", params: {} }] },
+          { text: "I wait." },
+          { text: "Fish swim." }
+        ]
+      })
+      assert.deepStrictEqual(said, [
+        "user: Go",
+        "calls research 1",
+        "calls look 2",
+        started("1", "research-1"),
+        "result 2: look",
+        "assistant: I wait.",
+        "user: Result of \"research-1\": about fish",
+        "assistant: Fish swim."
+      ])
+      assert.deepStrictEqual([end.reason._tag, end.text, end.at], ["Finished", "Fish swim.", 10_000])
+    }))
+
+  test("works while its caller does, next to others of its kind", () =>
+    Effect.gen(function*() {
+      const { end, said } = yield* whole({
+        root: [
+          { calls: [research("1", "fish"), research("2", "birds")] },
+          { calls: [{ id: "3", name: "write", params: {} }], takes: "20 seconds" },
+          { text: "Done." }
+        ]
+      })
+      assert.deepStrictEqual(said.filter((it) => it.startsWith("user")), [
+        "user: Go",
+        "user: Result of \"research-1\": about fish",
+        "user: Result of \"research-2\": about birds"
+      ])
+      assert.strictEqual(end.at, 20_000)
+    }))
+
+  test("is cancelled with its caller's end, where the host says so", () =>
+    Effect.gen(function*() {
+      const script = { root: [{ calls: [research("1", "fish")] }, { text: "Done." }] }
+      const { end, said } = yield* whole(script, { background: "cancel" })
+      assert.deepStrictEqual([end.reason._tag, end.at], ["Finished", 0])
+      assert.match(said.at(-1)!, /^user: Result of "research-1": "research" was cancelled/)
+    }))
+
+  test("is cancelled when its caller reaches a limit", () =>
+    Effect.gen(function*() {
+      const script = { root: [{ calls: [research("1", "fish")] }, { calls: [research("2", "birds")] }] }
+      const { end, said } = yield* whole(script, { limits: { turns: 2 } })
+      assert.deepStrictEqual([end.reason._tag, end.at], ["LimitReached", 0])
+      assert.lengthOf(said.filter((it) => /^user: Result of "research-[12]": "research" was cancelled/.test(it)), 2)
+    }))
+
+  test("counts for its caller", () =>
+    Effect.gen(function*() {
+      const usage = { input: 10, output: 10 }
+      const { end } = yield* whole({
+        root: [{ calls: [research("1", "fish")], usage }, { text: "I wait.", usage }, { text: "Done.", usage }],
+        below: { fish: [{ calls: [{ id: "1", name: "look", params: {} }], usage }, { text: "It swims.", usage }] }
+      })
+      assert.deepStrictEqual([end.usage.inputTokens, end.calls], [50, 2])
+    }))
+
+  test("asks as its caller would, and shows its events among its caller's", () =>
+    Effect.gen(function*() {
+      const left = yield* nothing
+      const { start } = yield* host({
+        root: [{ calls: [research("1", "fish")] }, { text: "I wait." }, { text: "Done." }],
+        below: { fish: [{ calls: [{ id: "1", name: "asks", params: {} }] }, { text: "It swims." }] }
+      }, left)
+      const agent = yield* start("Go", { limits: { time: "1 minute" } })
+      const seen = yield* reading(agent)
+      yield* Effect.sleep("4 minutes")
+      const [request] = yield* agent.pending
+      assert.deepStrictEqual([request?.tool, request?.agentPath], ["asks", ["research"]])
+      yield* Effect.orDie(agent.answer(request!.id, { _tag: "ApproveOnce" }))
+      const end = yield* agent.result
+      // the clock of the caller stands still while people are asked
+      assert.deepStrictEqual([end.reason._tag, end.text, left.ran], ["Finished", "Done.", ["asks"]])
+      const tags = seen.filter((it) => it.agentPath.length > 0).map((it) => it._tag)
+      assert.includeMembers(tags, ["AssistantMessageFinal", "RequestToolApprovals", "ToolCallComplete"])
+    }))
+
+  test("fails with its own words", () =>
+    Effect.gen(function*() {
+      const endless = Array.from({ length: 200 }, (_, n) => ({ calls: [{ id: `l${n}`, name: "look", params: { n } }] }))
+      const { said } = yield* whole({
+        root: [{ calls: [research("1", "fish")] }, { text: "I wait." }, { text: "Done." }],
+        below: { fish: endless }
+      })
+      assert.match(said.at(-2)!, /^user: Result of "research-1": "research" failed: The agent did not finish/)
+    }))
+})
+
+describe("a caller of agents in the background", () => {
+  test("waits for one of them, and then reads its result", () =>
+    Effect.gen(function*() {
+      const { end, said } = yield* whole({
+        root: [
+          { calls: [research("1", "fish"), research("2", "birds")] },
+          { calls: [wait("3", { names: ["research-2"] })] },
+          { text: "Birds fly.", takes: "1 second" },
+          { text: "Fish swim." }
+        ],
+        below: { birds: [{ text: "They fly.", takes: "5 seconds" }] }
+      })
+      assert.deepStrictEqual(said.slice(5), [
+        "calls agent_wait 3",
+        `result 3: ${ended("research-2")}`,
+        "user: Result of \"research-2\": They fly.",
+        "assistant: Birds fly.",
+        "user: Result of \"research-1\": about fish",
+        "assistant: Fish swim."
+      ])
+      assert.strictEqual(end.at, 10_000)
+    }))
+
+  test("looks at them without waiting, and is told when it has waited long enough", () =>
+    Effect.gen(function*() {
+      const { said } = yield* whole({
+        root: [
+          { calls: [research("1", "fish")] },
+          { calls: [wait("2", { seconds: 0 })], takes: "1 second" },
+          { calls: [wait("3", { seconds: 3 })] },
+          { calls: [wait("4", { names: ["nobody"] })] },
+          { text: "Done." }
+        ]
+      })
+      assert.deepStrictEqual(said.filter((it) => /^(result|error) [2-4]/.test(it)), [
+        "result 2: \"research-1\" is running, in turn 1.",
+        "result 3: \"research-1\" is running, in turn 1.",
+        "error 4: \"agent_wait\" failed: There is no agent \"nobody\" in the background. Agents: \"research-1\"."
+      ])
+    }))
+
+  test("sends them messages, which they read before their next turn", () =>
+    Effect.gen(function*() {
+      const { said } = yield* whole({
+        root: [
+          { calls: [research("1", "fish")] },
+          { calls: [{ id: "2", name: "agent_send", params: { name: "research-1", message: "only big ones" } }] },
+          { text: "I wait." },
+          { text: "Done." }
+        ],
+        below: {
+          fish: [
+            { calls: [{ id: "1", name: "look", params: {} }], takes: "5 seconds" },
+            { text: "Whales.", expect: { user: "only big ones" } }
+          ]
+        }
+      })
+      assert.include(said, "result 2: \"research-1\" reads the message before its next turn.")
+      assert.include(said, "user: Result of \"research-1\": Whales.")
+    }))
+
+  test("stops them", () =>
+    Effect.gen(function*() {
+      const stop = (id: string) => ({ id, name: "agent_stop", params: { name: "research-1", reason: "no more fish" } })
+      const { end, said } = yield* whole({
+        root: [{ calls: [research("1", "fish")] }, { calls: [stop("2")], takes: "1 second" }, { calls: [stop("3")] }, {
+          text: "Done."
+        }]
+      })
+      assert.include(said, "result 2: \"research-1\" was stopped.")
+      assert.include(said, "result 3: \"research-1\" had ended already.")
+      assert.match(said.find((it) => it.startsWith("user: Result"))!, /was cancelled while it ran: no more fish/)
+      assert.deepStrictEqual([end.reason._tag, end.at], ["Finished", 1_000])
+    }))
+})
+
+describe("an agent in the background whose host stops", () => {
+  const tree: Script = {
+    root: [
+      { calls: [research("1", "fish"), research("2", "birds")] },
+      { calls: [{ id: "3", name: "look", params: {} }], takes: "1 second" },
+      { calls: [wait("4", { names: ["research-1"], seconds: 600 })] },
+      { text: "I wait." },
+      { text: "Done." }
+    ],
+    below: {
+      fish: [
+        { calls: [{ id: "1", name: "look", params: {} }], takes: "2 seconds" },
+        { calls: [{ id: "2", name: "asks", params: {} }] },
+        { text: "They swim.", takes: "2 seconds" }
+      ],
+      birds: [{ calls: [{ id: "1", name: "asks", params: {} }], takes: "1 second" }, { text: "They fly." }]
+    }
+  }
+
+  /** Approves what is asked, a second after it is. */
+  const approving = (agent: AgentExecutor.Agent) =>
+    Stream.runForEach(
+      agent.events,
+      (event) =>
+        event._tag !== "RequestToolApprovals" ?
+          Effect.void :
+          Effect.forEach(event.requests, ({ id }) =>
+            Effect.forkScoped(
+              Effect.delay(Effect.ignore(agent.answer(id, { _tag: "ApproveOnce" })), "1 second")
+            ))
+    )
+
+  const run = Effect.fnUntraced(function*(
+    stops: ReadonlyArray<readonly [how: "suspended" | "closed", after: number]>
+  ) {
+    const left = yield* nothing
+    for (const [index, [how, after]] of [...stops, ["whole", 0] as const].entries()) {
+      const { start, stop, suspend } = yield* host(tree, left)
+      const agent = yield* start(index === 0 ? "Go" : [])
+      yield* Effect.forkScoped(approving(agent), { startImmediately: true })
+      if (how !== "whole") yield* Effect.sleep(after)
+      if (how === "suspended") yield* suspend
+      if (how === "closed") yield* stop
+      const ended = yield* Effect.exit(agent.result)
+      yield* stop
+      if (Exit.isFailure(ended) || ended.value.reason._tag === "Suspended") continue
+      const end = ended.value
+      return { said: words(end.history), problems: problemsOf(end.history), end, ran: left.ran }
+    }
+    return yield* Effect.die("it does not end")
+  })
+
+  test("is continued by the next one, with the same result", () =>
+    Effect.gen(function*() {
+      const through = yield* run([])
+      assert.deepStrictEqual(through.ran.toSorted(), ["asks", "asks", "look", "look"])
+      for (const how of ["suspended", "closed"] as const) {
+        for (let after = 0; after < 7_000; after += 250) {
+          const parts = yield* run([[how, after]])
+          const about = `${how} after ${after}`
+          assert.deepStrictEqual(parts.problems, [], about)
+          assert.deepStrictEqual(parts.ran.toSorted(), through.ran.toSorted(), about)
+          assert.sameMembers([...parts.said], [...through.said], about)
+          assert.strictEqual(parts.end.text, through.end.text, about)
+        }
+      }
+    }))
+})
