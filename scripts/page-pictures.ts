@@ -21,7 +21,7 @@ const pictures: ReadonlyArray<{ readonly name: string; readonly at?: string; rea
   { name: "mail", at: "approvals/mail" },
   { name: "ended", at: "approvals/ended" },
   { name: "conversations", at: "conversations/ada/Round discounts" },
-  { name: "runs", at: "runs" },
+  { name: "runs", at: "runs/ada/Round discounts/t2/reviewer/call-4" },
   { name: "journal", at: "journal" },
   { name: "grants", at: "grants" },
   { name: "rules", at: "rules" },

@@ -1,4 +1,6 @@
 /** What the pictures of the page show: agents at work on a price list, and what they need approval for. */
+import { Schema } from "effect"
+import * as ToolEvent from "../src/core/facts/ToolEvent.ts"
 import type { Script } from "../test/support/scriptedServer.ts"
 
 const before = `import { Money } from "./money"
@@ -34,6 +36,95 @@ const after = before.replace(
 
 const text = (content: string) => ({ length: content.length, isText: true, hash: "a" })
 
+/** A call of a run: when it was queued, requested approval, started and ended, in milliseconds of the run. */
+interface Told {
+  readonly tool: string
+  readonly target: string
+  readonly agent?: string
+  readonly asked?: number
+  readonly start?: number
+  readonly end?: number
+  readonly isFailed?: boolean
+}
+
+const run: ReadonlyArray<Told> = [
+  { tool: "reviewer", target: "Round discounts to whole cents", start: 200 },
+  { tool: "test_writer", target: "Test discounts", start: 250, end: 46_000 },
+  { tool: "read_file", target: "docs/pricing-rules.md", agent: "reviewer", start: 2_000, end: 2_600 },
+  {
+    tool: "fetch_url",
+    target: "https://rates.example/v1",
+    agent: "reviewer",
+    start: 3_000,
+    end: 13_000,
+    isFailed: true
+  },
+  { tool: "write_file", target: "src/pricing/discount.ts", agent: "reviewer", asked: 17_000 },
+  { tool: "run_command", target: "npm test", agent: "reviewer" },
+  { tool: "search_text", target: "percent", agent: "test_writer", start: 6_000, end: 7_400 }
+]
+
+/** The events of a run. */
+const eventsOf = (beganAt: number, calls: ReadonlyArray<Told>): ReadonlyArray<ToolEvent.Wire> =>
+  Schema.decodeUnknownSync(Schema.Array(ToolEvent.Wire))(calls.flatMap((it, index): ReadonlyArray<unknown> => {
+    const { agent, asked, end, isFailed = false, start, target, tool } = it
+    const of = {
+      agentPath: agent === undefined ? [] : [agent],
+      batch: "b",
+      process: agent ?? "t2",
+      wave: 1,
+      callId: `call-${index}`,
+      tool,
+      index
+    }
+    const outcome = {
+      callId: of.callId,
+      tool,
+      index,
+      attempt: 1,
+      queuedAt: beganAt,
+      startedAt: beganAt + (start ?? 0),
+      commits: 0,
+      requestsContinuation: false,
+      hasContinueRule: false
+    }
+    const at = (millis: number, order: number) => ({ ...of, at: beganAt + millis, sequence: index * 10 + order })
+    return [
+      { ...at(0, 1), _tag: "ToolCallQueued", params: { target } },
+      ...asked === undefined
+        ? []
+        : [
+          {
+            ...at(asked, 2),
+            _tag: "ToolApprovalRequested",
+            requestId: "diff",
+            why: "write_file needs approval"
+          }
+        ],
+      ...start === undefined
+        ? []
+        : [{ ...at(start, 3), _tag: "ToolCallStart", attempt: 1, limitMillis: null }],
+      ...start === undefined || end === undefined
+        ? []
+        : [{
+          ...at(end, 4),
+          _tag: "ToolCallComplete",
+          dropped: 0,
+          outcome: isFailed
+            ? {
+              ...outcome,
+              _tag: "Failed",
+              duration: end - start,
+              origin: "handler",
+              retryable: true,
+              modelText: "The host did not answer.",
+              error: "The host did not answer."
+            }
+            : { ...outcome, _tag: "Succeeded", duration: end - start, output: { _tag: "Inline", value: "ok" } }
+        }]
+    ]
+  }))
+
 /** Fills a server. */
 export const tellStory = (server: Script): void => {
   const minute = 60_000
@@ -41,6 +132,7 @@ export const tellStory = (server: Script): void => {
   server.texts.set("diff/0/before", before).set("diff/0/after", after)
   server.ask({
     id: "diff",
+    process: "reviewer",
     user: "ada",
     session: "Round discounts",
     agentPath: ["reviewer"],
@@ -60,6 +152,31 @@ export const tellStory = (server: Script): void => {
     expiresAt: now + 4 * minute + 11_000,
     preview: { _tag: "Files", files: [{ path: "src/pricing/discount.ts", before: text(before), after: text(after) }] }
   })
+  const of = { user: "ada", session: "Round discounts", turn: "t" }
+  const tools = run.filter((it) => it.agent === undefined).map((it) => it.tool)
+  server.events.set("t2", eventsOf(now - 48_000, run))
+  server.waves.push(
+    { ...of, wave: "t2", status: "running", calls: 2, tools, beganAt: now - 48_000 },
+    {
+      ...of,
+      wave: "t1",
+      status: "ended",
+      calls: 4,
+      tools: ["read_file", "read_file", "search_text", "run_command"],
+      beganAt: now - 3 * minute,
+      endedAt: now - 3 * minute + 4_100
+    },
+    {
+      ...of,
+      session: "nightly",
+      wave: "n1",
+      status: "ended",
+      calls: 1,
+      tools: ["write_file"],
+      beganAt: now - 70 * minute,
+      endedAt: now - 70 * minute + 1_900
+    }
+  )
   server.ask({
     id: "command",
     user: "ada",

@@ -84,6 +84,8 @@ export const WaveInfo = Schema.Struct({
   wave: Schema.String,
   status: Schema.Literals(["running", "ended", "suspended"]),
   calls: Schema.Finite,
+  /** Names of the tools, in the order of the calls; at most 100. */
+  tools: Schema.Array(Schema.String),
   beganAt: Schema.Finite,
   endedAt: Schema.optionalKey(Schema.Finite)
 }).annotate({ identifier: "WaveInfo" })

@@ -85,6 +85,7 @@ export class ServedWave {
       wave,
       status: this.status,
       calls: this.calls.length,
+      tools: this.calls.slice(0, 100).map(({ name }) => name.slice(0, 200)),
       beganAt,
       ...this.endedAt === undefined ? {} : { endedAt: this.endedAt }
     }

@@ -91,8 +91,8 @@ describe("the page and a real server", () => {
       assert.strictEqual((yield* Fiber.join(wave)).json.status, "ended")
       yield* Effect.promise(async () => {
         await page.evaluate(`location.hash = "#/runs"`)
-        await page.waitForSelector("table button")
-        await page.evaluate(`document.querySelector("table button").click()`)
+        await page.waitForSelector(".lanes a")
+        await page.click(".lanes a")
         await untilText(page, "Approved once by bob")
       })
       assert.strictEqual(read("notes.md"), "first line\nsecond line\n")
@@ -216,13 +216,11 @@ describe("the page and a real server", () => {
       const titles = () => page.$$eval(".cards summary", (all) => all.map((it) => it.textContent.split(" ")[0]))
       yield* Effect.promise(async () => {
         await press(page, "g", "r")
-        await untilText(page, "1 run, newest first")
-        // the newest is there to be seen at once
-        await page.waitForSelector("svg")
-        await page.click(".cards a")
-        await page.waitForSelector("svg")
-        assert.deepStrictEqual(await seriousFindings(visitation), [], "the wave")
-        await page.evaluate(`document.querySelector("table button").click()`)
+        // the newest is there to be seen at once, by the names of its calls
+        await page.waitForSelector(".lanes a")
+        await untilText(page, "look ×40")
+        assert.deepStrictEqual(await seriousFindings(visitation), [], "the run")
+        await page.click(".lanes a")
         await untilText(page, "the-key")
         assert.deepStrictEqual(await seriousFindings(visitation), [], "the call")
         await page.evaluate(`location.hash = "#/journal"`)

@@ -13,7 +13,16 @@ const over = (id: string): LiveItem => ({
   _tag: "ApprovalResolved",
   approval: { id, how: "suspended", endedAt: 9 } as ResolvedApproval
 })
-const wave = { user: "ada", session: "s", turn: "t", wave: "w", status: "running", calls: 1, beganAt: 1 } as const
+const wave = {
+  user: "ada",
+  session: "s",
+  turn: "t",
+  wave: "w",
+  status: "running",
+  calls: 1,
+  tools: ["look"],
+  beganAt: 1
+} as const
 const event = (sequence: number): LiveItem =>
   ({
     ...wave,

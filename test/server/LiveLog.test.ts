@@ -13,7 +13,7 @@ import { start } from "../support/Server.ts"
 
 const wave = (name: string): ApiApprovals.LiveItem => ({
   _tag: "WaveBegan",
-  wave: { user: "ada", session: "s", turn: "t", wave: name, status: "running", calls: 1, beganAt: 0 }
+  wave: { user: "ada", session: "s", turn: "t", wave: name, status: "running", calls: 1, tools: ["look"], beganAt: 0 }
 })
 
 /** What a reader was told, in short. */

@@ -7,6 +7,7 @@ import { readFileSync } from "node:fs"
 import { createServer, type IncomingMessage, type ServerResponse } from "node:http"
 import type { AddressInfo } from "node:net"
 import { join } from "node:path"
+import type { Wire } from "../../src/core/facts/ToolEvent.ts"
 import type {
   ApprovalRequest,
   ApprovalSummary,
@@ -40,6 +41,8 @@ export interface Script {
   readonly answers: ReadonlyArray<{ readonly id: string; readonly answer: unknown }>
   readonly texts: Map<string, string>
   readonly waves: Array<typeof Waves.Type["waves"][number]>
+  /** Events of waves, by the name of the wave. */
+  readonly events: Map<string, ReadonlyArray<Wire>>
   readonly entries: Array<typeof Entry.Type>
   readonly grants: Array<typeof Grant.Type>
   readonly streams: () => number
@@ -71,6 +74,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
   const answers: Array<{ readonly id: string; readonly answer: unknown }> = []
   const texts = new Map<string, string>()
   const waves: Script["waves"] = []
+  const events: Script["events"] = new Map()
   const entries: Script["entries"] = []
   const grants: Script["grants"] = []
   const log: Array<LiveItem> = []
@@ -213,7 +217,10 @@ export const startScripted = async (folder: string): Promise<Script> => {
         return found === undefined ? json({ title: "Not found." }, 404) : json(found)
       }
       case "waves":
-        return json({ waves, cursor: place() })
+        // a wave is named by its user, its session and its own name
+        return index === undefined
+          ? json({ waves, cursor: place() })
+          : json({ wave: waves.find((it) => it.wave === index), events: events.get(index) ?? [] })
       case "journal": {
         const text = url.searchParams.get("search") ?? ""
         return json({ entries: entries.filter((it) => JSON.stringify(it.entry).includes(text)) })
@@ -275,6 +282,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
     answers,
     texts,
     waves,
+    events,
     entries,
     grants,
     streams: () => streams.size,

@@ -7,6 +7,7 @@ import { html } from "../html.ts"
 import { Arguments } from "./Arguments.ts"
 import { DiffText } from "./Diff.ts"
 import { SafeText } from "./SafeText.ts"
+import { targetOf } from "./Timeline.ts"
 import type { CallViewProps } from "./types.ts"
 
 /** A call, by its events. */
@@ -43,45 +44,49 @@ const One = ({ events, from, approvals, state }: Pick<CallViewProps, "approvals"
   const queued = events.find((it) => it._tag === "ToolCallQueued")
   const complete = events.findLast((it) => it._tag === "ToolCallComplete")
   const shown = events.filter((it) => it._tag !== "ToolCallQueued" && it._tag !== "ToolCallComplete")
-  return html`<article class="call">
-    <dl class="facts">
-      ${fact("Tool", html`<${SafeText} text=${first.tool} />`)}
-      ${first.agentPath.length > 0 && fact("Agent", html`<${SafeText} text=${first.agentPath.join(" / ")} />`)}
+  return html`<article class="call-view">
+    <h2 tabindex="-1" data-heading><span class="mono"><${SafeText} text=${first.tool} /></span> <span class="mono soft"><${SafeText}
+      text=${targetOf(queued?.params)} /></span></h2>
+    <dl class="why">
       ${fact("State", html`<${SafeText} text=${state} />`)}
+      ${first.agentPath.length > 0 && fact("Agent", html`<${SafeText} text=${first.agentPath.join(" › ")} />`)}
       ${fact("Arrived", time(from))}
       ${complete !== undefined && times(complete.outcome, complete.at)}
+      ${fact("Call id", html`<span class="mono"><${SafeText} text=${first.callId} /></span>`)}
     </dl>
-    <h2>Arguments</h2>
+    ${
+    approvals.map((it) =>
+      html`<p key=${it.id} class="note wait">Approval requested: <${SafeText} text=${it.why} /> <a href=${`#/approvals/${
+        encodeURIComponent(it.id)
+      }`}>Review request</a></p>`
+    )
+  }
+    <h3>Arguments</h3>
     ${
     queued === undefined
       ? html`<p>The arguments are no longer stored.</p>`
-      : html`<${Arguments} value=${queued.params} />`
+      : html`<div class="block"><${Arguments} value=${queued.params} /></div>`
   }
     ${
-    approvals.map((it) =>
-      html`<p key=${it.id} class="call-asked">Approval requested: <${SafeText} text=${it.why} /> <a href=${`#/approvals/${
-        encodeURIComponent(it.id)
-      }`}>Answer</a></p>`
-    )
+    complete !== undefined &&
+    html`<h3>Outcome</h3><${OutcomeOf} outcome=${complete.outcome} dropped=${complete.dropped} />`
   }
-    <h2>What happened</h2>
-    <ol class="call-events">
+    <h3>What happened</h3>
+    <ol class="steps">
       ${
     shown.slice(0, maxEvents).map((it) =>
-      html`<li key=${it.sequence}><time>${`+${duration(it.at - from)}`}</time> ${said(it)}</li>`
+      html`<li key=${it.sequence}><time class="muted num">${`+${duration(it.at - from)}`}</time><div>${
+        said(it)
+      }</div></li>`
     )
   }
       ${shown.length > maxEvents && html`<li>${`and ${shown.length - maxEvents} more`}</li>`}
       ${shown.length === 0 && html`<li>The call has not started.</li>`}
     </ol>
-    ${
-    complete !== undefined &&
-    html`<h2>Outcome</h2><${OutcomeOf} outcome=${complete.outcome} dropped=${complete.dropped} />`
-  }
   </article>`
 }
 
-const fact = (name: string, value: ComponentChildren): VNode => html`<div><dt>${name}</dt><dd>${value}</dd></div>`
+const fact = (name: string, value: ComponentChildren): VNode => html`<dt>${name}</dt><dd>${value}</dd>`
 
 const time = (at: number): string => new Date(at).toLocaleString()
 
@@ -141,8 +146,8 @@ const said = (event: CallEvent): ComponentChildren => {
 }
 
 const OutcomeOf = ({ dropped, outcome }: { readonly outcome: Outcome; readonly dropped: number }): VNode =>
-  html`<div class="call-outcome">
-    <p><strong><${SafeText} text=${summary(outcome)} /></strong></p>
+  html`<div class=${outcome._tag === "Succeeded" ? "out" : "out bad"}>
+    <p><b><${SafeText} text=${summary(outcome)} /></b></p>
     ${outcome._tag === "Succeeded" && html`<${OutputOf} output=${outcome.output} />`}
     ${
     outcome._tag === "Failed" && (outcome.error === null
@@ -152,7 +157,7 @@ const OutcomeOf = ({ dropped, outcome }: { readonly outcome: Outcome; readonly d
     ${outcome._tag === "Denied" && html`<${Arguments} value=${outcome.reason} />`}
     ${
     "grant" in outcome && outcome.grant !== undefined &&
-    html`<h3>Approved by a grant</h3><${Arguments} value=${outcome.grant} />`
+    html`<p><b>Approved by a grant</b></p><${Arguments} value=${outcome.grant} />`
   }
     ${dropped > 0 && html`<p>${`${dropped} events of this call were not stored.`}</p>`}
   </div>`

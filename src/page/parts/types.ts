@@ -54,8 +54,10 @@ export interface TimelineProps {
   readonly events: ReadonlyArray<Wire>
   /** Epoch milliseconds, while something runs. */
   readonly now: number | undefined
-  /** Somebody wants to see that call whole. */
-  readonly onOpen: (call: { readonly process: string; readonly callId: string }) => void
+  /** The call that is shown whole. */
+  readonly chosen?: { readonly process: string; readonly callId: string } | undefined
+  /** The address that shows a call whole. */
+  readonly addressOf: (call: { readonly process: string; readonly callId: string }) => string
 }
 
 /** A call whole: its events, and the approval requests about it that wait. */

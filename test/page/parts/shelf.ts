@@ -16,7 +16,12 @@ const told: Array<unknown> = []
 
 const show = (name: keyof typeof parts, props: Readonly<Record<string, unknown>>): void => {
   const tell = (it: unknown) => void told.push(it)
-  const given = { onChange: tell, onOpen: tell, onShown: () => tell("shown"), ...props }
+  const given = {
+    onChange: tell,
+    addressOf: ({ callId }: { readonly callId: string }) => `#${callId}`,
+    onShown: () => tell("shown"),
+    ...props
+  }
   render(h(parts[name] as ComponentType<object>, given), document.getElementById("app")!)
 }
 
