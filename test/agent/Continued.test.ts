@@ -242,6 +242,34 @@ describe("a continued operation", () => {
     })
   }
 
+  const wrote = [asks, { calls: [call("w", "write")] }]
+  const writers: Record<string, ReadonlyArray<ModelTurn.Turn>> = {
+    "a sub-agent has": [...wrote, done, hangs],
+    "a sub-agent in the middle has": [...wrote, hangs]
+  }
+  for (const [who, script] of Object.entries(writers)) {
+    for (const resumed of ["of the root", "of the sub-agent"]) {
+      test(`has used up in its batch what ${who}, for a call ${resumed}`, () => {
+        const ran: Array<string> = []
+        return Effect.gen(function*() {
+          const left = yield* dies(script, once, ran)
+          const again = { calls: [call("m", "write", { n: 2 })] }
+          const below = { calls: [call("r", "research", { n: 2 })] }
+          const isOpen = script.length === 3
+          const more = resumed === "of the root"
+            ? [...isOpen ? [done] : [], again, done]
+            : isOpen
+            ? [again, done, done]
+            : [below, again, done, done]
+          const second = yield* host(left, more, once, ran)
+          const { reason } = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
+          assert.strictEqual(reason._tag, "Finished")
+          assert.deepStrictEqual(ran.filter((it) => it === "write"), ["write"])
+        })
+      })
+    }
+  }
+
   test("begins a sub-agent whose call was on record, and nothing else of it", () => {
     const ran: Array<string> = []
     return Effect.gen(function*() {

@@ -27,8 +27,16 @@ export const isOwn = (
   entry.agentPath.every((it, index) => it === agentPath[index]) &&
   (!process.isNamed || entry.process === process.id)
 
+/** Whether an entry is about a call of a sub-agent: it counts for the agent above as well. */
+const isBelow = (
+  { origin: { agentPath } }: WaveState,
+  entry: Journal.JournalEntry
+): entry is Journal.CallEntry =>
+  isOfCall(entry) && entry.agentPath.length > agentPath.length &&
+  agentPath.every((it, index) => it === entry.agentPath[index])
+
 /**
- * Restores the earlier waves of a process: their successes, blocked tools, and what they used.
+ * Restores the earlier waves of a process: their successes, blocked tools, and what they used, also through sub-agents.
  *
  * `keys` are the calls that are submitted again. They are counted later.
  */
@@ -43,17 +51,21 @@ export const goOn = Effect.fnUntraced(function*(
   const set = rules.current()
   const successes: Array<RuleSet.Success> = []
   const spent: Array<Spent> = []
-  for (const [key, { isSpent, settled, started }] of RecordedLives.of(lastOf(entries))) {
+  for (const [key, { isSpent, settled, started }] of RecordedLives.of(lastOf(wave, entries))) {
     if (keys.has(key)) continue
-    if (settled !== undefined) {
+    const known = settled ?? started
+    if (known === undefined) continue
+    const isOurs = isOwn(wave, known)
+    if (settled !== undefined && isOurs) {
       block(process, settled.outcome)
       if (settled.outcome._tag === "Succeeded") successes.push(successOf(set, settled))
-      // it was about to start and did not
-      if (settled.outcome.startedAt === undefined) continue
     }
-    if (started === undefined) continue
-    process.recalled.add(key)
-    process.budget.take()
+    // or it was about to start and did not
+    if (started === undefined || (settled !== undefined && settled.outcome.startedAt === undefined)) continue
+    if (isOurs) {
+      process.recalled.add(key)
+      process.budget.take()
+    }
     if (!isSpent && recounts(process, store, started)) {
       spent.push({ started, endedAt: settled?.at ?? started.at })
     }
@@ -66,8 +78,10 @@ export const goOn = Effect.fnUntraced(function*(
 const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journal["Service"]) {
   const { engine: { principal }, origin: { batch }, process } = wave
   const entries = journal.read({ principal, batch, order: "newest" }).pipe(
-    Stream.filterMap(({ entry }) => isOwn(wave, entry) ? Result.succeed(entry) : Result.failVoid),
-    Stream.takeUntil((entry) => isFirst(entry) && entry.index === 0),
+    Stream.filterMap(({ entry }) =>
+      isOwn(wave, entry) || isBelow(wave, entry) ? Result.succeed(entry) : Result.failVoid
+    ),
+    Stream.takeUntil((entry) => isOwn(wave, entry) && isFirst(entry) && entry.index === 0),
     Stream.runCollect
   )
   const exit = yield* Detached.within(entries, TimedPorts.timeoutMillis)
@@ -84,11 +98,14 @@ interface Spent {
 }
 
 /** Returns the entries of the last process: earlier ones of the same name have ended. */
-const lastOf = (entries: ReadonlyArray<Journal.CallEntry>): ReadonlyArray<Journal.CallEntry> => {
+const lastOf = (
+  wave: WaveState,
+  entries: ReadonlyArray<Journal.CallEntry>
+): ReadonlyArray<Journal.CallEntry> => {
   let from = 0
   let last: Journal.CallEntry | undefined
   for (const [place, entry] of entries.entries()) {
-    if (entry._tag !== "Arrived") continue
+    if (entry._tag !== "Arrived" || !isOwn(wave, entry)) continue
     const isOther = last === undefined || last.session !== entry.session || last.wave !== 1 || entry.index <= last.index
     if (isFirst(entry) && isOther) from = place
     last = entry
@@ -114,8 +131,8 @@ const spend = Effect.fnUntraced(
   function*({ clock, engine: { rules, store }, patience, scope }: WaveState, spent: ReadonlyArray<Spent>) {
     const requests: Array<Request> = []
     const ends: Array<number> = []
-    for (const { endedAt, started: { callId: owner, tool } } of spent) {
-      for (const claim of rules.claims(tool, scope).filter((it) => it._tag !== "Batch")) {
+    for (const { endedAt, started: { callId: owner, process, tool } } of spent) {
+      for (const claim of rules.claims(tool, { ...scope, process }).filter((it) => it._tag !== "Batch")) {
         requests.push({ owner, session: store.session, claims: [claim] })
         ends.push(endedAt)
       }
