@@ -40,6 +40,7 @@ export class Sessions {
   }
 
   private keyOf(name: string | undefined): string {
-    return JSON.stringify(name === undefined ? [this.principal] : [this.principal, name])
+    // no batch has such a key
+    return `session ${JSON.stringify(name === undefined ? [this.principal] : [this.principal, name])}`
   }
 }

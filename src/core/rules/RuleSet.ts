@@ -103,11 +103,13 @@ export const check = (
 }
 
 /** Gives the start tools that still have to succeed; of those with mode `any`, one is enough. */
-export const startPending = (self: RuleSet, history: History): ReadonlyArray<string> => {
-  if (self.starts.length === 0) return none
+export const startPending = (self: RuleSet, history: History): ReadonlyArray<string> =>
+  self.starts.length === 0 ? none : unique(openStarts(self, history).map(({ tool }) => tool))
+
+const openStarts = (self: RuleSet, history: History): RuleSet["starts"] => {
   const has = hasStarted(history)
   const enough = self.starts.some((it) => it.mode === "any" && has(it))
-  return unique(self.starts.filter((it) => it.mode === "any" ? !enough : !has(it)).map(({ tool }) => tool))
+  return self.starts.filter((it) => it.mode === "any" ? !enough : !has(it))
 }
 
 /** Tells whether a start tool has succeeded where its rule counts. */
@@ -164,11 +166,11 @@ const unique = (names: ReadonlyArray<string>): ReadonlyArray<string> => Array.fr
 
 const notStarted = (self: RuleSet, history: History, rules: ToolRules, tool: string): Violation | undefined => {
   if (rules.start !== undefined || self.starts.every(hasStarted(history))) return undefined
-  const missing = startPending(self, history)
-  if (missing.length === 0) return undefined
-  const { rule } = self.starts.find((it) => it.tool === missing[0])!
+  const open = openStarts(self, history)
+  const [first] = open
+  if (first === undefined) return undefined
   const alternatives = self.starts.filter(({ mode }) => mode === "any").map((it) => it.tool)
-  return { rule, tool, names: missing, alternatives }
+  return { rule: first.rule, tool, names: unique(open.map((it) => it.tool)), alternatives }
 }
 
 const outOfOrder = (rules: ToolRules, history: History, tool: string): Violation | undefined => {
