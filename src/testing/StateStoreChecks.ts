@@ -9,6 +9,8 @@ export interface Bounds {
   /** Milliseconds. */
   readonly batchTimeToLive?: number | undefined
   /** Milliseconds. */
+  readonly sessionTimeToLive?: number | undefined
+  /** Milliseconds. */
   readonly lease?: number | undefined
 }
 
@@ -108,6 +110,9 @@ export const rest = (millis: number, tool = "t", principal = "p"): StateStore.Co
   tool,
   millis
 })
+
+/** Has a claim count in a conversation. */
+export const inSession = { scope: "session" } as const
 
 /** An outcome to keep. */
 export const value: StateStore.Kept = {

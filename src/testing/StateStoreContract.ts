@@ -15,6 +15,7 @@ import {
   group,
   hasTag,
   includes,
+  inSession,
   isReserved,
   kept,
   key,
@@ -25,6 +26,7 @@ import {
 } from "./StateStoreChecks.ts"
 import * as Keys from "./StateStoreKeys.ts"
 import * as Limits from "./StateStoreLimits.ts"
+import * as Scopes from "./StateStoreScopes.ts"
 
 export type { Bounds } from "./StateStoreChecks.ts"
 
@@ -32,7 +34,13 @@ export type { Bounds } from "./StateStoreChecks.ts"
 export const make = <Also = never, Needs = never>(
   driver: Contract.Driver<StateStore.StateStore, Bounds, Also, Needs>
 ): ReadonlyArray<Contract.Check<Needs>> =>
-  Contract.checks(StateStore.StateStore, driver, [...general, ...Keys.all, ...Limits.all, ...sessions])
+  Contract.checks(StateStore.StateStore, driver, [
+    ...general,
+    ...Keys.all,
+    ...Limits.all,
+    ...Scopes.all,
+    ...sessions
+  ])
 
 type Store = StateStore.StateStore["Service"]
 
@@ -64,7 +72,10 @@ const answersOf = (
           key(pick(["1", "2"]), { ...options, settled: pick(["all", "told", "none"]) }),
           calls(int(8), tool, name),
           group(tool, "g", name),
-          rest(pick([0, 500]), tool, name)
+          rest(pick([0, 500]), tool, name),
+          { ...calls(int(9), tool, name), ...inSession },
+          { ...calls(1 + int(3), tool, name), scope: "process", process: pick(["x", "y"]) } as const,
+          { ...rest(300, tool, name), batch: name, ...inSession }
         ]
         const replaced = held.size > 0 && chance(0.3) ? pick(Array.from(held.keys())) : undefined
         const replaces = replaced === undefined ? undefined : held.get(replaced)

@@ -36,7 +36,12 @@ const claimsOf = (random: SeededRandom): ReadonlyArray<StateStore.Claim> => {
     },
     { _tag: "Calls", batch, tool, max: random.pick([1, 2]) },
     { _tag: "Group", batch, group: "g", tool },
-    { _tag: "Cooldown", principal: "p", tool, millis: 30 }
+    { _tag: "Cooldown", principal: "p", tool, millis: 30 },
+    // what counts in a process or a conversation besides
+    { _tag: "Calls", batch, tool, max: 2, scope: "process", process: random.pick(["x", "y"]) },
+    { _tag: "Calls", batch: "c", tool, max: 3, scope: "session" },
+    { _tag: "Group", batch: "c", group: "h", tool, scope: "session" },
+    { _tag: "Cooldown", principal: "p", batch: "c", tool, millis: 20, scope: "session" }
   ]
   const some = all.filter(() => random.chance(0.6))
   return some.length === 0 ? [all[1]!] : some

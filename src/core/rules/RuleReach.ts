@@ -262,7 +262,10 @@ const deadEnds = (reach: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArr
 const alone = (reach: Reach, pathTo: (rule: ToolRule) => string): ReadonlyArray<Problem> =>
   reach.set.periodic.flatMap(({ rule, tool }) => {
     if (!reach.runnable.has(tool)) return []
-    const { onlyAfter, start } = reach.set.forTool(tool)
+    const { needs: direct, onlyAfter, start } = reach.set.forTool(tool)
+    // what its conversation needs may have succeeded in another process
+    const own = [...direct, ...onlyAfter, ...start === undefined ? reach.set.starts : []]
+    if (own.every(({ scope }) => scope === "session")) return []
     const needs = [
       ...reach.before(tool),
       ...onlyAfter.flatMap((it) => it.tools),

@@ -58,11 +58,12 @@ describe("what rules remember of a conversation", () => {
       const live: Array<Place> = []
       let serial = 0
       for (let step = 0; step < 40; step++) {
-        if (live.length === 0 || chance(0.3)) {
+        const [begins, ends] = [live.length === 0 || chance(0.3), chance(0.3)]
+        if (begins) {
           const it = place(step, ++serial)
           live.push(it)
           past.begin(it)
-        } else if (chance(0.3)) past.end(live.splice(int(live.length), 1)[0]!)
+        } else if (ends) past.end(live.splice(int(live.length), 1)[0]!)
         else {
           const it = pick(live)
           const success = mark(`t${step}`, it, int(20))

@@ -8,7 +8,10 @@ import * as Contract from "../../support/contract.ts"
 
 Contract.run(
   "StateStore in memory",
-  StateStoreContract.make({ layer: ({ batchTimeToLive } = {}) => StateStore.layerMemory({ batchTimeToLive }) })
+  StateStoreContract.make({
+    layer: ({ batchTimeToLive, sessionTimeToLive } = {}) =>
+      StateStore.layerMemory({ batchTimeToLive, sessionTimeToLive })
+  })
 )
 
 describe("StateStore in memory", () => {
