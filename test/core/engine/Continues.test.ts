@@ -7,7 +7,7 @@ import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { Journal, ToolAnnotations, ToolContext } from "../../../src/index.ts"
+import { Journal, ToolAnnotations, ToolContext, type ToolExecutor } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, tags, type ToolSpec, value } from "../../support/Harness.ts"
 
@@ -36,19 +36,17 @@ const rules = [{ _tag: "MaxCalls", tool: "long", max: 1 }] as const
 const lives = Effect.fnUntraced(function*(spec: ToolSpec, how: "closed" | "interrupted" | "suspends" | "cancelled") {
   const built = yield* Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory())))
   const journal = Context.get(built, Journal.Journal)
-  const host = Effect.flatMap(
-    open({ long: spec }, { journal, rules }),
-    ({ executor }) => executor.process({ batch: "b", id: "p" })
-  )
+  const host = Effect.map(open({ long: spec }, { journal, rules }), ({ executor }) => executor)
+  const processOf = (executor: ToolExecutor.ToolExecutor["Service"]) => executor.process({ batch: "b", id: "p" })
   const scope = yield* Scope.make()
-  const process = yield* Scope.provide(host, scope)
+  const process = yield* Effect.flatMap(Scope.provide(host, scope), processOf)
   const running = yield* Effect.forkChild(process.executeWave([call("1", "long", {})]), { startImmediately: true })
   yield* Effect.sleep("1 second")
   if (how === "interrupted") yield* Fiber.interrupt(running)
   if (how === "cancelled") yield* process.cancel("enough")
   if (how === "suspends") assert.deepStrictEqual((yield* Fiber.join(running)).suspended, ["1"])
   yield* Scope.close(scope, Exit.void)
-  const next = yield* host
+  const next = yield* Effect.flatMap(host, processOf)
   const wave = yield* Effect.orDie(next.resume([call("1", "long", {})]))
   const entries = (yield* Effect.orDie(Stream.runCollect(journal.read({})))).map(({ entry }) => entry)
   return { wave, suspended: entries.flatMap((it) => it._tag === "Suspended" ? [it.isStarted === true] : []) }
