@@ -3,7 +3,8 @@
 import { NodeHttpServer } from "@effect/platform-node"
 import { Context, Effect, Layer, Random, Redacted, Schema } from "effect"
 import { LocalExecutor, ToolContext, ToolHandlers } from "effect-tool-executor"
-import { Access, Server, Tokens, WaveStore } from "effect-tool-executor/server"
+import { SubAgent, TranscriptStore } from "effect-tool-executor/agent"
+import { Access, Agents, OperationStore, Server, Tokens, WaveStore } from "effect-tool-executor/server"
 import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import { Tool, Toolkit } from "effect/ai"
@@ -14,6 +15,7 @@ import { createServer } from "node:http"
 import { join } from "node:path"
 import process from "node:process"
 import { heap } from "../bench/measure.ts"
+import { model } from "./model.ts"
 import { tokenOf } from "./tokens.ts"
 
 const [folder = ".", users = "1"] = process.argv.slice(2)
@@ -46,7 +48,9 @@ const Stores = Layer.mergeAll(
   // what was killed is taken over soon
   SqlJournal.layer({ lease: "2 seconds" }),
   SqlStateStore.layer(),
-  WaveStore.layer.pipe(Layer.provide(KeyValueStore.layerSql()))
+  Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
+    Layer.provide(KeyValueStore.layerSql())
+  )
 ).pipe(Layer.provide(Sqlite.layer({ filename: join(folder, "records.db") })))
 
 const everybody = Array.from({ length: Number(users) }, (_, index): Access.UserOptions => ({
@@ -56,12 +60,30 @@ const everybody = Array.from({ length: Number(users) }, (_, index): Access.UserO
   tokens: [{ hash: Tokens.hash(Redacted.make(tokenOf(index))) }]
 }))
 
+// the agent of `agents.ts`: it notes, has a sub-agent that asks, and is done
+const writer = SubAgent.make("writer", {
+  description: "Asks",
+  parameters: Schema.Struct({ prompt: Schema.String }),
+  prompt: ({ prompt }) => prompt,
+  toolkit: Toolkit.make(toolkit.tools.ask)
+})
+
+const helper = Agents.layer({ helper: { model, toolkit: Toolkit.merge(toolkit, writer.toolkit) } })
+
 const bounds = { maxSessions: 10_000, maxWaves: 10_000 }
 
-const Executors = Server.layerExecutors({ waves: bounds, approvals: { timeout: "unlimited" } }).pipe(
-  Layer.provide(LocalExecutor.layerGates({ policy: { allow: ["look", "note"], ask: ["ask"] }, dedupe: false })),
-  Layer.provide(ToolHandlers.layer(toolkit)),
-  Layer.provide(toolkit.toLayer({ look: work, note: done, ask: done }))
+const Executors = Server.layerExecutors({
+  waves: bounds,
+  operations: { maxOperations: 10_000 },
+  approvals: { timeout: "unlimited" },
+  draining: { within: "1 second" }
+}).pipe(
+  Layer.provide(
+    LocalExecutor.layerGates({ policy: { allow: ["look", "note", "writer"], ask: ["ask"] }, dedupe: false })
+  ),
+  Layer.provide(helper),
+  Layer.provide(ToolHandlers.layer([toolkit, writer.toolkit])),
+  Layer.provide([toolkit.toLayer({ look: work, note: done, ask: done }), writer.layer])
 )
 
 const Http = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 })
@@ -79,4 +101,7 @@ const main = Effect.gen(function*() {
   return yield* Effect.never
 })
 
-Effect.runFork(Effect.scoped(main))
+const running = Effect.runFork(Effect.scoped(main))
+
+process.once("SIGTERM", () => running.interruptUnsafe())
+running.addObserver(() => process.exit())

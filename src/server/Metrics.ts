@@ -8,6 +8,7 @@ import * as Layer from "effect/Layer"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
 import * as Limits from "./Limits.ts"
 import * as Logins from "./Logins.ts"
+import * as Operations from "./Operations.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import { RequestCounts } from "./RequestCounts.ts"
 import * as Waves from "./Waves.ts"
@@ -20,7 +21,12 @@ export class Metrics extends Context.Service<Metrics, {
 export const layer: Layer.Layer<
   Metrics,
   never,
-  Limits.Limits | Logins.Logins | PendingApprovals.PendingApprovals | RequestCounts | Waves.Waves
+  | Limits.Limits
+  | Logins.Logins
+  | Operations.Operations
+  | PendingApprovals.PendingApprovals
+  | RequestCounts
+  | Waves.Waves
 > = Layer.effect(
   Metrics,
   Effect.gen(function*() {
@@ -28,12 +34,14 @@ export const layer: Layer.Layer<
     const logins = yield* Logins.Logins
     const approvals = yield* PendingApprovals.PendingApprovals
     const traffic = yield* RequestCounts
+    const operations = yield* Operations.Operations
     const waves = yield* Waves.Waves
     return Metrics.of({
       text: Effect.gen(function*() {
         const open = yield* limits.counts
         const login = yield* logins.counts
         const work = yield* waves.counts
+        const running = yield* operations.counts
         const waiting = yield* approvals.count
         const requests = traffic.counts().map(({ method, requests, route, status }) =>
           `tool_executor_server_requests_total{method="${method}",route="${route}",status="${status}"} ${requests}`
@@ -42,6 +50,8 @@ export const layer: Layer.Layer<
           (yield* PrometheusMetrics.format()).trimEnd(),
           ...gauge("sessions", "Sessions with an executor", work.sessions),
           ...gauge("waves", "Waves that are known", work.waves),
+          ...gauge("operations", "Operations of agents that have not ended", running.operations),
+          ...gauge("conversations", "Conversations that are listed", running.conversations),
           ...gauge("approvals", "Approval requests that are pending", waiting),
           ...gauge("open_requests", "Open requests, including streams", open.requests),
           ...gauge("streams", "Streams that are open", open.streams),

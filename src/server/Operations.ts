@@ -240,15 +240,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const { agent } = operation
     // before the agent runs, the message becomes a part of its prompt
     const isSaid = agent === undefined ? !operation.isOver : yield* agent.say(text, { id: said.id, settle })
-    if (isSaid) {
-      const conversation = known.get(keyOf(operation.submitted))!
-      conversation.said(operation, said.id)
-      yield* store.keepConversation(conversation.record)
-      return said.id
-    }
-    operation.submitted = { ...operation.submitted, inputs }
-    yield* store.submit(operation.submitted)
-    return undefined
+    if (!isSaid) operation.submitted = { ...operation.submitted, inputs }
+    const conversation = known.get(keyOf(operation.submitted))!
+    conversation.joined(operation)
+    yield* isSaid ? store.keepConversation(conversation.record) : store.submit(operation.submitted)
+    return isSaid ? said.id : undefined
   })
   const handle = (operation: ServedOperation): Handle => ({
     id: operation.id,
@@ -311,6 +307,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const operation = served(open.submitted)
     operation.restore(yield* store.events(owner, kept.open))
     conversation.add(operation)
+    // a message that was stored may not be in the record of the conversation
+    conversation.joined(operation)
     if (open.ended !== undefined) {
       operation.restoreEnd(open.ended)
       yield* around.ended(operation)

@@ -92,13 +92,14 @@ export class ServedConversation {
     this.begun = Deferred.makeUnsafe()
   }
 
-  /** A message has joined an operation. */
-  said(operation: ServedOperation, id: string): void {
-    const operations = this.kept.operations.map((it) => it.id === operation.id ? { ...it, said: [...it.said, id] } : it)
+  /** Messages have joined an operation. */
+  joined({ id, submitted: { inputs: [, ...said] } }: ServedOperation): void {
+    const operations = this.kept.operations.map((it) => it.id === id ? { id, said: said.map((one) => one.id) } : it)
     this.kept = { ...this.kept, operations }
   }
 
   end(operation: ServedOperation, at: number): void {
+    this.joined(operation)
     const { open, ...kept } = this.kept
     const [usage, cost] = this.with(operation)
     this.kept = {

@@ -13,6 +13,7 @@ import { type Authorization, type Checks, CurrentUser, type User } from "./ApiAc
 import type * as Models from "./ApiModels.ts"
 import { NotFound } from "./ApiProblems.ts"
 import * as Limits from "./Limits.ts"
+import * as Operations from "./Operations.ts"
 import type { Owner } from "./Principals.ts"
 import * as Rights from "./Rights.ts"
 import * as Sse from "./Sse.ts"
@@ -23,12 +24,13 @@ import * as Waves from "./Waves.ts"
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "sessions">,
   never,
-  Authorization | Checks | Limits.Limits | Waves.Waves
+  Authorization | Checks | Limits.Limits | Operations.Operations | Waves.Waves
 > = HttpApiBuilder.group(
   Api,
   "sessions",
   Effect.fnUntraced(function*(handlers) {
     const limits = yield* Limits.Limits
+    const operations = yield* Operations.Operations
     const waves = yield* Waves.Waves
     const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
     const waveOf = (owner: Owner, wave: string) =>
@@ -53,7 +55,14 @@ export const layer: Layer.Layer<
           Effect.map((tools) => tools.map(toolOf))
         ),
       end: ({ params }) =>
-        Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endSession(owner))),
+        Effect.flatMap(
+          Rights.ownSession(params.session),
+          // operations first: they use the executor that ends with the waves
+          (owner) =>
+            orNotFound(
+              Effect.zipWith(operations.endSession(owner), waves.endSession(owner), (one, other) => one || other)
+            )
+        ),
       submit: Effect.fnUntraced(function*({ headers, params, payload }) {
         const owner = yield* Rights.ownSession(params.session)
         const wave = yield* waves.submit(owner, payload)

@@ -6,9 +6,10 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { Context, Deferred, Effect, Exit, Layer, Queue, Redacted, Schema, Scope } from "effect"
 import type { Policy, ToolRule } from "effect-tool-executor"
 import { Checkpoints, Journal, LocalExecutor, ToolAnnotations, ToolContext, ToolHandlers } from "effect-tool-executor"
-import { Access, Server, Tokens, Undoing, WaveStore } from "effect-tool-executor/server"
+import { Access, Agents, Server, Tokens, Undoing, WaveStore } from "effect-tool-executor/server"
 import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
+import { ScriptedModel } from "effect-tool-executor/testing"
 import { WorkspaceTools } from "effect-tool-executor/tools"
 import { Tool, Toolkit } from "effect/ai"
 import { Sse } from "effect/encoding"
@@ -105,6 +106,8 @@ export interface Options {
   readonly executors?: Server.ExecutorsOptions
   readonly server?: Server.Options
   readonly port?: number
+  /** What the model of the agent `helper` says. */
+  readonly script?: ScriptedModel.Script
 }
 
 /** JSON as a client without types has it. */
@@ -223,6 +226,7 @@ const layer = (held: Held, options: Options) => {
     : ToolHandlers.layer([toolkit, workspace.toolkit]).pipe(Layer.provide([handlers(held), workspace.layer]))
   const executors = Server.layerExecutors(options.executors).pipe(
     Layer.provide(LocalExecutor.layerGates({ policy, rules, dedupe: false })),
+    Layer.provide(options.script === undefined ? Layer.empty : agents(options.script)),
     Layer.provide(tools)
   )
   const server = NodeHttpServer.layerServer(createServer, {
@@ -237,6 +241,9 @@ const layer = (held: Held, options: Options) => {
     Layer.provide(NodeHttpServer.layerHttpServices)
   )
 }
+
+const agents = (script: ScriptedModel.Script) =>
+  Layer.unwrap(Effect.map(ScriptedModel.make(script), ({ layer: model }) => Agents.layer({ helper: { model } })))
 
 const everybody = only(users)
 
