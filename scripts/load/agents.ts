@@ -44,11 +44,8 @@ const counted = {
   cancelled: 0
 }
 let server = await Client.start(folder, users)
-/** No operation begins any more. */
-let isEnding = false
-let isOver = false
-/** Approvers pause while the server is about to be killed. */
-let isPaused = false
+/** `isEnding`: no operation begins any more. `isPaused`: approvers pause while the server is about to be killed. */
+const now = { isEnding: false, isPaused: false, isOver: false }
 
 /** Sends a request until a server answers it. */
 const send = async <A>(user: number, method: string, path: string, body?: unknown): Promise<Client.Answer<A>> => {
@@ -69,10 +66,10 @@ type Pending = typeof ApiApprovals.Approvals.Type
 const pending = async () => (await send<Pending>(0, "GET", "/api/approvals")).json.open
 
 const approving = async () => {
-  while (!isOver) {
-    const open = isPaused ? [] : await pending()
+  while (!now.isOver) {
+    const open = now.isPaused ? [] : await pending()
     for (const { hash, id } of open) {
-      if (isPaused) break
+      if (now.isPaused) break
       const answer = { hash, answer: { _tag: random.int(5) === 0 ? "Deny" : "ApproveOnce" } }
       const { status } = await send(0, "POST", `/api/approvals/${id}/answer`, answer)
       if (status === 200) counted.approvals++
@@ -94,7 +91,7 @@ const isKept = ({ event }: Client.Event): boolean =>
 const follow = async (user: number, path: string): Promise<ReadonlyArray<Client.Event>> => {
   let seen: Array<Client.Event> = []
   let last: string | undefined
-  const until = Date.now() + 120_000
+  const until = Date.now() + 300_000
   while (Date.now() < until) {
     let listening: Client.Listening | undefined
     try {
@@ -122,7 +119,7 @@ const follow = async (user: number, path: string): Promise<ReadonlyArray<Client.
 
 /** All kept events of an operation, read at once. */
 const all = async (user: number, path: string): Promise<ReadonlyArray<Client.Event>> => {
-  for (let tries = 0; tries < 100; tries++) {
+  for (let tries = 0; tries < 600; tries++) {
     const events: Array<Client.Event> = []
     try {
       const { ended } = await Client.listen(server.url, user, `${path}/events`, (it) => isKept(it) && events.push(it))
@@ -159,7 +156,7 @@ const checkHistory = async (user: number, session: string) => {
 const talk = async (index: number) => {
   const user = 1 + index % (users - 1)
   const session = `s${index}`
-  for (let n = 0; !isEnding; n++) {
+  for (let n = 0; !now.isEnding; n++) {
     const id = `${session}o${n}`
     const path = `/api/sessions/${session}/operations`
     const { status } = await send(user, "POST", path, { agent: "helper", prompt: id, id })
@@ -199,7 +196,7 @@ const interrupting = async () => {
   ]
   for (const signal of signals.toSorted(() => random.int(3) - 1)) {
     await sleep(seconds * 1_000 / (signals.length + 1) * (0.5 + random.int(100) / 100))
-    isPaused = true
+    now.isPaused = true
     // an answer that is under way has come
     await sleep(100)
     const before = new Set((await pending()).map(({ id }) => id))
@@ -210,7 +207,7 @@ const interrupting = async () => {
       if (before.size > 0) await sleep(100)
     }
     for (const id of before) problems.push(`${signal}: approval ${id} is gone`)
-    isPaused = false
+    now.isPaused = false
   }
 }
 
@@ -220,9 +217,9 @@ const talks = Array.from({ length: sessions }, (_, index) => talk(index))
 await interrupting()
 await sleep(Math.max(0, started + seconds * 1_000 - Date.now()))
 // the last operations come to their end, with approvers
-isEnding = true
+now.isEnding = true
 await Promise.all(talks)
-isOver = true
+now.isOver = true
 await approver
 await server.kill("SIGKILL")
 const done = existsSync(join(folder, "done")) ? readFileSync(join(folder, "done"), "utf8").trim().split("\n") : []

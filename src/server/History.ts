@@ -23,7 +23,8 @@ export const toWire = (
   /** Secrets in the arguments of calls so far: results and texts may repeat them. */
   let known: ReadonlyArray<string> = []
   const shown = (text: string) => isShared ? Redact.usual.scrub(text, known) : text
-  return messages.flatMap((message): ReadonlyArray<Message> => {
+  const all = inOrder(messages)
+  return all.flatMap((message): ReadonlyArray<Message> => {
     switch (message.role) {
       case "user": {
         // what it stands for is shown itself
@@ -53,6 +54,19 @@ export const toWire = (
         return []
     }
   })
+}
+
+/** Answers directly after their calls: a message that arrived while the server stopped may stand between them. */
+const inOrder = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> => {
+  const ordered: Array<Prompt.Message> = []
+  let next = 0
+  for (const message of messages) {
+    if (message.role !== "tool") ordered.push(message)
+    else ordered.splice(next, 0, message)
+    if (message.role === "assistant") next = ordered.length
+    else if (message.role === "tool") next++
+  }
+  return ordered
 }
 
 const resultText = (result: unknown): string => typeof result === "string" ? result : JSON.stringify(result) ?? ""
