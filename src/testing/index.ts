@@ -21,6 +21,9 @@ export type * as ModelRequest from "./ModelRequest.ts"
 /** One answer of a scripted model as plain data. */
 export type * as ModelTurn from "./ModelTurn.ts"
 
+/** A language model whose answers were recorded from a provider. */
+export * as RecordedModel from "./RecordedModel.ts"
+
 /** Scripted tools, waves of calls and what is expected of them, as plain data. */
 export * as Scenario from "./public/Scenario.ts"
 
