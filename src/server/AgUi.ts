@@ -5,8 +5,8 @@
  * pending approval request. Everything of a sub-agent carries the id of its run.
  */
 import * as Schema from "effect/Schema"
+import type { End, Part, SubAgentRun } from "./ConversationPart.ts"
 import { stopping, type Writer } from "./FormattedOperation.ts"
-import type { End, Part, SubAgentRun } from "./OperationParts.ts"
 
 const event = <Type extends string, Fields extends Schema.Struct.Fields>(type: Type, fields: Fields) =>
   Schema.Struct({ type: Schema.Literal(type), ...fields })

@@ -1,6 +1,7 @@
 /** An operation in the format of another library, from where the client's copy of the conversation ends. */
 import type * as AgentEvent from "../agent/AgentEvent.ts"
-import { OperationParts, type Part } from "./OperationParts.ts"
+import type { Part } from "./ConversationPart.ts"
+import { OperationParts } from "./OperationParts.ts"
 
 /** Writes one answer: a message of the AI SDK, or a run of AG-UI. */
 export interface Writer<Chunk> {

@@ -26,8 +26,6 @@ export const respond = <Chunk>(
   HttpServerResponse.stream(
     stream(source).pipe(
       Stream.mapArrayEffect((texts) => Effect.as(turn, texts)),
-      // Node sends headers with the first bytes, and clients wait for them
-      (texts) => Stream.concat(Stream.succeed(comment), texts),
       Stream.catchCause((cause) =>
         Stream.drain(Stream.fromEffect(Effect.logError("A stream of events failed", cause)))
       ),
@@ -94,7 +92,7 @@ const longestMillis = 2_000
 
 const text = (chunk: unknown): string => `data: ${JSON.stringify(chunk)}\n\n`
 
-/** Clients ignore it. */
+/** Keeps the connection open. Clients ignore it. */
 const comment = ":\n\n"
 
 const placeOf = (id: string | undefined): number => id === undefined ? 0 : Number(id.slice(id.lastIndexOf("-") + 1))

@@ -10,113 +10,16 @@ import type * as Schema from "effect/Schema"
 import type * as AgentEvent from "../agent/AgentEvent.ts"
 import * as ToolEvents from "../core/facts/ToolEvent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
-
-/** One run of a sub-agent. */
-export interface SubAgentRun {
-  readonly id: string
-  /** Names of the sub-agents from the root down to this one. */
-  readonly path: ReadonlyArray<string>
-  /** The announced call that it works for, if known. */
-  readonly call: string | undefined
-  /** The run of the sub-agent that called it. */
-  readonly parent: SubAgentRun | undefined
-}
-
-/** A call as clients know it. */
-export interface Call {
-  /** Unique in the operation. */
-  readonly id: string
-  readonly tool: string
-  readonly params: Schema.Json
-  readonly isProviders: boolean
-  readonly by: SubAgentRun | undefined
-}
-
-/** How a call ended. `Denied`: its approval request was denied or expired; `reason` is that of the person. */
-export type Result =
-  | { readonly _tag: "Succeeded"; readonly value: Schema.Json }
-  | { readonly _tag: "Failed"; readonly text: string }
-  | { readonly _tag: "Denied"; readonly text: string; readonly reason: string | undefined }
-
-/** An approval request of a call. */
-export interface Request {
-  readonly id: string
-  readonly call: Call
-  readonly why: string
-  readonly diff: string | undefined
-  /** Epoch milliseconds. */
-  readonly expiresAt: number | undefined
-}
-
-/** A part of a conversation. `by` is absent for the root agent. */
-export type Part =
-  | { readonly _tag: "Turn" }
-  | { readonly _tag: "TextStart"; readonly text: Text }
-  | { readonly _tag: "TextDelta"; readonly text: Text; readonly delta: string }
-  | { readonly _tag: "TextEnd"; readonly text: Text }
-  | { readonly _tag: "CallStart"; readonly call: Call }
-  | { readonly _tag: "CallReport"; readonly call: Call; readonly name: string; readonly value: Schema.Json }
-  | { readonly _tag: "CallOutput"; readonly call: Call; readonly value: Schema.Json }
-  | { readonly _tag: "CallEnd"; readonly call: Call; readonly result: Result }
-  | { readonly _tag: "ApprovalRequest"; readonly handle: string; readonly request: Request }
-  | {
-    readonly _tag: "ApprovalResponse"
-    readonly handle: string
-    readonly request: Request
-    readonly isApproved: boolean
-    readonly reason?: string | undefined
-  }
-  | { readonly _tag: "File"; readonly id: string; readonly mediaType: string; readonly data: string }
-  | { readonly _tag: "Source"; readonly source: Source }
-  | { readonly _tag: "UserMessage"; readonly id: string; readonly text: string }
-  | { readonly _tag: "End"; readonly end: End }
-
-/** A text or reasoning of a model, as it streams in. */
-export interface Text {
-  readonly id: string
-  readonly isReasoning: boolean
-  readonly by: SubAgentRun | undefined
-}
-
-type Of<T extends AgentEvent.Wire["_tag"]> = Extract<AgentEvent.Wire, { readonly _tag: T }>
-
-/** The last event of an operation. */
-export type End = Of<"OperationEnd">
-
-type ModelPart = Of<"AssistantMessagePart">["part"]
-
-/** A document or page that the model refers to. */
-export type Source = Extract<ModelPart, { readonly type: "source" }>
-
-interface CallState extends Call {
-  readonly process: string
-  readonly wave: number
-  readonly index: number
-  isAnnounced: boolean
-  isDone: boolean
-  /** The request that a person denied, if its response is still to be sent. */
-  denied: RequestState | undefined
-}
-
-interface RequestState extends Omit<Request, "expiresAt"> {
-  readonly call: CallState
-  /** Under which name clients know it; absent: it was not shown. */
-  handle: string | undefined
-}
-
-interface RunState extends SubAgentRun {
-  readonly operation: string
-}
+import type { Of, Part, Request, Result, SubAgentRun, Text } from "./ConversationPart.ts"
+import { type CallState, OperationCalls, type RequestState } from "./OperationCalls.ts"
 
 /** Folds the events of one operation, in order. */
 export class OperationParts {
   private readonly operation: string
   private readonly texts = new Map<string, Text>()
-  private readonly calls = new Map<string, CallState>()
-  private readonly ids = new Set<string>()
+  private readonly calls: OperationCalls
   private readonly requests = new Map<string, RequestState>()
   private readonly expiries = new Map<string, number>()
-  private readonly runs: Array<RunState> = []
   private turn = 0
   /** What clients have of the agent's text in this turn. */
   private said = ""
@@ -124,6 +27,7 @@ export class OperationParts {
 
   constructor(operation: string) {
     this.operation = operation
+    this.calls = new OperationCalls(operation)
   }
 
   /** Ids of the pending approval requests. */
@@ -154,16 +58,19 @@ export class OperationParts {
         return event.agentPath.length > 0
           ? []
           : [...this.ended(), { _tag: "UserMessage", id: event.id, text: event.text }]
+      case "ToolsEnd":
+        return event.agentPath.length > 0 ? [] : this.released()
+      case "WaveSuspended":
+        if (event.agentPath.length === 0) this.calls.all.forEach((call) => call.held = undefined)
+        return []
       case "OperationEnd":
-        return [...this.ended(), { _tag: "End", end: event }]
+        return [...this.released(), ...this.ended(), { _tag: "End", end: event }]
       case "ExecutingTool":
       case "ToolResultReceived":
       case "MessageQueued":
       case "Reminded":
       case "ModelRetry":
       case "HistoryCompacted":
-      case "ToolsEnd":
-      case "WaveSuspended":
         return []
       default:
         return this.callEvent(event, place)
@@ -184,7 +91,7 @@ export class OperationParts {
 
   /** Announces all other calls again. A client knows calls by their ids. */
   knows(isKnown: (call: string) => boolean): void {
-    for (const call of this.calls.values()) call.isAnnounced = isKnown(call.id)
+    for (const call of this.calls.all) call.isAnnounced = isKnown(call.id)
   }
 
   private begunTurn(event: Of<"AssistantMessagePart" | "AssistantMessageFinal">): ReadonlyArray<Part> {
@@ -209,7 +116,7 @@ export class OperationParts {
 
   private modelPart(event: Of<"AssistantMessagePart">, place: number): ReadonlyArray<Part> {
     const { part } = event
-    const by = this.runOf(event.agentPath, event.operation, place)
+    const by = this.calls.runOf(event.agentPath, event.operation, place)
     switch (part.type) {
       case "text-start":
       case "reasoning-start":
@@ -220,24 +127,10 @@ export class OperationParts {
         return this.textPart(event, part, by, place)
       case "tool-call": {
         if (part.providerExecuted !== true) return []
-        const call: CallState = {
-          id: this.newId(part.id, place),
-          tool: part.name,
-          params: {},
-          isProviders: true,
-          by,
-          process: event.operation,
-          wave: event.turn,
-          index: -1,
-          isAnnounced: false,
-          isDone: false,
-          denied: undefined
-        }
-        this.calls.set(providerKey(event, part.id), call)
-        return this.announced(call)
+        return this.announced(this.calls.addProviders(event, part, place))
       }
       case "tool-result": {
-        const call = this.calls.get(providerKey(event, part.id))
+        const call = this.calls.providers(event, part.id)
         if (call === undefined) return []
         if (part.preliminary === true) {
           return [...this.announced(call), { _tag: "CallOutput", call, value: part.result }]
@@ -296,7 +189,7 @@ export class OperationParts {
     event: Exclude<ToolEvents.Wire, { readonly _tag: "ToolsEnd" | "WaveSuspended" }>,
     place: number
   ): ReadonlyArray<Part> {
-    const call = this.callOf(event, place)
+    const call = this.calls.of(event, place)
     switch (event._tag) {
       case "ToolCallQueued":
         return []
@@ -313,8 +206,13 @@ export class OperationParts {
         return this.resolved(event)
       case "ToolPartialResult":
         return call.isDone ? [] : [...this.announced(call), { _tag: "CallOutput", call, value: event.value }]
-      case "ToolCallComplete":
-        return this.result(call, resultOf(event.outcome))
+      case "ToolCallComplete": {
+        const { outcome } = event
+        const result = resultOf(outcome)
+        if (outcome._tag !== "Cancelled" || outcome.started) return this.result(call, result)
+        call.held = result
+        return []
+      }
       default: {
         const { _tag, agentPath: _a, at: _b, batch: _c, callId: _d, index: _e, process: _p, ...rest } = event
         const { sequence: _s, tool: _t, wave: _w, ...value } = rest
@@ -370,6 +268,7 @@ export class OperationParts {
     const said = denied === undefined ? [] : this.answered(denied, false, isDenial ? result.reason : undefined)
     for (const [id, request] of this.requests) if (request.call === call) this.requests.delete(id)
     call.denied = undefined
+    call.held = undefined
     const parts: ReadonlyArray<Part> = [
       ...said,
       ...this.announced(call),
@@ -383,77 +282,21 @@ export class OperationParts {
     return parts
   }
 
+  /** The results of calls that were cancelled before they started, once it is clear that they are not resumed. */
+  private released(): ReadonlyArray<Part> {
+    return this.calls.all.flatMap((call) => call.held === undefined ? [] : this.result(call, call.held))
+  }
+
   private announced(call: CallState): ReadonlyArray<Part> {
     if (call.isAnnounced || call.isDone) return []
     call.isAnnounced = true
     return [{ _tag: "CallStart", call }]
   }
 
-  /** The call of an event. A resumed call keeps its identity: it comes in another wave, under the same id. */
-  private callOf(
-    event: Of<"ToolCallQueued"> | Extract<AgentEvent.Wire, { readonly callId: string; process: string }>,
-    place: number
-  ): CallState {
-    const { agentPath, callId, index, process, tool, wave } = event
-    const by = this.runOf(agentPath, process, place)
-    const key = JSON.stringify([agentPath, by?.id, callId])
-    const known = this.calls.get(key)
-    const own = JSON.stringify([agentPath, process, wave, index])
-    const same = this.calls.get(own)
-    if (same !== undefined && event._tag !== "ToolCallQueued") return same
-    const isResumed = known !== undefined && !known.isDone && (known.process !== process || known.wave !== wave)
-    const call: CallState = isResumed ? known : {
-      id: this.newId(callId, place),
-      tool,
-      params: event._tag === "ToolCallQueued" ? event.params : {},
-      isProviders: false,
-      by,
-      process,
-      wave,
-      index,
-      isAnnounced: false,
-      isDone: false,
-      denied: undefined
-    }
-    this.calls.set(key, call)
-    this.calls.set(own, call)
-    return call
-  }
-
-  private newId(id: string, place: number): string {
-    const own = this.ids.has(id) ? `${id}-${place}` : id
-    this.ids.add(own)
-    return own
-  }
-
   private idAt(place: number): string {
     return `${this.operation}-${place}`
   }
-
-  /** The run of a sub-agent that an event belongs to. The processes of an operation have its id and a number. */
-  private runOf(path: ReadonlyArray<string>, operation: string, place: number): SubAgentRun | undefined {
-    if (path.length === 0) return undefined
-    const peers = this.runs.filter((it) => isSamePath(it.path, path))
-    const known = peers.findLast((it) => operation === it.operation || operation.startsWith(`${it.operation}-`))
-    if (known !== undefined) return known
-    const parent = this.runs.findLast((it) => isSamePath(it.path, path.slice(0, -1)))
-    const caller = Array.from(new Set(this.calls.values())).find((it) =>
-      it.tool === path.at(-1) && it.isAnnounced && !it.isDone && it.by === parent &&
-      !this.runs.some((run) => run.call === it.id)
-    )
-    // calls that a handler of a sub-agent makes have processes of their own
-    if (caller === undefined && peers.length > 0) return peers.at(-1)
-    const run: RunState = { id: this.idAt(place), path, call: caller?.id, parent, operation }
-    this.runs.push(run)
-    return run
-  }
 }
-
-const providerKey = ({ operation, turn }: Of<"AssistantMessagePart">, id: string): string =>
-  JSON.stringify([operation, turn, id])
-
-const isSamePath = (one: ReadonlyArray<string>, other: ReadonlyArray<string>): boolean =>
-  one.length === other.length && one.every((it, index) => it === other[index])
 
 const isApproval = (answer: string): boolean => answer.startsWith("Approve")
 

@@ -6,8 +6,8 @@
  * `toolMetadata.agentPath`, and their texts are reasoning parts, so that only the agent's own text reads as its answer.
  */
 import * as Schema from "effect/Schema"
+import type { End, Part } from "./ConversationPart.ts"
 import { stopping, type Writer } from "./FormattedOperation.ts"
-import type { End, Part } from "./OperationParts.ts"
 
 const chunk = <Type extends string, Fields extends Schema.Struct.Fields>(type: Type, fields: Fields) =>
   Schema.Struct({ type: Schema.Literal(type), ...fields })

@@ -8,7 +8,7 @@ import {
   type UIMessage
 } from "ai"
 import * as Effect from "effect/Effect"
-import { type AgentServer, start, token } from "../support/AgentServer.ts"
+import { type AgentServer, others, start, token } from "../support/AgentServer.ts"
 
 const headers = { authorization: `Bearer ${token}` }
 
@@ -195,6 +195,59 @@ describe("a chat of the AI SDK with an agent", () => {
       assert.strictEqual(textOf(chat.lastMessage), "You said: never mind")
       assert.strictEqual(chat.lastMessage!.id, `${chat.messages[2]!.id}-reply`)
       assert.deepStrictEqual((yield* historyOf(server)).map((it) => it.id), chat.messages.map((it) => it.id))
+    }))
+
+  it.live("takes a message while the agent works as its next turn, with a reply of its own", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const chat = chatOf(server)
+      const first = chat.sendMessage({ text: "hold" })
+      yield* Effect.promise(async () => {
+        while (toolsOf(chat.lastMessage).length === 0) await new Promise((resolve) => setTimeout(resolve, 5))
+      })
+      const second = chat.sendMessage({ text: "hurry" })
+      yield* server.release
+      yield* Effect.promise(() => Promise.all([first, second]))
+      assert.deepStrictEqual(chat.messages.map(({ role }) => role), ["user", "assistant", "user", "assistant"])
+      assert.deepStrictEqual(toolsOf(chat.messages[1]).map((it) => it.state), ["output-available"])
+      assert.strictEqual(textOf(chat.lastMessage), "You said: hurry")
+      assert.deepStrictEqual((yield* historyOf(server)).map((it) => it.id), chat.messages.map((it) => it.id))
+    }))
+
+  it.live("is its user's alone, and only approvers answer", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const chat = chatOf(server)
+      yield* send(chat, "refund")
+      const [id] = pendingIn(chat)
+      // eve may run agents, and approve nothing
+      const eve = new Chat<UIMessage>({
+        id: "s",
+        messages: structuredClone(chat.messages),
+        transport: new DefaultChatTransport({
+          api: `${server.url}/api/sessions/s/chat`,
+          headers: { authorization: `Bearer ${others.eve}` }
+        })
+      })
+      yield* Effect.promise(async () => {
+        await eve.resumeStream()
+        await eve.addToolApprovalResponse({ id: id!, approved: true })
+        await eve.sendMessage()
+      })
+      assert.include(eve.error?.message, "Not found")
+      const own = new Chat<UIMessage>({
+        transport: new DefaultChatTransport({
+          api: `${server.url}/api/sessions/s/chat`,
+          headers: { authorization: `Bearer ${others.eve}` }
+        })
+      })
+      yield* send(own, "refund")
+      yield* Effect.promise(async () => {
+        await own.addToolApprovalResponse({ id: pendingIn(own)[0]!, approved: true })
+        await own.sendMessage()
+      })
+      assert.include(own.error?.message, "You do not have permission")
+      assert.deepStrictEqual(server.refunds, [])
     }))
 
   it.live("runs once, however often a message is sent", () =>

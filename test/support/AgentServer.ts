@@ -16,6 +16,9 @@ import { words } from "./Agents.ts"
 /** Ada runs agents and approves for herself. */
 export const token = Redacted.value(Effect.runSync(Tokens.make))
 
+/** Eve runs agents, and approves for nobody. */
+export const others = { eve: Redacted.value(Effect.runSync(Tokens.make)) }
+
 const Refund = Tool.make("refund", {
   description: "Refunds an order",
   parameters: Schema.Struct({ order: Schema.String, amount: Schema.Finite }),
@@ -91,12 +94,11 @@ export const start = Effect.fnUntraced(
       port: 0,
       gracefulShutdownTimeout: "1 second"
     })
-    const users = [{
-      name: "ada",
-      run: true,
-      approve: ["ada"],
-      tokens: [{ hash: Tokens.hash(Redacted.make(token)) }]
-    }]
+    const hash = (token: string) => [{ hash: Tokens.hash(Redacted.make(token)) }]
+    const users = [
+      { name: "ada", run: true, approve: ["ada"], tokens: hash(token) },
+      { name: "eve", run: true, tokens: hash(others.eve) }
+    ]
     const layer = Server.serve(Server.layer(server), http, { disableLogger: true, disableListenLog: true }).pipe(
       Layer.provideMerge(executors),
       Layer.provide(Access.layer({ users })),
