@@ -26,6 +26,14 @@ export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-e
 })
 
 /**
+ * The conversation that requests belong to, for rules with the scope `"session"`. Default: all that the executor's
+ * principal does is one conversation. `Process` has its own.
+ */
+export const Session = Context.Reference<string | undefined>("effect-tool-executor/ExecutedModel/Session", {
+  defaultValue: () => undefined
+})
+
+/**
  * Returns the tools of a toolkit without their handlers, for requests. The executor has the handlers and runs the
  * calls, so code that sends requests does not need them.
  *
@@ -66,7 +74,7 @@ export const layer: Layer.Layer<
     const process: Effect.Effect<ToolProcess, never, Scope.Scope> = Effect.filterOrElse(
       Process,
       (given) => given !== undefined,
-      () => executor.process()
+      () => Effect.flatMap(Session, (session) => Effect.orDie(executor.process({ session })))
     )
     const begin = (options: Options) =>
       Effect.gen(function*() {

@@ -1,2 +1,2 @@
 export type * from "../engine/ExecutedModel.ts"
-export { layer, Process, toolkit } from "../engine/ExecutedModel.ts"
+export { layer, Process, Session, toolkit } from "../engine/ExecutedModel.ts"

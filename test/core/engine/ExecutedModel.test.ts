@@ -27,7 +27,10 @@ const handlers = kit.toLayer({
 })
 const executor = LocalExecutor.layer(kit, {
   policy: { default: "allow" },
-  rules: [{ _tag: "MaxCalls", tool: "write", max: 1 }]
+  rules: [
+    { _tag: "MaxCalls", tool: "write", max: 1 },
+    { _tag: "MaxCalls", tool: "write", max: 5, scope: "session" }
+  ]
 })
   .pipe(Layer.provide(handlers))
 
@@ -151,6 +154,20 @@ describe("a model whose calls the executor runs", () => {
         assert.deepStrictEqual([yield* inOne, yield* inOne], [[false], [true]])
       }),
       ...[1, 2, 3, 4].map((n): ReadonlyArray<Call> => [[`${n}`, "write", { n }]])
+    ))
+
+  it.effect("counts the requests of a conversation together, if that is named", () =>
+    run(
+      Effect.gen(function*() {
+        const write = (session: string) =>
+          Effect.map(
+            LanguageModel.generateText({ prompt: "go", toolkit: kit }),
+            ({ toolResults }) => toolResults[0]?.isFailure
+          ).pipe(Effect.provideService(ExecutedModel.Session, session))
+        const all = yield* Effect.forEach(["s", "s", "s", "s", "s", "s", "t"], write)
+        assert.deepStrictEqual(all, [false, false, false, false, false, true, false])
+      }),
+      ...[1, 2, 3, 4, 5, 6, 7].map((n): ReadonlyArray<Call> => [[`${n}`, "write", { n }]])
     ))
 
   it.effect("leaves requests alone that run no tools, or run them themselves", () =>
