@@ -16,7 +16,7 @@ import { Journal } from "../../src/index.ts"
 import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { agentTool, problemsOf, reading, words } from "../support/Agents.ts"
+import { agentTool, backgroundTools, problemsOf, reading, words } from "../support/Agents.ts"
 import * as Harness from "../support/Harness.ts"
 
 type Turns = ReadonlyArray<ModelTurn.Turn>
@@ -54,18 +54,12 @@ const host = Effect.fnUntraced(function*(script: Script, { journal, ran, transcr
     background: true
   })
   const noting = (name: string): Harness.Handler => () => Effect.sync(() => (ran.push(name), name))
-  const own = yield* Layer.build(BackgroundAgents.layer)
   const tools: Record<string, Harness.ToolSpec> = {
     research: agentTool(research),
     look: { class: "ReadOnly", handler: noting("look") },
     write: { class: "SerialMut", handler: noting("write") },
     asks: { class: "SerialMut", handler: noting("asks") },
-    ...Object.fromEntries(
-      Object.values(BackgroundAgents.toolkit.tools).map((tool) => [
-        tool.name,
-        { tool, handler: (own.mapUnsafe.get(tool.id) as Harness.ToolSpec).handler }
-      ])
-    )
+    ...backgroundTools(yield* Layer.build(BackgroundAgents.layer))
   }
   const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
   const model = yield* Effect.orDie(ScriptedModel.make(scripted(script)))

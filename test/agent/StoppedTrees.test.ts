@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { randomFrom } from "../support/randomCase.ts"
 import { everyStep, seeds, timeout } from "../support/seeds.ts"
-import { play, type Stop, stops } from "../support/stoppedTrees.ts"
+import { play, type Stop, stops, type Whole } from "../support/stoppedTrees.ts"
 
 const kept = {
   "its session": { session: "s", ways: stops },
@@ -18,7 +18,7 @@ describe("a random tree of agents whose host stops", () => {
       () =>
         Effect.gen(function*() {
           let stopped = 0
-          for (const seed of seeds(session === undefined ? 60 : 120)) {
+          for (const seed of seeds(session === undefined ? 40 : 80)) {
             const { int, pick } = randomFrom(seed + 1_000_003)
             const lives = Array.from({ length: 1 + int(3) }, (): readonly [Stop, number] => [pick(ways), int(8_000)])
             const about = `seed ${seed}: ${JSON.stringify(lives)}`
@@ -48,7 +48,7 @@ describe("a random tree of agents whose host stops", () => {
     () =>
       Effect.gen(function*() {
         let isKnown = false
-        for (const seed of seeds(20)) {
+        for (const seed of seeds(10)) {
           const whole = yield* Effect.orDie(play(seed, []))
           for (let record = everyStep.first;; record += everyStep.next) {
             const parts = yield* Effect.orDie(play(seed, [["at record", record], ["at record", 1 + record % 7]]))
@@ -63,6 +63,39 @@ describe("a random tree of agents whose host stops", () => {
           }
         }
         assert.isTrue(isKnown)
+      }),
+    timeout
+  )
+
+  it.effect(
+    "reads every result of an agent in the background once, and does the same as one that runs through",
+    () =>
+      Effect.gen(function*() {
+        // when a result arrives decides how often a model says that it is done
+        const isFixed = (line: string) =>
+          !/has ended\.|is running, in turn|No agent|has not begun|slow|seen late/.test(line)
+        const shown = ({ history }: Whole) => Array.from(new Set(history.filter(isFixed))).toSorted()
+        let stopped = 0
+        for (const seed of seeds(60)) {
+          const { chance, int, pick } = randomFrom(seed + 1_000_003)
+          const lives = Array.from({ length: 1 + int(3) }, (): readonly [Stop, number] =>
+            chance(0.4) ? ["at record", 1 + int(60)] : [pick(stops), int(8_000)])
+          const about = `seed ${seed}: ${JSON.stringify(lives)}`
+          const whole = yield* Effect.orDie(play(seed, [], { kind: "background", session: "s" }))
+          const parts = yield* Effect.orDie(play(seed, lives, { kind: "background", session: "s" }))
+          const results = parts.history.filter((it) =>
+            it.startsWith("user: Result of")
+          )
+          assert.strictEqual(new Set(results).size, results.length, about)
+          assert.deepStrictEqual(parts.writes, Array.from(new Set(parts.writes)), about)
+          for (const [task, ids] of parts.asked) assert.strictEqual(ids.size, 1, `${about}: ${task}`)
+          stopped += parts.stops
+          if (parts.unknown > 0) continue
+          assert.deepStrictEqual(shown(parts), shown(whole), about)
+          assert.deepStrictEqual(parts.writes, whole.writes, about)
+          assert.strictEqual(parts.end.reason._tag, whole.end.reason._tag, about)
+        }
+        assert.isAbove(stopped, 0)
       }),
     timeout
   )

@@ -9,7 +9,7 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Agent, Options } from "../../src/agent/AgentExecutor.ts"
-import { type AgentEvent, AgentExecutor } from "../../src/agent/index.ts"
+import { type AgentEvent, AgentExecutor, BackgroundAgents } from "../../src/agent/index.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import * as Harness from "./Harness.ts"
@@ -113,6 +113,15 @@ export const problemsOf = (history: Prompt.Prompt): ReadonlyArray<string> => {
   }
   return [...problems, ...missing()]
 }
+
+/** The tools for agents in the background, with their handlers. */
+export const backgroundTools = (handlers: Context.Context<never>): Record<string, Harness.ToolSpec> =>
+  Object.fromEntries(
+    Object.values(BackgroundAgents.toolkit.tools).map((tool) => [
+      tool.name,
+      { tool, handler: (handlers.mapUnsafe.get(tool.id) as Harness.ToolSpec).handler }
+    ])
+  )
 
 /** A sub-agent as a tool written in place. */
 export const agentTool = (

@@ -14,14 +14,14 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { type AgentEvent, AgentExecutor, SubAgent } from "../../src/agent/index.ts"
+import { type AgentEvent, AgentExecutor, BackgroundAgents, SubAgent } from "../../src/agent/index.ts"
 import * as Transcripts from "../../src/agent/Transcripts.ts"
 import * as Approvals from "../../src/core/gates/Approvals.ts"
 import { Journal } from "../../src/index.ts"
 import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { agentTool, problemsOf, words } from "./Agents.ts"
+import { agentTool, backgroundTools, problemsOf, words } from "./Agents.ts"
 import * as Harness from "./Harness.ts"
 import { randomFrom } from "./randomCase.ts"
 
@@ -60,31 +60,46 @@ const hashOf = (text: string): number => {
   return hash
 }
 
-const agents = { plain: {}, own: { limits: { turns: 2 } }, reads: { readOnly: true } } as const
+const agents = {
+  plain: {},
+  own: { limits: { turns: 2 } },
+  reads: { readOnly: true },
+  behind: { background: true }
+} as const
+
 const leaves = ["look", "write", "asks", "slow"] as const
 
+/** What trees are made of: agents that are waited for, or some in the background. */
+export const kinds = {
+  foreground: { agents: ["plain", "own", "reads"], leaves },
+  background: { agents: ["plain", "reads", "behind", "behind"], leaves: [...leaves, "agent_wait"] }
+} as const
+
+export type Kind = keyof typeof kinds
+
 /** The turn of an agent, by the seed, its task and how many turns it has had. */
-const turnOf = (seed: number, task: string, turn: number): ModelTurn.Turn => {
+const turnOf = (kind: Kind, seed: number, task: string, turn: number): ModelTurn.Turn => {
+  const { agents, leaves } = kinds[kind]
   const { chance, int, pick } = randomFrom(hashOf(`${seed} ${task} ${turn}`))
   const depth = task.split("/").length
-  const isOver = turn >= (depth === 1 ? 2 : 1 + int(2))
+  const isOver = turn >= (depth === 1 ? 2 : 1 + randomFrom(hashOf(`${seed} ${task}`)).int(2))
   const calls = Array.from({ length: isOver ? 0 : 1 + int(3) }, (_, index) => {
     const id = `${turn}.${index}`
-    const name = depth < 4 && chance(0.5) ? pick(Object.keys(agents)) : pick(leaves)
-    return { id, name, params: { task: `${task}/${name}${id}` } }
+    const name: string = depth < 4 && chance(0.5) ? pick<string>(agents) : pick<string>(leaves)
+    return { id, name, params: name === "agent_wait" ? { seconds: 600 } : { task: `${task}/${name}${id}` } }
   })
   const takes = pick([0, "10 millis", "1 second"] as const)
-  return { text: `${task} ${turn}`, calls, usage: { input: 1, output: 1 }, takes }
+  return { text: `${task} ${isOver ? "over" : turn}`, calls, usage: { input: 1, output: 1 }, takes }
 }
 
-const script = (seed: number): ScriptedModel.Script => ({ prompt }) => {
+const script = (kind: Kind, seed: number): ScriptedModel.Script => ({ prompt }) => {
   const said = words(prompt)
   const task = said[0]!.replace("user: ", "")
-  return turnOf(seed, task, prompt.content.filter((it) => it.role === "assistant").length)
+  return turnOf(kind, seed, task, prompt.content.filter((it) => it.role === "assistant").length)
 }
 
 /** A host over what another one has left, until the scope is closed. */
-const host = Effect.fnUntraced(function*(seed: number, left: Left, records: number) {
+const host = Effect.fnUntraced(function*(kind: Kind, seed: number, left: Left, records: number) {
   const messages = [...left.messages]
   const below = [...left.below]
   const ran = [...left.ran]
@@ -118,6 +133,7 @@ const host = Effect.fnUntraced(function*(seed: number, left: Left, records: numb
     slow: { class: "ReadOnly", handler: () => Effect.as(Effect.sleep("2 seconds"), "seen late") },
     write: { class: "SerialMut", handler: runs },
     asks: { class: "ConcurrentMut", handler: runs },
+    ...backgroundTools(yield* Layer.build(BackgroundAgents.layer)),
     ...Object.fromEntries(
       Object.entries(agents).map(([name, options]) => [
         name,
@@ -131,7 +147,7 @@ const host = Effect.fnUntraced(function*(seed: number, left: Left, records: numb
     )
   } as const satisfies Record<string, Harness.ToolSpec>
   const recorded = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
-  const model = yield* Effect.orDie(ScriptedModel.make(script(seed)))
+  const model = yield* Effect.orDie(ScriptedModel.make(script(kind, seed)))
   const context = yield* Effect.orDie(Layer.build(AgentExecutor.layer.pipe(
     Layer.provide([Harness.layer(tools, { journal, policy: { default: "allow", ask: ["asks"] } }), model.layer]),
     Layer.provide(Layer.mergeAll(
@@ -162,14 +178,14 @@ const host = Effect.fnUntraced(function*(seed: number, left: Left, records: numb
 export const play = Effect.fnUntraced(function*(
   seed: number,
   lives: ReadonlyArray<readonly [Stop, number]>,
-  { session }: { readonly session: string | undefined } = { session: "s" }
+  { kind = "foreground", session }: { readonly kind?: Kind; readonly session: string | undefined } = { session: "s" }
 ): Effect.fn.Return<Whole, unknown> {
   const asked = new Map<string, Set<string>>()
   let left = nothing
   for (const [index, [stop, after]] of [...lives, ["none", Infinity] as const].entries()) {
     const scope = yield* Scope.make()
     const records = stop === "at record" ? after : Infinity
-    const { agents, died, left: leaves, suspend } = yield* Scope.provide(host(seed, left, records), scope)
+    const { agents, died, left: leaves, suspend } = yield* Scope.provide(host(kind, seed, left, records), scope)
     const prompt = left.messages.length === 0 ? "root" : session === undefined ? left.messages : []
     const agent = yield* Scope.provide(agents.start({ prompt, session, mode: "Interactive" }), scope)
     const answers = Stream.runForEach(
