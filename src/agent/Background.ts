@@ -59,7 +59,6 @@ export const begin = Effect.fnUntraced(function*<E extends Unable>(
   run: Execute<E>
 ): Effect.fn.Return<void, never, Scope.Scope> {
   const { background } = operation
-  if (operation.messages.some((it) => Conversation.inputOf(it) === Conversation.resultOf(name))) return
   const entry: Entry = { name, call: call.id, tool: call.name, process, state: "running", agent: undefined }
   background.begins(entry)
   yield* run([call]).pipe(
