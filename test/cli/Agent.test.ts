@@ -124,6 +124,19 @@ describe("tool-executor agent", () => {
       }))
   }
 
+  it.live("summarises older turns near the window it is told", () =>
+    Effect.gen(function*() {
+      const usage = { input: 9_000 }
+      const turns = [{ calls: [read], usage: { input: 10 } }, { calls: [read], usage }]
+      const { here } = yield* world([...turns, { text: "Done: read a.txt." }, { text: "Finished." }], {
+        "a.txt": "alpha ".repeat(5_000)
+      })
+      const { code, stderr, stdout } = yield* here(["--print", "go", "--window", "10000"])
+      assert.strictEqual(code, 0)
+      assert.include(stdout, "Finished.")
+      assert.match(stderr, /… summarised older turns: \d+ → \d+ tokens/)
+    }))
+
   it.live("ends with 1 where the model cannot be asked, and shows no key that its server repeats", () =>
     Effect.gen(function*() {
       const { here } = yield* world([])

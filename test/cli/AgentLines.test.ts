@@ -47,6 +47,28 @@ describe("what a model says", () => {
   })
 })
 
+describe("a conversation that is compacted", () => {
+  const event = {
+    ...common,
+    _tag: "HistoryCompacted",
+    by: "drop",
+    beforeTokens: 9_000,
+    afterTokens: 2_000,
+    messages: 12,
+    usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, cacheWriteInputTokens: 0 }
+  } as const
+
+  it("is one line, with why there is no summary", () => {
+    const { stderr } = AgentLines.text({ color: false, isShown: true })({
+      ...event,
+      problem: "overloaded\u001b[2J\nTry later."
+    })
+    assert.strictEqual(stderr, "… dropped older turns: 9000 → 2000 tokens (no summary: overloaded\\u001b[2J)\n")
+    const { stdout } = AgentLines.json(event)
+    assert.deepInclude(JSON.parse(stdout!), { event: "history_compacted", by: "drop", afterTokens: 2_000 })
+  })
+})
+
 describe("a request that is repeated", () => {
   it("is one line, without the advice that comes with its error", () => {
     const write = AgentLines.text({ color: false, isShown: true })
