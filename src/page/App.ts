@@ -46,6 +46,9 @@ const views = [
   { name: "health", title: "Health", icon: "pulse", of: later(() => import("./Health.ts").then((it) => it.Health)) }
 ] as const
 
+/** Undo has no place in the menu: a call leads to it. */
+const undo = { name: "undo", title: "Undo", of: later(() => import("./Undo.ts").then((it) => it.Undo)) }
+
 /** A phone shows these views as tabs, and the others under "More". */
 const tabs = 4
 
@@ -54,7 +57,7 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
   useTellOfNew()
   const open = useComputed(() => known.value.open.length)
   const { parts, view } = route.value
-  const shown = views.find((it) => it.name === view) ?? views[0]
+  const shown = [...views, undo].find((it) => it.name === view) ?? views[0]
   const place = useRef<HTMLElement>(null)
   const isFirst = useRef(true)
   const address = [view, ...parts].join("/")

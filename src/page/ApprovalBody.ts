@@ -6,6 +6,7 @@ import type { ComponentChildren, VNode } from "preact"
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks"
 import type { ApprovalRequest, Part, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { get, type Problem, type Reply } from "./api.ts"
+import type { Context } from "./context.ts"
 import { html } from "./html.ts"
 import { Heading, Note } from "./layout.ts"
 import { Arguments } from "./parts/Arguments.ts"
@@ -16,7 +17,7 @@ import { Preview } from "./Preview.ts"
 import { commandIn, factsOf, headlineOf, leftOf } from "./request.ts"
 import { to } from "./routes.ts"
 import { known } from "./state.ts"
-import { count, time } from "./words.ts"
+import { clock, count, time } from "./words.ts"
 
 /** An approval request as it was read, or why it was not. */
 export type Read =
@@ -57,8 +58,10 @@ export const useApproval = (
 }
 
 /** The headline, the facts and the agent of requests; `level` 1 for the one that is shown alone. */
-export const RequestHead = ({ approval, children }: {
+export const RequestHead = ({ approval, children, title }: {
   readonly approval: ApprovalRequest
+  /** Title of the conversation. */
+  readonly title?: string | undefined
   /** States next to the facts. */
   readonly children?: ComponentChildren
 }): VNode => {
@@ -68,7 +71,7 @@ export const RequestHead = ({ approval, children }: {
     of === undefined ? null : html`<span class="mono"><${SafeText} text=${of} /></span>`
   }</${Heading}>
     <p class="row">${children}<${Facts} of=${[approval]} /></p>
-    <${Trail} of=${approval} />
+    <${Trail} of=${approval} title=${title} />
   </header>`
 }
 
@@ -78,8 +81,9 @@ export const Facts = ({ of }: { readonly of: Parameters<typeof factsOf>[0] }): V
 
 /** The agent that asks, and the conversation it works in. */
 export const Trail = (
-  { of: { agentPath, session, user } }: {
+  { of: { agentPath, session, user }, title = session }: {
     readonly of: { readonly user: string; readonly session: string; readonly agentPath?: ReadonlyArray<string> }
+    readonly title?: string | undefined
   }
 ): VNode =>
   html`<p class="trail">${icon("agent")}${
@@ -91,15 +95,16 @@ export const Trail = (
     agentPath === undefined || agentPath.length === 0
       ? null
       : html`<span><${SafeText} text=${agentPath.at(-1)} /></span><span class="muted">in</span>`
-  }<a href=${to("conversations", user, session)}><${SafeText} text=${session} /></a><span class="muted">of <${SafeText}
+  }<a href=${to("conversations", user, session)}><${SafeText} text=${title} /></a><span class="muted">of <${SafeText}
     text=${user} /></span></p>`
 
 /** Shows an approval request; `onWhole` is called with whether all of it has loaded. Resolved requests have nothing more to load. */
 export const ApprovalBody = (
-  { actions, isOver = false, onWhole, approval }: {
+  { actions, approval, context = {}, isOver = false, onWhole }: {
     readonly approval: ApprovalRequest
     readonly onWhole: (isWhole: boolean) => void
     readonly isOver?: boolean | undefined
+    readonly context?: Context | undefined
     /** Buttons in the head of the evidence. */
     readonly actions?: ComponentChildren
   }
@@ -154,6 +159,16 @@ export const ApprovalBody = (
     }<${Arguments} value=${left} /></section>`
   }
     <dl class="why"><dt>Asked because</dt><dd><${SafeText} text=${why} /></dd>${
+    context.task === undefined
+      ? null
+      : html`<dt>Task</dt><dd>“<${SafeText} text=${context.task.text} />” <span class="muted"><${SafeText} text=${approval.user} />, ${
+        clock(context.task.at)
+      }</span></dd>`
+  }${
+    context.says === undefined
+      ? null
+      : html`<dt>The agent says</dt><dd><blockquote class="said"><${SafeText} text=${context.says} block /></blockquote></dd>`
+  }${
     approval.isRunning
       ? html`<dt>State</dt><dd>The call is running, and its write waits. Arguments cannot be edited.</dd>`
       : null

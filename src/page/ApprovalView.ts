@@ -5,6 +5,7 @@ import type { Answer } from "../core/gates/ApprovalRequest.ts"
 import type { ApprovalRequest, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
 import { ApprovalBody, RequestHead, Trail, useApproval } from "./ApprovalBody.ts"
+import { useContext } from "./context.ts"
 import { DecisionBar } from "./DecisionBar.ts"
 import { html } from "./html.ts"
 import { after } from "./known.ts"
@@ -65,15 +66,16 @@ const go = (id: string): void => {
 
 /** What was answered last; it takes no focus and stays until the next answer. */
 export const Toast = (): VNode | null => {
-  const { value } = answered
-  return value === undefined ?
-    null :
-    html`<p class="toast"><${StateMark} of=${value.how === "approved" ? "succeeded" : "denied"} word=${
-      ending(value)
-    } /><a class="cut grow" href=${to("approvals", "resolved", value.id)}><${SafeText} text=${value.tool} /></a>
+  if (answered.value === undefined) return null
+  const { approval, isUndoable } = answered.value
+  const { callId, how, id, session, tool, user } = approval
+  return html`<p class="toast"><${StateMark} of=${how === "approved" ? "succeeded" : "denied"} word=${
+    ending(approval)
+  } /><a class="cut grow" href=${to("approvals", "resolved", id)}><${SafeText} text=${tool} /></a>
+    ${isUndoable ? html`<a class="btn slim" href=${to("undo", user, session, callId)}>Undo…</a>` : null}
     <button class="btn quiet icon" type="button" aria-label="Dismiss" onClick=${() => {
-      answered.value = undefined
-    }}>${icon("x")}</button></p>`
+    answered.value = undefined
+  }}>${icon("x")}</button></p>`
 }
 
 const Open = ({ approval, isChanged, onStale }: {
@@ -82,6 +84,7 @@ const Open = ({ approval, isChanged, onStale }: {
   readonly onStale: () => void
 }): VNode => {
   const { hash, id, isRunning, remember } = approval
+  const context = useContext(approval)
   const [isWhole, setIsWhole] = useState(false)
   const [isEditing, setIsEditing] = useState(false)
   const [edited, setEdited] = useState<Edited | undefined>(undefined)
@@ -104,7 +107,10 @@ const Open = ({ approval, isChanged, onStale }: {
       const next = all[at + 1] ?? all[at - 1]
       ticked.value = new Set(Array.from(ticked.value).filter((it) => it !== id))
       known.value = after(known.value, { _tag: "ApprovalResolved", approval: reply.value })
-      answered.value = reply.value
+      answered.value = {
+        approval: reply.value,
+        isUndoable: approval.facts.undoable && reply.value.how === "approved"
+      }
       say(`${ending(reply.value)}. ${known.value.open.length} pending.`)
       // the next request on a wide screen; the list has the focus if there is none
       location.hash = next === undefined ? to("approvals") : to("approvals", next.id)
@@ -137,7 +143,7 @@ const Open = ({ approval, isChanged, onStale }: {
       : null
   }
       ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
-      <${RequestHead} approval=${approval} />
+      <${RequestHead} approval=${approval} title=${context.title} />
       ${
     isEditing
       ? html`<section class="block"><header><span class="grow">The edited call passes all checks again. The approval holds
@@ -150,7 +156,8 @@ const Open = ({ approval, isChanged, onStale }: {
       }</div></section>`
       : null
   }
-      <${ApprovalBody} approval=${approval} onWhole=${onWhole} actions=${isEditing ? null : edit} />
+      <${ApprovalBody} approval=${approval} onWhole=${onWhole} context=${context}
+        actions=${isEditing ? null : edit} />
     </div></div>
     <${DecisionBar} consequence=${consequenceOf([approval], commandIn(approval.args))} isGrave=${isGrave} why=${off}
       isSending=${isSending} labels=${{ deny: "Deny", approve: isEditing ? "Approve as edited" : "Approve once" }}
@@ -176,8 +183,13 @@ const Ended = ({ approval, back, seen }: {
     by === undefined ? null : html` by <${SafeText} text=${by} />`
   }</span></span>`
   const [first] = inOrder(known.value.open)
+  const isUndoable = how === "approved" && seen?.facts.undoable === true
   return html`
     <${PaneBar} back=${back}><span class="muted small grow">Resolved request</span>${
+    isUndoable
+      ? html`<a class="btn quiet slim" href=${to("undo", approval.user, approval.session, approval.callId)}>Undo…</a>`
+      : null
+  }${
     first === undefined ? null : html`<a class="btn slim" href=${to("approvals", first.id)}>Next request</a>`
   }</${PaneBar}>
     <div class="scroll" tabindex="0" role="group" aria-label="Request"><div class="body ask">

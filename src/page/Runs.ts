@@ -185,5 +185,9 @@ const Call = (
         it.by === undefined ? "" : html` by <${SafeText} text=${it.by} />`
       }, ${clock(it.endedAt)}. <a href=${to("approvals", "resolved", it.id)}>The request</a></p>`
     )
+  }${
+    events.some((it) => it._tag === "ToolCallComplete" && it.outcome.commits > 0)
+      ? html`<p><a class="btn slim" href=${to("undo", wave.user, wave.session, id)}>Undo…</a></p>`
+      : null
   }</section>`
 }

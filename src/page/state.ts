@@ -25,8 +25,10 @@ export const shownApproval = signal<string | undefined>(undefined)
 /** Ids of the selected approval requests. */
 export const ticked = signal<ReadonlySet<string>>(new Set())
 
-/** The request that was answered last. */
-export const answered = signal<ResolvedApproval | undefined>(undefined)
+/** The request that was answered last, and whether its write can be undone. */
+export const answered = signal<{ readonly approval: ResolvedApproval; readonly isUndoable: boolean } | undefined>(
+  undefined
+)
 
 /** The latest announcement for screen readers. */
 export const announced = signal("")

@@ -22,6 +22,9 @@ const { Invalid, NotAllowed, NotFound, TooMany, Unavailable, WaveUnreadable } = 
 const { cursor } = Models
 
 const ofSession = { session: Models.Name }
+
+/** The user of the session, for those who approve calls of that user. Default: the current user. */
+const ofUser = { user: Schema.optionalKey(Schema.String) }
 const ofWave = { ...ofSession, wave: Models.Name }
 
 /** Login of the page: exchanges a token for a cookie. */
@@ -93,16 +96,19 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     }),
     HttpApiEndpoint.get("checkpoints", "/sessions/:session/checkpoints", {
       params: ofSession,
+      query: ofUser,
       success: Schema.Array(Records.Checkpoint),
       error: [NotAllowed, Unavailable]
     }),
     HttpApiEndpoint.get("undoPlan", "/sessions/:session/checkpoints/:checkpoint", {
       params: { ...ofSession, checkpoint: Schema.String },
+      query: ofUser,
       success: Records.UndoPlan,
       error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.post("undo", "/sessions/:session/checkpoints/:checkpoint/undo", {
       params: { ...ofSession, checkpoint: Schema.String },
+      query: ofUser,
       payload: Schema.Struct({ force: Schema.optionalKey(Schema.Boolean) }),
       success: Records.UndoPlan,
       error: [NotAllowed, NotFound, Problems.NotUndone, Unavailable]

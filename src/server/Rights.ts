@@ -28,6 +28,13 @@ export const operator: Effect.Effect<User, NotAllowed, CurrentUser> = may((user)
 export const ownSession = (session: string): Effect.Effect<Owner, NotAllowed, CurrentUser> =>
   Effect.map(runner, ({ name }) => ({ user: name, session }))
 
+/** A session whose writes the current user may undo: one of their own, or of a user for whom they approve. */
+export const undoneSession = (session: string, user?: string): Effect.Effect<Owner, NotAllowed, CurrentUser> =>
+  Effect.flatMap(CurrentUser, (it) => {
+    if (user === undefined || user === it.name) return ownSession(session)
+    return covers(it.approve, user) ? Effect.succeed({ user, session }) : Effect.fail(new NotAllowed({}))
+  })
+
 /** Tells whether a user may read records of another user. Users who may run calls may read their own. */
 export const readsRecordsOf = (user: User, owner: string): boolean =>
   covers(user.records, owner) || (user.run && owner === user.name)

@@ -12,6 +12,7 @@ import { Api } from "./Api.ts"
 import { type Authorization, type Checks, CurrentUser, type User } from "./ApiAccess.ts"
 import type * as Models from "./ApiModels.ts"
 import { NotFound } from "./ApiProblems.ts"
+import type * as Records from "./ApiRecords.ts"
 import * as Limits from "./Limits.ts"
 import * as Operations from "./Operations.ts"
 import type { Owner } from "./Principals.ts"
@@ -94,20 +95,26 @@ export const layer: Layer.Layer<
         ),
       endTurn: ({ params }) =>
         Effect.flatMap(Rights.ownSession(params.session), (owner) => orNotFound(waves.endTurn(owner, params.turn))),
-      checkpoints: ({ params }) => Effect.flatMap(Rights.ownSession(params.session), (owner) => undoing.list(owner)),
-      undoPlan: ({ params }) =>
-        Effect.flatMap(
-          Rights.ownSession(params.session),
-          (owner) => Effect.andThen(limits.answer(owner.user), undoing.plan(owner, params.checkpoint))
-        ),
-      undo: ({ params, payload }) =>
-        Effect.flatMap(
-          Rights.ownSession(params.session),
-          (owner) => undoing.restore(owner, params.checkpoint, payload.force === true)
-        )
+      checkpoints: ({ params, query }) =>
+        Effect.flatMap(Rights.undoneSession(params.session, query.user), (owner) => undoing.list(owner)),
+      undoPlan: Effect.fnUntraced(function*({ params, query }) {
+        const owner = yield* Rights.undoneSession(params.session, query.user)
+        const { name } = yield* CurrentUser
+        yield* limits.answer(name)
+        return shared(yield* undoing.plan(owner, params.checkpoint), name !== owner.user)
+      }),
+      undo: Effect.fnUntraced(function*({ params, payload, query }) {
+        const owner = yield* Rights.undoneSession(params.session, query.user)
+        const { name } = yield* CurrentUser
+        return shared(yield* undoing.restore(owner, params.checkpoint, payload.force === true), name !== owner.user)
+      })
     })
   })
 )
+
+/** Files of another user may hold what was redacted in their calls: an approver sees which ones, and not what is in them. */
+const shared = (plan: typeof Records.UndoPlan.Type, isShared: boolean): typeof Records.UndoPlan.Type =>
+  isShared ? { ...plan, diff: "" } : plan
 
 /** The user and their rights. */
 export const me = ({ approve, expiresAt, name, operate, records, run }: User): Models.Me => ({

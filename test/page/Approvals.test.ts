@@ -226,6 +226,59 @@ describe("the page", () => {
     await leave(visitation)
   }, limit)
 
+  it("shows the task of the person and the words of the agent, after the evidence", async () => {
+    server().ask({ id: "q1", user: "grace", session: "s1", operation: "o1", agentPath: ["writer"] })
+    const visitation = await come({ width: 390, height: 844 })
+    const { page } = visitation
+    const said = (text: string, agentPath: ReadonlyArray<string>) => ({
+      _tag: "AssistantMessageFinal",
+      agentPath,
+      text,
+      toolCalls: [{ id: "call-q1", name: "write_file" }]
+    })
+    const events = [said("Words of another agent", []), said("It was \u202edetrevni", ["writer"])]
+      .map((it) => `event: assistant_message_final\ndata: ${JSON.stringify(it)}\n\n`).join("")
+    const detail = {
+      title: "Round discounts",
+      operations: [{ id: "o1", prompt: "Round to whole cents", startedAt: 1 }]
+    }
+    await page.setRequestInterception(true)
+    page.on("request", (request) => {
+      const { pathname } = new URL(request.url())
+      if (pathname === "/api/conversations/grace/s1") void request.respond({ body: JSON.stringify(detail) })
+      else if (pathname.endsWith("/s1/events")) {
+        void request.respond({ headers: { "content-type": "text/event-stream" }, body: events })
+      } else void request.continue()
+    })
+    await untilText(page, "1 pending")
+    await page.click(".item a")
+    await untilText(page, "Round to whole cents")
+    await untilText(page, "It was ⟨U+202E⟩detrevni")
+    const text = await textOf(page, ".pane")
+    const places = ["Round discounts", "hello", "a rule requires consent", "Round to whole cents", "It was"]
+      .map((it) => text.indexOf(it))
+    assert.deepStrictEqual(places, places.toSorted((a, b) => a - b))
+    assert.notInclude(text, "another agent")
+    await leave(visitation)
+  }, limit)
+
+  it("says that a request has changed under the eyes of a person, and takes no answer for a moment", async () => {
+    server().ask({ id: "q1", args: { path: "notes.md", text: "first" } })
+    const visitation = await come()
+    const { page } = visitation
+    await page.waitForSelector(ready)
+    server().ask({ id: "q1", args: { path: "notes.md", text: "second" } })
+    await untilText(page, "This request changed while you were reading.")
+    await page.click("[data-key=approve]")
+    assert.deepStrictEqual(server().answers, [])
+    await page.waitForSelector(ready)
+    assert.include(await textOf(page, ".pane"), "second")
+    await page.click("[data-key=approve]")
+    await untilText(page, "Approved once")
+    assert.strictEqual(server().answers.length, 1)
+    await leave(visitation)
+  }, limit)
+
   it("asks for a token again when the login has ended", async () => {
     server().ask({ id: "q1" })
     const visitation = await come()

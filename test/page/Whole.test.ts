@@ -89,13 +89,19 @@ describe("the page and a real server", () => {
         await untilText(page, "Approved once")
       })
       assert.strictEqual((yield* Fiber.join(wave)).json.status, "ended")
+      assert.strictEqual(read("notes.md"), "first line\nsecond line\n")
       yield* Effect.promise(async () => {
+        // the write can be undone from the answer
+        await page.click(".toast a.btn")
+        await untilText(page, "Restore")
+        await page.click(".decide .primary")
+        await untilText(page, "Undone.")
+        assert.strictEqual(read("notes.md"), "first line\n")
         await page.evaluate(`location.hash = "#/runs"`)
         await page.waitForSelector(".lanes a")
         await page.click(".lanes a")
         await untilText(page, "Approved once by bob")
       })
-      assert.strictEqual(read("notes.md"), "first line\nsecond line\n")
     }), limit)
 
   it.live(

@@ -330,6 +330,16 @@ describe("records", () => {
       const plan = (yield* server.request("ada", "GET", `${path}/${checkpoint.id}`)).json
       assert.deepInclude(plan.steps[0], { path: "a.txt", action: "restore" })
       assert.include(plan.diff, "+before")
+      // who approves for ada may undo what ada's calls wrote, and sees which files, not what is in them
+      const shared = yield* server.request("bob", "GET", `${path}/${checkpoint.id}?user=ada`)
+      assert.deepInclude(shared.json.steps[0], { path: "a.txt", action: "restore" })
+      assert.equal(shared.json.diff, "")
+      for (const user of ["eve", "ops"] as const) {
+        assert.equal((yield* server.request(user, "GET", `${path}?user=ada`)).status, 403)
+        assert.equal((yield* server.request(user, "GET", `${path}/${checkpoint.id}?user=ada`)).status, 403)
+        const answer = yield* server.request(user, "POST", `${path}/${checkpoint.id}/undo?user=ada`, { body: {} })
+        assert.equal(answer.status, 403)
+      }
       yield* files.writeFileString(`${folder}/a.txt`, "changed\n")
       const undo = (user: UserName, body: unknown) =>
         server.request(user, "POST", `${path}/${checkpoint.id}/undo`, { body })
