@@ -86,7 +86,7 @@ describe("a client of AG-UI with an agent", () => {
       const seen: Array<string> = []
       agent.subscribe({
         onEvent: ({ event }) => {
-          if (event.type.startsWith("SUBAGENT_")) seen.push(event.type)
+          if (/^SUBAGENT_|_RESULT$/.test(event.type)) seen.push(event.type)
         }
       })
       yield* ask(agent, "delegate")
@@ -99,7 +99,9 @@ describe("a client of AG-UI with an agent", () => {
         "SUBAGENT_STARTED",
         "SUBAGENT_FINISHED",
         "SUBAGENT_STARTED",
-        "SUBAGENT_FINISHED"
+        "TOOL_CALL_RESULT",
+        "SUBAGENT_FINISHED",
+        "TOOL_CALL_RESULT"
       ])
     }))
 

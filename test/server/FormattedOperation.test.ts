@@ -55,6 +55,13 @@ const uiMessage = async (chunks: ReadonlyArray<Chunk>, before?: UIMessage): Prom
     if (!checked.success) throw new Error(`${JSON.stringify(chunk)}: ${checked.error.message}`)
     Schema.decodeUnknownSync(Chunk)(chunk)
   }
+  const ended = chunks.flatMap((it) =>
+    (it.type === "tool-output-available" && it.preliminary !== true) || it.type === "tool-output-error" ||
+      it.type === "tool-output-denied" ?
+      [it.toolCallId] :
+      []
+  )
+  assert.strictEqual(new Set(ended).size, ended.length, "each call ends once")
   const errors = chunks.filter((it) => it.type === "error").length
   let failures = 0
   let last = before
@@ -256,6 +263,61 @@ describe("an operation in other formats", () => {
       { type: "finish-step" },
       { type: "finish", finishReason: "stop", messageMetadata: { operation: "op", end: "Finished", usage } }
     ])
+  })
+
+  it("ends open texts at a pause, and begins them again when they continue", () => {
+    const said = (type: "text-start" | "text-delta", operation = "sub-1"): Wire => ({
+      _tag: "AssistantMessagePart",
+      ...common,
+      operation,
+      agentPath: ["clerk"],
+      part: type === "text-start" ? { type, id: "t" } : { type, id: "t", delta: "more" }
+    })
+    const before = [...asking, said("text-start"), said("text-delta")]
+    const reasoning = (chunks: ReadonlyArray<Chunk>) =>
+      chunks.filter((it) => it.type.startsWith("reasoning")).slice(-3).map((it) => it.type)
+    const balanced = ["reasoning-start", "reasoning-delta", "reasoning-end"]
+    assert.deepStrictEqual(reasoning(chunksOf(before)), balanced)
+    const from: From = { _tag: "Pause", handles: [readHandle("op~10~abc~q")!], knows: () => true }
+    assert.deepStrictEqual(
+      reasoning(chunksOf([...before, said("text-delta"), resolved("ApproveOnce"), end], from)),
+      balanced
+    )
+  })
+
+  it("announces a call again that the client's copy lacks", () => {
+    const done = complete({
+      _tag: "Succeeded",
+      ...outcome,
+      attempt: 1,
+      output: { _tag: "Inline", value: 1 },
+      requestsContinuation: false,
+      hasContinueRule: false
+    })
+    const from: From = { _tag: "Pause", handles: [readHandle("op~8~abc~q")!], knows: () => false }
+    assert.deepStrictEqual(
+      chunksOf([...asking, resolved("ApproveOnce"), done, end], from).map((it) => it.type).slice(2, 6),
+      ["tool-input-available", "tool-approval-request", "tool-approval-response", "tool-output-available"]
+    )
+  })
+
+  it("has the whole text, where a server dropped fragments of it", () => {
+    const final: Wire = {
+      _tag: "AssistantMessageFinal",
+      ...common,
+      text: "One two three.",
+      toolCalls: [],
+      finish: "stop",
+      usage,
+      provider: "p",
+      model: "m"
+    }
+    const fragment = (delta: string) => part({ type: "text-delta", id: "t", delta })
+    const formatted = new FormattedOperation("op", { _tag: "Start" }, (it) => new UiMessageWriter(it))
+    const chunks = [...formatted.next(part({ type: "text-start", id: "t" }), 1), ...formatted.next(fragment("One "), 2)]
+    formatted.gap()
+    chunks.push(...formatted.next(fragment("three."), 9), ...formatted.next(final, 10), ...formatted.next(end, 11))
+    assert.strictEqual(chunks.map((it) => it.type === "text-delta" ? it.delta : "").join(""), "One two three.")
   })
 
   it("tells the model's failure as an error, and a cancellation as an interruption", () => {

@@ -99,7 +99,10 @@ export const start = Effect.fnUntraced(
       { name: "ada", run: true, approve: ["ada"], tokens: hash(token) },
       { name: "eve", run: true, tokens: hash(others.eve) }
     ]
-    const layer = Server.serve(Server.layer(server), http, { disableLogger: true, disableListenLog: true }).pipe(
+    const layer = Server.serve(Server.layer({ page: false, ...server }), http, {
+      disableLogger: true,
+      disableListenLog: true
+    }).pipe(
       Layer.provideMerge(executors),
       Layer.provide(Access.layer({ users })),
       Layer.provide(Journal.layerMemory()),
