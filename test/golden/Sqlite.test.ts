@@ -27,6 +27,9 @@ import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 
 const dump = readFileSync(new URL("sqlite.v1.sql", import.meta.url), "utf8")
 
+/** The same with what rules remember of a conversation. */
+const conversations = readFileSync(new URL("sqlite-conversations.v1.sql", import.meta.url), "utf8")
+
 /** When it was written. */
 const writtenAt = 1795398969221
 
@@ -113,6 +116,34 @@ describe("a database of version 1", () => {
         grantedAt: 1_000
       }])
     })))
+
+  it.effect("has what rules remember of a conversation, and its reservations", () =>
+    golden(
+      Effect.gen(function*() {
+        const store = yield* StateStore
+        const now = writtenAt + 1_000
+        const here = { batch: "conversation", scope: "session" } as const
+        const tagOf = (claim: Claim) => Effect.map(store.check([claim], now), (it) => it?._tag)
+        const [past] = yield* store.recall([{ _tag: "Batch", ...here }], now)
+        assert.deepStrictEqual(past?.succeeded, ["verify", "draft"])
+        assert.deepInclude(past?.last, { tool: "draft", place: { at: writtenAt, serial: 2, by: "executor" }, index: 1 })
+        assert.deepStrictEqual(past?.last?.routes.map((it) => it.tools), [["review"]])
+        assert.strictEqual(yield* tagOf({ _tag: "Calls", tool: "draft", max: 1, ...here }), "CallsUsedUp")
+        assert.isUndefined(yield* tagOf({ _tag: "Calls", tool: "draft", max: 2, ...here }))
+        const process = { _tag: "Calls", batch: "chat", tool: "draft", max: 1, scope: "process" } as const
+        assert.strictEqual(yield* tagOf({ ...process, process: "main" }), "CallsUsedUp")
+        assert.isUndefined(yield* tagOf({ ...process, process: "other" }))
+        assert.strictEqual(yield* tagOf({ _tag: "Group", group: "draft|write", tool: "write", ...here }), "GroupTaken")
+        const rests = { _tag: "Cooldown", principal: "ada", tool: "draft", millis: 1e12, ...here } as const
+        assert.strictEqual(yield* tagOf(rests), "CoolingDown")
+        const open = { id: "219debed-c6a8-4fb6-805d-d9b63cd11068-0000007", epoch: 1 }
+        const unstarted = { started: false, key: "release", windowMillis: 0, value: undefined } as const
+        assert.strictEqual(yield* tagOf({ _tag: "Calls", tool: "open", max: 1, ...here }), "CallsUsedUp")
+        assert.isTrue(yield* store.settle(open, unstarted, now))
+        assert.isUndefined(yield* tagOf({ _tag: "Calls", tool: "open", max: 1, ...here }))
+      }),
+      conversations
+    ))
 
   it.effect("has its records", () =>
     golden(Effect.gen(function*() {
