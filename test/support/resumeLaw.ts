@@ -32,24 +32,25 @@ const randomRule = ({ chance, int, pick }: SeededRandom): ToolRule.ToolRule => {
   const one = () => pick(names)
   const other = (tool: string) => pick(names.filter((it) => it !== tool))
   const tool = one()
+  const scoped = chance(0.6) ? {} : { scope: pick(["process", "batch", "session"] as const) }
   switch (int(9)) {
     case 0:
-      return { _tag: "StartConstraint", tool }
+      return { _tag: "StartConstraint", tool, ...scoped }
     case 1:
     case 2:
-      return { _tag: "RequiresPrecedingTools", tool, tools: [other(tool)] }
+      return { _tag: "RequiresPrecedingTools", tool, tools: [other(tool)], ...scoped }
     case 3:
-      return { _tag: "RequiresFollowingTools", tool, tools: [other(tool)] }
+      return { _tag: "RequiresFollowingTools", tool, tools: [other(tool)], ...scoped }
     case 4:
       return chance(0.5)
-        ? { _tag: "ChildTools", tool, children: [other(tool), one(), one()] }
-        : { _tag: "ParentTools", tool, children: [other(tool)] }
+        ? { _tag: "ChildTools", tool, children: [other(tool), one(), one()], ...scoped }
+        : { _tag: "ParentTools", tool, children: [other(tool)], ...scoped }
     case 5:
-      return { _tag: "MaxCalls", tool, max: 1 + int(2) }
+      return { _tag: "MaxCalls", tool, max: 1 + int(2), ...scoped }
     case 6:
-      return { _tag: "ExclusiveGroup", tools: [tool, other(tool)] }
+      return { _tag: "ExclusiveGroup", tools: [tool, other(tool)], ...scoped }
     case 7:
-      return { _tag: "Cooldown", tool, duration: "1 hour" }
+      return { _tag: "Cooldown", tool, duration: "1 hour", ...scoped }
     default:
       return { _tag: "RequiresConsent", tool }
   }

@@ -121,8 +121,10 @@ export class Batches implements BatchTree {
     return Effect.map(Clock.currentTimeMillis, (now) => {
       // what a handler begins belongs to the conversation of its call
       const session = above?.session ?? this.engine.sessions.of(name)
+      const own = id ?? `process-${this.unique}-${++this.lastProcess}`
       const state: ProcessState = {
-        id: id ?? `process-${this.unique}-${++this.lastProcess}`,
+        id: own,
+        countedAs: before?.process ?? own,
         isNamed: id !== undefined,
         batch: open.state,
         session,

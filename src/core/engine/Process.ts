@@ -136,7 +136,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     tools: Effect.map(ShownTools.all(engine), (all) => all.filter((it) => hasTool(state, it.name))),
     startConstraints: hostRun("startConstraints", (args) => startTools(engine.rules.current(), state.history, args)),
     exitRequirements: hostRun("exitRequirements", () => RuleSet.exitPending(engine.rules.current(), state.history)),
-    state: Effect.sync(() => record(state)),
+    state: Effect.sync(() => record(state, engine.rules.current())),
     phase: ask(phaseOf),
     shouldExit: ask((set, history) => history.shouldExit(set)),
     startPending: ask(RuleSet.startPending),

@@ -5,6 +5,7 @@ import type { RuleScope } from "../gates/Rules.ts"
 import type { Budget } from "../gates/TurnBudget.ts"
 import type { TurnState } from "../gates/TurnState.ts"
 import type { RuleHistory } from "../rules/RuleHistory.ts"
+import type { RuleSet } from "../rules/RuleSet.ts"
 import type { SharedPast } from "../rules/SharedPast.ts"
 import type * as Journal from "../store/Journal.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
@@ -90,6 +91,8 @@ export interface UnderWay {
 /** The state of one process. */
 export interface ProcessState {
   readonly id: string
+  /** Its id for limits: that of the process that it continues. */
+  readonly countedAs: string
   /** The host chose the id, so it is the same after a crash. */
   readonly isNamed: boolean
   readonly batch: BatchState
@@ -126,8 +129,12 @@ export interface ProcessState {
 }
 
 /** What a process remembers, as plain data. */
-export const record = ({ blocked, budget, history }: ProcessState): TurnState => ({
+export const record = (
+  { blocked, budget, countedAs, history }: ProcessState,
+  { countsInProcesses }: RuleSet
+): TurnState => ({
   rules: history.state,
+  ...countsInProcesses ? { process: countedAs } : {},
   blocked: Array.from(blocked, ([tool, because]) => ({ tool, because })),
   calls: budget.calls
 })
@@ -141,9 +148,9 @@ export const batchOver = ({ base, over }: OpenBatch): string | undefined =>
 
 /** Where the rules count for a process. */
 export const scopeOf = (
-  { batch, id, session }: ProcessState,
+  { batch, countedAs, session }: ProcessState,
   { principal }: { readonly principal: string }
-): RuleScope => ({ batch: batch.key, session: session.key, process: id, principal })
+): RuleScope => ({ batch: batch.key, session: session.key, process: countedAs, principal })
 
 /** Whether a process may use a tool. */
 export const hasTool = ({ tools }: ProcessState, name: string): boolean => tools === undefined || tools.has(name)

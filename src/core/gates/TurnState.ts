@@ -21,6 +21,8 @@ export const TurnState = Schema.Struct({
   rules: Remembered,
   /** Tools that are not to be called again, and why. */
   blocked: Schema.Array(Schema.Struct({ tool: Schema.String, because: Schema.String })),
+  /** The id under which limits of the process count, if there are any. */
+  process: Schema.optionalKey(Schema.String),
   /** Calls that count towards `maxCalls` of the turn. */
   calls: Count
 })

@@ -22,6 +22,7 @@ export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): R
   const required: Array<Required> = []
   const periodic: Array<RuleSet["periodic"][number]> = []
   let countsInBatches = false
+  let countsInProcesses = false
   for (const rule of rules) {
     const kind = kindOf(rule)
     const named = kind.names(rule).map((it) => it.tool)
@@ -32,8 +33,10 @@ export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): R
       ordering.add(says, tool, named, scope)
       if (says.start !== undefined) starts.push({ rule, scope, tool, mode: says.start })
       if (says.fires !== undefined) periodic.push({ rule, tool, ...says.fires })
-      countsInBatches ||= scope !== "session" && (says.maxCalls !== undefined || says.group !== undefined)
-      countsInBatches ||= says.cooldown !== undefined && counts !== "session" && counts !== "principal"
+      const isLimit = says.maxCalls !== undefined || says.group !== undefined || says.cooldown !== undefined
+      countsInProcesses ||= isLimit && counts === "process"
+      // what counts in a process is part of its batch
+      countsInBatches ||= isLimit && (counts === "process" || counts === "batch")
       if (says.required === undefined) continue
       const isEach = tool === "*"
       for (const it of isEach ? names : [tool]) required.push({ rule, scope, tool: it, isEach, ...says.required })
@@ -56,6 +59,7 @@ export const make = (rules: ReadonlyArray<ToolRule>, tools: Iterable<string>): R
     required,
     periodic,
     looksBack: ordering.looksBack,
+    countsInProcesses,
     countsInBatches: countsInBatches || ordering.noted.has("batch"),
     remembers: Array.from(ordering.noted.keys())
   }

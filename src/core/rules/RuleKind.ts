@@ -257,6 +257,8 @@ export interface RuleSet<R = AnyRule> {
   readonly periodic: ReadonlyArray<{ readonly rule: R; readonly tool: string } & Firing>
   /** Whether some rule asks what came right before. */
   readonly looksBack: boolean
+  /** Whether some limit counts in processes. */
+  readonly countsInProcesses: boolean
   /** Whether some rule counts in batches. */
   readonly countsInBatches: boolean
   /** The shared scopes whose successes some rule of order asks for. */
