@@ -40,6 +40,7 @@ export const make = Effect.fnUntraced(function*(agents: ServeAgentsConfig.Config
       system,
       policy: agent.policy,
       limits: agent.limits as AgentLimits | undefined,
+      compaction: agent.compaction,
       ...agent.tools === undefined ? {} : { toolkit: named([...agent.tools, ...agent.subAgents ?? []]) }
     })
   )

@@ -25,6 +25,17 @@ const Limits = Schema.Struct({
   })
 })
 
+const Share = Schema.Finite.check(Schema.isGreaterThan(0), Schema.isLessThanOrEqualTo(1))
+
+const Compaction = Schema.Struct({
+  window: AtLeastOne.annotate({ description: "Tokens of the model's context window" }),
+  at: optional(Share).annotate({ description: "Share of the window above which it compacts; default 0.8" }),
+  keepTurns: optional(AtLeastOne).annotate({ description: "Turns kept word for word; default 4" }),
+  by: optional(Schema.Literals(["summary", "drop"])).annotate({
+    description: "What stands for older turns: a summary by the model (default), or a note that they are missing"
+  })
+})
+
 /** Schema of an agent. */
 const Agent = Schema.Struct({
   description: optional(Schema.NonEmptyString).annotate({
@@ -48,6 +59,9 @@ const Agent = Schema.Struct({
   rules: fields.rules.annotate({ description: "Rules in addition to those of the server" }),
   policy: fields.policy.annotate({ description: "What it may do less than the policy allows" }),
   limits: optional(Limits).annotate({ description: "Limits of an operation" }),
+  compaction: optional(Compaction).annotate({
+    description: "Summarises or drops older turns near the model's context window; default off"
+  }),
   onBusy: optional(OnBusy).annotate({
     description: "What happens to a message that arrives while it works: queue (default), settle, interrupt or reject"
   })

@@ -65,6 +65,8 @@ describe("agents in the config of a server", () => {
       const rules = [{ _tag: "MaxCalls", tool: "nothing", max: 1 }]
       const said = yield* refused({ agents: { helper: { ...agent, rules } } }, { ANTHROPIC_API_KEY: key })
       assert.include(said, "agents.helper.rules[0]")
+      const window = yield* refused({ agents: { helper: { ...agent, compaction: { at: 2, by: "magic" } } } })
+      for (const path of ["window", "at", "by"]) assert.include(window, `agents.helper.compaction.${path}`)
     }))
 })
 
