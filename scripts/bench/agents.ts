@@ -13,7 +13,7 @@ const usage = {
 }
 
 /** A model that makes as many calls in each of its turns, and says that it is done after the last. */
-const model = (calls: number, turns = 20) => {
+export const model = (calls: number, turns = 20) => {
   const partsOf = (prompt: Prompt.Prompt): ReadonlyArray<Response.PartEncoded> => {
     const made = prompt.content.filter((it) => it.role === "assistant").length
     const parts = Array.from({ length: made < turns ? calls : 0 }, (): Response.PartEncoded => {
@@ -28,6 +28,17 @@ const model = (calls: number, turns = 20) => {
     streamText: ({ prompt }) => Stream.suspend(() => Stream.fromArray(partsOf(prompt) as never))
   })
 }
+
+/** Operations of twenty turns, in this process. */
+export const operations = Effect.fnUntraced(function*(calls: number) {
+  const service = yield* model(calls)
+  const agents = yield* AgentExecutor.make.pipe(
+    Effect.provideService(ToolExecutor.ToolExecutor, yield* Subject.executor(Subject.plenty)),
+    Effect.provideService(LanguageModel.LanguageModel, service)
+  )
+  const read = Stream.runDrain(agents.runOperation({ prompt: "go" }))
+  return { calls: 20, prepare: () => () => Effect.runPromise(read) } satisfies Side
+})
 
 /** The loop that everybody writes. */
 const loop = Effect.gen(function*() {
@@ -46,19 +57,9 @@ const turn = (calls: number) =>
     const context = Context.add(handlers, LanguageModel.LanguageModel, service) as Context.Context<
       LanguageModel.LanguageModel | Tool.HandlersFor<typeof Subject.kit.tools>
     >
-    const executor = yield* Subject.executor(Subject.plenty)
-    const agents = yield* AgentExecutor.make.pipe(
-      Effect.provideService(ToolExecutor.ToolExecutor, executor),
-      Effect.provideService(LanguageModel.LanguageModel, service)
-    )
-    const side = (
-      run: Effect.Effect<unknown, unknown, LanguageModel.LanguageModel | Tool.HandlersFor<typeof Subject.kit.tools>>
-    ): Side => ({
-      calls: 20,
-      prepare: () => () => Effect.runPromiseWith(context)(run)
-    })
-    const read = Stream.runDrain(agents.runOperation({ prompt: "go" }))
-    const [peer, value] = yield* Effect.promise(() => compare([side(loop), side(read)]))
+    const byHand: Side = { calls: 20, prepare: () => () => Effect.runPromiseWith(context)(loop) }
+    const own = yield* operations(calls)
+    const [peer, value] = yield* Effect.promise(() => compare([byHand, own]))
     const what = `a turn of an agent, ${calls} ${
       calls === 1 ? "call" : "calls"
     } vs a loop over generateText of effect/ai`

@@ -13,6 +13,7 @@ import { allocated, long, remembered, wide } from "./memory.ts"
 import { others } from "./others.ts"
 import { durable, recorded } from "./records.ts"
 import { rules } from "./rules.ts"
+import { idle, served } from "./served.ts"
 import { start } from "./start.ts"
 import * as Table from "./table.ts"
 import { telemetry } from "./telemetry.ts"
@@ -41,6 +42,8 @@ const measurements: Readonly<Record<string, Measurement>> = {
   guard,
   agents,
   longAgent,
+  served,
+  idle,
   others,
   start
 }

@@ -76,7 +76,7 @@ const Executors = Server.layerExecutors({
   waves: bounds,
   operations: { maxOperations: 10_000 },
   approvals: { timeout: "unlimited" },
-  draining: { within: "1 second" }
+  draining: { within: "2 seconds" }
 }).pipe(
   Layer.provide(
     LocalExecutor.layerGates({ policy: { allow: ["look", "note", "writer"], ask: ["ask"] }, dedupe: false })

@@ -34,6 +34,15 @@ export const make = (
   { claim = () => Effect.void }: Options = {}
 ): Transcripts["Service"] => {
   const inUse = new Set<string>()
+  /** Entries per session, as far as this process knows: keys are listed once. */
+  let known: Map<string, number> | undefined
+  const countOf = Effect.fnUntraced(function*(id: string) {
+    known ??= yield* counts(store)
+    let count = known.get(id) ?? 0
+    // another process may have written more
+    while (yield* store.has(keyOf(id, count))) count++
+    return count
+  })
   const claimHere = (id: string): Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope> =>
     Effect.asVoid(Effect.acquireRelease(
       Effect.suspend(() => {
@@ -51,7 +60,7 @@ export const make = (
     const id = idOf(session, principal)
     yield* claimHere(id)
     yield* claim(id)
-    const kept = yield* read(store, id, yield* countOf(store, id))
+    const kept = yield* read(store, id, yield* countOf(id))
     const turns = yield* Semaphore.make(1)
     let next = kept.length
     const append = (messages: Entry["messages"], below?: Entry["below"]) =>
@@ -60,7 +69,7 @@ export const make = (
         const text = yield* encode({ session, principal, at, messages, ...(below === undefined ? {} : { below }) })
         // a failed append is retried under the same number
         yield* store.set(keyOf(id, next), text)
-        next++
+        known?.set(id, ++next)
       }).pipe(Effect.uninterruptible, turns.withPermits(1), failing(session, "append"))
     return {
       messages: kept.flatMap(({ below, messages }) => below === undefined ? messages : []),
@@ -132,9 +141,6 @@ const counts = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore) {
   }
   return found
 })
-
-const countOf = (store: KeyValueStore.KeyValueStore, id: string) =>
-  Effect.map(counts(store), (found) => found.get(id) ?? 0)
 
 const read = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore, id: string, count: number) {
   const entries: Array<Entry> = []

@@ -2,7 +2,7 @@
  * Operations and conversations in a key-value store (`effect/persistence`), so that the next start continues unfinished
  * operations and clients find the others again. `Transcripts` have the messages, the `Journal` the records of calls.
  *
- * A conversation names its operations and the one without an end. Keys are listed once, at startup.
+ * A conversation names its operations and those without an end. Keys are listed once, at startup.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -62,8 +62,8 @@ export const KeptConversation = Schema.Struct({
   cost: Schema.optionalKey(Schema.Finite),
   /** Epoch milliseconds. */
   updatedAt: Schema.Finite,
-  /** The operation without an end. */
-  open: Schema.optionalKey(Schema.String),
+  /** The operations without an end, oldest first: more than one while the last interrupts the others. */
+  open: Schema.Array(Schema.String),
   /** The latest operations, oldest first, with the ids of messages that joined them. */
   operations: Schema.Array(Schema.Struct({ id: Schema.String, said: Schema.Array(Schema.String) }))
 })

@@ -170,6 +170,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       title: "",
       usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, cacheWriteInputTokens: 0 },
       updatedAt: 0,
+      open: [],
       operations: []
     })
     known.set(key, found)
@@ -287,7 +288,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       const said = yield* say(current, prompt, { id, settle: how === "settle" })
       if (said !== undefined) return current
     }
-    if (current !== undefined) yield* current.cancel("a new message was sent instead")
+    if (current !== undefined) yield* current.cancel(interrupted)
     const startedAt = yield* Clock.currentTimeMillis
     return yield* begin(
       conversation,
@@ -301,28 +302,32 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const owner = { user: kept.user, session: kept.session }
     const conversation = new ServedConversation(owner, kept)
     known.set(keyOf(owner), conversation)
-    if (kept.open === undefined) continue
-    const open = yield* store.get(owner, kept.open)
-    if (open === undefined) continue
-    const operation = served(open.submitted)
-    operation.restore(yield* store.events(owner, kept.open))
-    conversation.add(operation)
-    // a message that was stored may not be in the record of the conversation
-    conversation.joined(operation)
-    if (open.ended !== undefined) {
-      operation.restoreEnd(open.ended)
-      yield* around.ended(operation)
-      continue
+    let before: ServedOperation | undefined
+    for (const [index, name] of kept.open.entries()) {
+      const open = yield* store.get(owner, name)
+      if (open === undefined) continue
+      const operation = served(open.submitted)
+      operation.restore(yield* store.events(owner, name))
+      conversation.add(operation)
+      // a message that was stored may not be in the record of the conversation
+      conversation.joined(operation)
+      if (open.ended !== undefined) {
+        operation.restoreEnd(open.ended)
+        yield* around.ended(operation)
+        continue
+      }
+      const mayRun = yield* Effect.result(access.mayRun(kept.user))
+      if (Result.isFailure(mayRun)) {
+        const { cause, message } = mayRun.failure
+        yield* Effect.logWarning(`${message}; an operation of ${kept.user} is left for the next start`, cause)
+        operation.close(yield* Clock.currentTimeMillis)
+        continue
+      }
+      if (!mayRun.success) yield* operation.cancel("its user may no longer run calls")
+      else if (index < kept.open.length - 1) yield* operation.cancel(interrupted)
+      yield* launch(operation, { before, isAgain: true })
+      before = operation
     }
-    const mayRun = yield* Effect.result(access.mayRun(kept.user))
-    if (Result.isFailure(mayRun)) {
-      const { cause, message } = mayRun.failure
-      yield* Effect.logWarning(`${message}; an operation of ${kept.user} is left for the next start`, cause)
-      operation.close(yield* Clock.currentTimeMillis)
-      continue
-    }
-    if (!mayRun.success) yield* operation.cancel("its user may no longer run calls")
-    yield* launch(operation, { isAgain: true })
   }
   yield* Effect.forkScoped(Effect.repeat(
     Effect.gen(function*() {
@@ -396,13 +401,16 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       Effect.suspend(() => {
         isDraining = true
         const empty = FiberMap.awaitEmpty(fibers)
-        const stop = Effect.suspend(() =>
-          Effect.forEach(unfinished(), (it) => it.cancel("the server is stopping"), { discard: true })
-        )
-        return Effect.andThen(
-          Effect.flatMap(Effect.timeoutOption(empty, within), (isOver) => Option.isSome(isOver) ? Effect.void : stop),
-          empty
-        )
+        const waiting = new Set(unfinished().filter((it) => it.info.state === "waiting"))
+        const cancel = (which: (operation: ServedOperation) => boolean) =>
+          Effect.suspend(() =>
+            Effect.forEach(unfinished().filter(which), (it) => it.cancel("the server is stopping"), { discard: true })
+          )
+        const unlessEmpty = <A>(effect: Effect.Effect<A>) =>
+          Effect.flatMap(Effect.timeoutOption(empty, within), (it) => Option.isSome(it) ? Effect.void : effect)
+        // what waited for people is being suspended; cancelling it would answer for them
+        const stop = Effect.andThen(cancel((it) => !waiting.has(it)), unlessEmpty(cancel(() => true)))
+        return Effect.andThen(unlessEmpty(stop), empty)
       })
   }
 })
@@ -422,6 +430,8 @@ export const shared = ({ end, prompt, ...operation }: Operation): Operation => (
     end: { ...end, message: RedactedEvents.text(end.message), text: RedactedEvents.text(end.text) }
   }
 })
+
+const interrupted = "a new message was sent instead"
 
 const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
 

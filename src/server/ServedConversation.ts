@@ -78,7 +78,7 @@ export class ServedConversation {
       title: title === "" ? titleOf(operation.prompt) : title,
       agent: operation.submitted.agent,
       updatedAt: at,
-      open: operation.id,
+      open: [...this.kept.open, operation.id],
       operations: all.slice(gone.length)
     }
     this.add(operation)
@@ -100,14 +100,13 @@ export class ServedConversation {
 
   end(operation: ServedOperation, at: number): void {
     this.joined(operation)
-    const { open, ...kept } = this.kept
     const [usage, cost] = this.with(operation)
     this.kept = {
-      ...kept,
+      ...this.kept,
       usage,
       ...cost === undefined ? {} : { cost },
       updatedAt: at,
-      ...open === undefined || open === operation.id ? {} : { open }
+      open: this.kept.open.filter((it) => it !== operation.id)
     }
   }
 

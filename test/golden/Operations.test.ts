@@ -28,7 +28,7 @@ describe("operations of version 1", () => {
     Effect.gen(function*() {
       const { memory, store } = yield* stored
       const [conversation] = yield* store.conversations
-      assert.deepInclude(conversation, { ...ada, open: "two", title: "Where is order 17?" })
+      assert.deepInclude(conversation, { ...ada, open: ["two"], title: "Where is order 17?" })
       const one = yield* store.get(ada, "one")
       assert.deepInclude(one?.ended?.end?.reason, { _tag: "ModelFailed", error: "AuthenticationError" })
       const two = yield* store.get(ada, "two")

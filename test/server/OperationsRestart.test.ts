@@ -194,6 +194,21 @@ describe("a server with agents that is killed and started again", () => {
       assert.deepInclude(conversation, { title: "go", state: "ended", usage: ended.usage })
     }))
 
+  test("ends an operation that was interrupted, and runs the message that interrupted it", ({ live, lives }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("slow"), { text: "this", takes: "1 hour" }])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* operationsOf(first).start(ada, { agent: "helper", prompt: "no, this", id: "y", onBusy: "interrupt" })
+      yield* first.kill
+      lives.now++
+      const second = yield* live([{ text: "this" }, { text: "this" }])
+      assert.deepInclude((yield* (yield* found(second, "y")).ended).end, { text: "this" })
+      const all = yield* operationsOf(second).list(ada)
+      assert.deepEqual(all.map(({ id, state }) => [id, state]), [["y", "ended"], ["x", "ended"]])
+      assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
+    }))
+
   test("cancels the operation of a user who may no longer run calls", ({ live, ran }) =>
     Effect.gen(function*() {
       const first = yield* live([call("save")])
