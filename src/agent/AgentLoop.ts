@@ -246,7 +246,7 @@ interface Unfinished extends Pick<Conversation.Open, "calls"> {
 const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undefined => {
   const { messages } = operation
   const { calls, origin } = Conversation.open(messages)
-  const behind = Background.open(messages)
+  const behind = Conversation.behind(messages)
   const { agentPath, tree: { branch, spending } } = operation.given
   // a sub-agent has one request; a message to a root may begin another one
   const isOne = agentPath.length > 0

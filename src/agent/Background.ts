@@ -5,7 +5,6 @@
  * What runs in the background follows from the history: which calls were answered with a name, and which results have
  * not arrived. So a resumed operation continues it.
  */
-import type * as Prompt from "effect/ai/Prompt"
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -97,14 +96,6 @@ const nameFor = ({ background, messages }: Operation, tool: string): string => {
   return `${tool}-${number}`
 }
 
-/** What began and has no result yet. */
-export const open = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Conversation.Begun> => {
-  const begun = Conversation.begunIn(messages)
-  if (begun.length === 0) return begun
-  const heard = new Set(messages.map(Conversation.inputOf))
-  return begun.filter(({ name }) => !heard.has(Conversation.resultOf(name)))
-}
-
 /**
  * Leaves nothing behind: waits for what runs where the operation is suspended or `isAwaited`, cancels it otherwise. The
  * model reads of each how it ended.
@@ -117,7 +108,8 @@ export const leave = Effect.fnUntraced(function*(
   if (background.all.length === 0) return
   const isOver = () => !background.isRunning
   if (isAwaited || isSuspended) yield* operation.unlessStopped(background.until(isOver))
-  yield* background.cancel("the agent that started it has ended")
+  const { stopped } = operation
+  yield* background.cancel(stopped?._tag === "Cancelled" ? stopped.reason : "the agent that started it has ended")
   yield* background.until(isOver)
   // calls without an answer come first: the next operation has the results from the journal
   if (isSuspended) return operation.unsay(new Set(background.all.map(({ name }) => Conversation.resultOf(name))))

@@ -94,7 +94,7 @@ export const partsOf = (
 export const originsIn = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Origin> =>
   messages.flatMap((it) => it.role === "assistant" ? originOf(it) ?? [] : [])
 
-/** A history whose calls carry what their sub-agents said, as far as `found` has it. */
+/** A history whose calls carry what `found` has of their sub-agents, and nothing else. */
 export const carrying = (
   messages: ReadonlyArray<Prompt.Message>,
   found: (process: string, call: string) => Schema.Json | undefined
@@ -104,8 +104,10 @@ export const carrying = (
     const content = message.content.map((part): Part => {
       const origin = part.type === "tool-call" ? partOrigin(part) : undefined
       if (part.type !== "tool-call" || origin?.run === undefined) return part
+      const { below: before, ...own } = ownOf(part)
       const below = found(origin.run.process, part.id)
-      return below === undefined ? part : withOptions(part, { ...part.options, [key]: { ...ownOf(part), below } })
+      if (below === undefined && before === undefined) return part
+      return withOptions(part, { ...part.options, [key]: below === undefined ? own : { ...own, below } })
     })
     return { ...message, content }
   })
@@ -181,6 +183,14 @@ export const begunIn = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<
       return typeof name === "string" && call !== undefined && run !== undefined ? [{ name, call, run }] : []
     })
   })
+}
+
+/** What began in the background and has no result yet. */
+export const behind = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Begun> => {
+  const begun = begunIn(messages)
+  if (begun.length === 0) return begun
+  const heard = new Set(messages.map(inputOf))
+  return begun.filter(({ name }) => !heard.has(resultOf(name)))
 }
 
 /** Gives each call an id that is unique in the conversation; some servers send equal or empty ids. */

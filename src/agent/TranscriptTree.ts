@@ -117,11 +117,12 @@ export class Branch {
     }
   }
 
-  /** A history that carries its conversations, unless they are stored. */
+  /** A history that carries its conversations, if they are not stored and calls of it are open. */
   carriedIn(history: ReadonlyArray<Prompt.Message>): ReadonlyArray<Prompt.Message> {
     if (this.store !== undefined || this.branches.size === 0) return history
+    const isOpen = Conversation.open(history).calls.length > 0 || Conversation.behind(history).length > 0
     return Conversation.carrying(history, (process, call) => {
-      const branch = this.branches.get(keyOf({ process, call }))
+      const branch = isOpen ? this.branches.get(keyOf({ process, call })) : undefined
       return branch === undefined ? undefined : Option.getOrUndefined(encode(branch.parts))
     })
   }

@@ -211,6 +211,9 @@ describe("a question of a sub-agent at any depth", () => {
           assert.deepStrictEqual([over(end)[0], end.text], ["Finished", "written"])
           assert.lengthOf(yield* second.model.requests, depth + 1)
           assert.deepStrictEqual([first.ran, second.ran], [[], ["write"]])
+          // what a history carries of sub-agents is gone with their calls
+          assert.include(JSON.stringify(history.content), "level 1")
+          assert.notInclude(JSON.stringify(end.history.content), "level 1")
           yield* second.stop
         })),
         { limit: "1 day" }

@@ -160,6 +160,27 @@ describe("an agent in the background", () => {
       assert.lengthOf(said.filter((it) => /^user: Result of "research-[12]": "research" was cancelled/.test(it)), 2)
     }))
 
+  test("is cancelled with its caller, and its requests are withdrawn", () =>
+    Effect.gen(function*() {
+      const left = yield* nothing
+      const { start } = yield* host({
+        root: [{ calls: [research("1", "fish")] }, { text: "I wait." }],
+        below: { fish: [{ calls: [{ id: "1", name: "asks", params: {} }] }] }
+      }, left)
+      const agent = yield* start()
+      yield* Effect.forkScoped(Stream.runDrain(agent.events), { startImmediately: true })
+      yield* Effect.sleep("1 second")
+      assert.lengthOf(yield* agent.pending, 1)
+      yield* agent.cancel("enough")
+      const { history, reason } = yield* agent.result
+      assert.deepStrictEqual([reason, problemsOf(history)], [{ _tag: "Cancelled", reason: "enough" }, []])
+      assert.match(
+        words(history).at(-1)!,
+        /^user: Result of "research-1": "research" was cancelled while it ran: enough/
+      )
+      assert.deepStrictEqual([yield* agent.pending, left.ran], [[], []])
+    }))
+
   test("counts for its caller", () =>
     Effect.gen(function*() {
       const usage = { input: 10, output: 10 }
@@ -310,12 +331,13 @@ describe("an agent in the background whose host stops", () => {
     )
 
   const run = Effect.fnUntraced(function*(
-    stops: ReadonlyArray<readonly [how: "suspended" | "closed", after: number]>
+    stops: ReadonlyArray<readonly [how: "suspended" | "closed", after: number]>,
+    perHeartbeat = false
   ) {
     const left = yield* nothing
     for (const [index, [how, after]] of [...stops, ["whole", 0] as const].entries()) {
       const { start, stop, suspend } = yield* host(tree, left)
-      const agent = yield* start(index === 0 ? "Go" : [])
+      const agent = yield* start(index === 0 ? "Go" : [], { perHeartbeat })
       yield* Effect.forkScoped(approving(agent), { startImmediately: true })
       if (how !== "whole") yield* Effect.sleep(after)
       if (how === "suspended") yield* suspend
@@ -341,6 +363,18 @@ describe("an agent in the background whose host stops", () => {
           assert.deepStrictEqual(parts.ran.toSorted(), through.ran.toSorted(), about)
           assert.sameMembers([...parts.said], [...through.said], about)
           assert.strictEqual(parts.end.text, through.end.text, about)
+        }
+      }
+    }))
+
+  test("is continued in its own process, where each turn has another one", () =>
+    Effect.gen(function*() {
+      const through = yield* run([], true)
+      for (let after = 125; after < 7_000; after += 1_000) {
+        for (const how of ["suspended", "closed"] as const) {
+          const parts = yield* run([[how, after]], true)
+          assert.sameMembers([...parts.said], [...through.said], `${how} after ${after}`)
+          assert.deepStrictEqual(parts.ran.toSorted(), through.ran.toSorted())
         }
       }
     }))
