@@ -2,6 +2,7 @@
 import { Schema } from "effect"
 import * as ToolEvent from "../src/core/facts/ToolEvent.ts"
 import type { Script } from "../test/support/scriptedServer.ts"
+import { tellConversations } from "./conversation-story.ts"
 
 const before = `import { Money } from "./money"
 
@@ -127,6 +128,7 @@ const eventsOf = (beganAt: number, calls: ReadonlyArray<Told>): ReadonlyArray<To
 
 /** Fills a server. */
 export const tellStory = (server: Script): void => {
+  tellConversations(server)
   const minute = 60_000
   const now = Date.now()
   server.texts.set("diff/0/before", before).set("diff/0/after", after)

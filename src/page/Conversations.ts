@@ -1,97 +1,110 @@
-/** Conversations: a list of those that have pending requests or runs, and of each what waits and what ran. */
+/** Conversations: a list of them, and next to it one of them or the form that starts one. */
 import type { VNode } from "preact"
-import type { ApprovalSummary } from "../server/ApiApprovals.ts"
+import type { Conversation } from "../server/ApiOperations.ts"
+import { ConversationView } from "./ConversationView.ts"
 import { html } from "./html.ts"
-import type { Known, KnownWave } from "./known.ts"
-import { Empty, Heading, ListBar, PaneBar, Split } from "./layout.ts"
+import type { Known } from "./known.ts"
+import { Empty, ListBar, Split } from "./layout.ts"
+import { NewConversation } from "./NewConversation.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { StateMark } from "./pieces.ts"
+import { icon, type State, StateMark } from "./pieces.ts"
 import { route, to } from "./routes.ts"
-import { known } from "./state.ts"
-import { clock, count } from "./words.ts"
-
-/** What is known of a session of a user. */
-interface Conversation {
-  readonly user: string
-  readonly session: string
-  readonly pending: ReadonlyArray<ApprovalSummary>
-  /** Newest first. */
-  readonly runs: ReadonlyArray<KnownWave>
-  readonly at: number
-}
+import { known, me, now } from "./state.ts"
+import { ago } from "./words.ts"
 
 /** The view. */
 export const Conversations = (): VNode => {
   const [user, session] = route.value.parts
-  const all = conversationsIn(known.value)
-  const chosen = all.find((it) => it.user === user && it.session === session)
+  const all = listedIn(known.value)
+  const mayStart = typeof me.value === "object" && me.value.run
   return html`<${Split} isNarrow isOpen=${
     user !== undefined
-  } label="Conversations" list=${html`<${ListBar} title="Conversations" isOpen=${user !== undefined} />
-      <ul>${all.map((it) => html`<${Item} key=${addressOf(it)} of=${it} isChosen=${it === chosen} />`)}</ul>`}>${
-    chosen !== undefined
-      ? html`<${One} of=${chosen} />`
-      : user === undefined
-      ? html`<${Empty} of="chat" title=${all.length === 0 ? "No conversations yet." : "Choose a conversation."} />`
-      : html`<${PaneBar} back=${back}><${Heading}>Conversation</${Heading}></${PaneBar}><${Empty} of="chat" title="Nothing is known of this conversation.">Its calls are in the <a href=${
-        to("journal")
-      }>journal</a>.</${Empty}>`
+  } label="Conversations" list=${html`<${ListBar} title="Conversations" isOpen=${
+    user !== undefined
+  }><span class="grow"></span>${
+    mayStart ? html`<a class="btn slim" href=${to("conversations", "new")}>${icon("plus")}New</a>` : null
+  }</${ListBar}>
+      <ul>${
+    all.map((it) =>
+      html`<${Item} key=${addressOf(it)} of=${it} isChosen=${it.user === user && it.session === session} />`
+    )
+  }</ul>`}>${
+    user === "new" && session === undefined
+      ? html`<${NewConversation} />`
+      : user !== undefined && session !== undefined
+      ? html`<${ConversationView} key=${addressOf({ user, session })} user=${user} session=${session} />`
+      : all.length === 0
+      ? html`<${Empty} of="chat" title="No conversations yet.">Start one with New, or over the API.</${Empty}>`
+      : html`<${Empty} of="chat" title="Choose a conversation." />`
   }</${Split}>`
 }
 
-const back = { href: to("conversations"), name: "Conversations" }
+/** A conversation in the list. Sessions whose calls come from elsewhere have no agent. */
+interface Listed extends Pick<Conversation, "user" | "session" | "title" | "pending"> {
+  readonly agent: string | undefined
+  readonly state: State
+  readonly at: number
+}
 
 const addressOf = ({ session, user }: Pick<Conversation, "user" | "session">): string =>
   to("conversations", user, session)
 
-const conversationsIn = ({ open, waves }: Known): ReadonlyArray<Conversation> => {
-  const keys = new Map([...open, ...waves.values()].map((it) => [addressOf(it), it]))
-  return Array.from(keys.values(), ({ session, user }) => {
+const states = {
+  queued: "queued",
+  running: "running",
+  waiting: "approval",
+  suspended: "suspended",
+  ended: "succeeded"
+} as const
+
+const listedIn = ({ conversations, open, waves }: Known): ReadonlyArray<Listed> => {
+  const listed = new Map<string, Listed>()
+  for (const it of conversations) {
+    const { agent, pending, session, state, title, updatedAt: at, user } = it
+    listed.set(addressOf(it), { user, session, title: title || session, pending, agent, state: states[state], at })
+  }
+  // sessions of waves and requests that belong to no conversation
+  for (const { session, user } of [...open, ...waves.values()]) {
+    const key = addressOf({ user, session })
+    if (listed.has(key)) continue
     const isOwn = (it: { readonly user: string; readonly session: string }) =>
       it.user === user && it.session === session
     const pending = open.filter(isOwn)
-    const runs = Array.from(waves.values()).filter(isOwn).toSorted((a, b) => b.beganAt - a.beganAt)
-    const at = Math.max(...pending.map((it) => it.requestedAt), ...runs.map((it) => it.beganAt))
-    return { user, session, pending, runs, at }
-  }).toSorted((a, b) => b.at - a.at)
+    const runs = Array.from(waves.values()).filter(isOwn)
+    listed.set(key, {
+      user,
+      session,
+      title: session,
+      pending: pending.length,
+      agent: undefined,
+      state: pending.length > 0 ? "approval" : runs.some((it) => it.status === "running") ? "running" : "succeeded",
+      at: Math.max(...pending.map((it) => it.requestedAt), ...runs.map((it) => it.beganAt))
+    })
+  }
+  return Array.from(listed.values()).toSorted((a, b) => b.at - a.at)
 }
 
-const stateOf = ({ pending, runs }: Conversation) =>
-  pending.length > 0
-    ? "approval" as const
-    : runs.some((it) => it.status === "running")
-    ? "running" as const
-    : "succeeded" as const
-
-const Item = ({ isChosen, of }: { readonly of: Conversation; readonly isChosen: boolean }): VNode =>
-  html`<li class="item"><${StateMark} of=${stateOf(of)} isBrief word=${of.runs.length > 0 ? undefined : "Idle"} />
+const Item = ({ isChosen, of }: { readonly of: Listed; readonly isChosen: boolean }): VNode =>
+  html`<li class="item"><${StateMark} of=${of.state} isBrief word=${
+    of.state === "succeeded" ? "Finished" : undefined
+  } />
     <div class="t"><a class="cut" href=${addressOf(of)} aria-current=${
     isChosen ? "true" : undefined
-  }><${SafeText} text=${of.session} /></a>
-      <span class="when">${clock(of.at)}</span></div>
-    <p class="s cut"><${SafeText} text=${of.user} />${
-    of.pending.length === 0 ? null : html`<span class="wait-t">· ${of.pending.length} pending</span>`
-  }</p></li>`
+  }><${SafeText} text=${of.title} /></a>
+      <${Ago} at=${of.at} /></div>
+    <p class="s"><span class="cut"><${SafeText} text=${of.agent ?? of.user} /></span><span class=${
+    of.pending > 0 ? "nowrap wait-t" : "nowrap"
+  }>${
+    of.pending > 0 ? `${of.pending} ${of.pending === 1 ? "needs" : "need"} approval` : said[of.state] ?? ""
+  }</span></p></li>`
 
-const One = ({ of }: { readonly of: Conversation }): VNode =>
-  html`<${PaneBar} back=${back}><${Heading} class="cut grow"><${SafeText} text=${of.session} /></${Heading}></${PaneBar}>
-    <div class="scroll"><div class="body">
-      ${of.pending.length === 0 ? null : html`<h2>Pending requests</h2>`}
-      <ul class="lines">${
-    of.pending.map((it) =>
-      html`<li key=${it.id}><${StateMark} of="approval" isBrief /><a class="grow" href=${
-        to("approvals", it.id)
-      }><${SafeText} text=${[it.tool, ...it.targets.map(({ text }) => text)].join(" ").slice(0, 200)} /></a></li>`
-    )
-  }</ul>
-      ${of.runs.length === 0 ? null : html`<h2>Runs</h2>`}
-      <ul class="lines">${
-    of.runs.map((it) =>
-      html`<li key=${it.wave}><${StateMark} of=${
-        it.status === "running" ? "running" : it.status === "suspended" ? "suspended" : "succeeded"
-      } word="" isBrief /><a class="grow" href=${to("runs", it.user, it.session, it.wave)}>${
-        count(it.calls, "call")
-      }</a><span class="muted small">${clock(it.beganAt)}</span></li>`
-    )
-  }</ul>
-    </div></div>`
+const said: Partial<Record<State, string>> = {
+  queued: "Queued",
+  approval: "Needs approval",
+  running: "Running",
+  suspended: "Suspended",
+  succeeded: "Finished"
+}
+
+/** Only this is redrawn every second. */
+const Ago = ({ at }: { readonly at: number }): VNode => html`<span class="when">${ago(at, now.value)}</span>`

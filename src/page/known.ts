@@ -4,6 +4,7 @@
 import type { Wire } from "../core/facts/ToolEvent.ts"
 import type { Approvals, ApprovalSummary, LiveItem, ResolvedApproval } from "../server/ApiApprovals.ts"
 import type { WaveInfo, Waves } from "../server/ApiModels.ts"
+import type { Conversation } from "../server/ApiOperations.ts"
 
 /** A wave and its events, in their order. */
 export interface KnownWave extends WaveInfo {
@@ -17,23 +18,30 @@ export interface Known {
   readonly open: ReadonlyArray<ApprovalSummary>
   readonly ended: ReadonlyArray<ResolvedApproval>
   readonly waves: ReadonlyMap<string, KnownWave>
+  /** Those with the latest changes first. */
+  readonly conversations: ReadonlyArray<Conversation>
 }
 
 /** The initial state. */
-export const nothing: Known = { open: [], ended: [], waves: new Map() }
+export const nothing: Known = { open: [], ended: [], waves: new Map(), conversations: [] }
 
-/** How many resolved requests and ended waves are kept. */
-const kept = { ended: 200, waves: 100 }
+/** How many resolved requests, ended waves and conversations are kept. */
+const kept = { ended: 200, waves: 100, conversations: 500 }
 
 /** The key of a wave. */
 export const keyOf = (of: { readonly user: string; readonly session: string; readonly wave: string }): string =>
   JSON.stringify([of.user, of.session, of.wave])
 
 /** The state from the lists of the server. */
-export const ofLists = (approvals: typeof Approvals.Type, { waves }: typeof Waves.Type): Known => ({
+export const ofLists = (
+  approvals: typeof Approvals.Type,
+  { waves }: typeof Waves.Type,
+  conversations: ReadonlyArray<Conversation> = []
+): Known => ({
   open: approvals.open.toSorted(byAge),
   ended: approvals.ended,
-  waves: new Map(waves.map((it) => [keyOf(it), { ...it, events: [], missing: it.calls === 0 ? 0 : 1 }]))
+  waves: new Map(waves.map((it) => [keyOf(it), { ...it, events: [], missing: it.calls === 0 ? 0 : 1 }])),
+  conversations
 })
 
 /** The state after all events of a wave were read; `missing` is what was missing when the read began. */
@@ -64,6 +72,12 @@ export const after = (known: Known, item: LiveItem): Known => {
         open: known.open.filter((it) => it.id !== approval.id),
         ended: [approval, ...known.ended.filter((it) => it.id !== approval.id)].slice(0, kept.ended)
       }
+    }
+    case "ConversationChanged": {
+      const { conversation: { session, user } } = item
+      const others = known.conversations.filter((it) => it.user !== user || it.session !== session)
+      const all = [item.conversation, ...others].sort((a, b) => b.updatedAt - a.updatedAt)
+      return { ...known, conversations: all.slice(0, kept.conversations) }
     }
     case "WaveBegan":
     case "WaveEnded": {

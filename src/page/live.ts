@@ -4,6 +4,7 @@
  */
 import type { Approvals, LiveItem } from "../server/ApiApprovals.ts"
 import type { Me, Waves } from "../server/ApiModels.ts"
+import type { Conversation } from "../server/ApiOperations.ts"
 import { get, type Reply } from "./api.ts"
 import { after, type Known, nothing, ofLists } from "./known.ts"
 import { clockOffset, connection, known, me, say } from "./state.ts"
@@ -16,6 +17,7 @@ const names = [
   "wave_event",
   "wave_event_left_out",
   "wave_ended",
+  "conversation_changed",
   "gap",
   "reset",
   "heartbeat",
@@ -83,11 +85,15 @@ class Follower {
     this.isReading = true
     const approvals = await listOf<typeof Approvals.Type>("api/approvals", { open: [], ended: [], cursor: "" })
     const waves = await listOf<typeof Waves.Type>("api/waves", { waves: [], cursor: "" })
+    const conversations = await listOf<ReadonlyArray<Conversation>>("api/conversations", [])
     this.isReading = false
-    if (!approvals.ok || !waves.ok) return false
+    if (!conversations.ok || !approvals.ok || !waves.ok) return false
     // the cursor of the first list: items that arrive twice change nothing
     this.cursor ??= approvals.value.cursor || waves.value.cursor
-    known.value = this.waiting.splice(0).reduce<Known>(after, ofLists(approvals.value, waves.value))
+    known.value = this.waiting.splice(0).reduce<Known>(
+      after,
+      ofLists(approvals.value, waves.value, conversations.value)
+    )
     return true
   }
 

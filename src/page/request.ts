@@ -144,3 +144,20 @@ export const groupsOf = (open: ReadonlyArray<ApprovalSummary>): ReadonlyArray<Gr
 /** Pending requests in the order of the list. */
 export const inOrder = (open: ReadonlyArray<ApprovalSummary>): ReadonlyArray<ApprovalSummary> =>
   groupsOf(open).flatMap(({ requests }) => requests)
+
+/** What a call is about, from its arguments: a path, a command, or else its first text. */
+export const targetOf = (params: unknown): string => {
+  if (typeof params === "string") return oneLine(params)
+  if (typeof params !== "object" || params === null) return params === undefined ? "" : String(params)
+  const fields = params as Readonly<Record<string, unknown>>
+  const name = names.find((it) => typeof fields[it] === "string" && fields[it] !== "")
+  const text = name === undefined ? Object.values(fields).find((it) => typeof it === "string") : fields[name]
+  return typeof text === "string" ? oneLine(text) : Object.keys(fields).length === 0 ? "" : JSON.stringify(params)
+}
+
+const names = ["path", "file", "command", "url", "query", "task", "prompt", "to", "name", "id"]
+
+const oneLine = (text: string): string => {
+  const line = text.slice(0, 300).replace(/\s+/g, " ").trim()
+  return line.length > 160 ? `${line.slice(0, 160)}…` : line
+}

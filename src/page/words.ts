@@ -56,3 +56,28 @@ export const ending = ({ answer, how }: Pick<ResolvedApproval, "how" | "answer">
   const kind = answer === undefined || how !== "approved" ? undefined : answers[answer]
   return kind === undefined ? endings[how] : `${endings[how]} ${kind}`
 }
+
+/** Formats a number of tokens, such as `61.2k`. */
+export const tokens = (number: number): string =>
+  number < 1_000
+    ? String(number)
+    : number < 1_000_000
+    ? `${Number((number / 1_000).toFixed(1))}k`
+    : `${Number((number / 1_000_000).toFixed(1))}M`
+
+/** Formats a cost in the unit of the prices. */
+export const cost = (amount: number): string => `$${amount.toFixed(amount !== 0 && amount < 0.1 ? 3 : 2)}`
+
+/** How long ago something was, in its largest unit; `now` within a minute. */
+export const ago = (millis: number, now: number): string =>
+  now - millis < 60_000 ? "now" : span(now - millis).split(" ").slice(0, 2).join(" ")
+
+/** Formats minutes and seconds, such as `2:18`. */
+export const minutes = (millis: number): string => {
+  const seconds = Math.max(0, Math.floor(millis / 1_000))
+  const [hours, rest] = [Math.floor(seconds / 3_600), seconds % 3_600]
+  const two = (number: number) => String(number).padStart(2, "0")
+  return hours > 0
+    ? `${hours}:${two(Math.floor(rest / 60))}:${two(rest % 60)}`
+    : `${Math.floor(rest / 60)}:${two(rest % 60)}`
+}

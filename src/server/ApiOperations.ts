@@ -25,7 +25,17 @@ export const Agent = Schema.Struct({
   /** Its tools, without its sub-agents. */
   tools: Schema.Array(Schema.String),
   subAgents: Schema.Array(Schema.String),
-  onBusy: OnBusy
+  onBusy: OnBusy,
+  /** Limits of one operation; absent: no limit. */
+  limits: Schema.Struct({
+    turns: Schema.Finite,
+    calls: Schema.optionalKey(Schema.Finite),
+    tokens: Schema.optionalKey(Schema.Finite),
+    /** Without the time that is spent waiting for approval. */
+    timeMillis: Schema.optionalKey(Schema.Finite),
+    /** In the unit of the prices. */
+    cost: Schema.optionalKey(Schema.Finite)
+  })
 }).annotate({ identifier: "Agent" })
 
 /** An agent that operations can be started with. */

@@ -1,10 +1,12 @@
 /** Agents with their executors: those of the server, or others if an agent has rules or a policy of its own. */
 import * as ModelInfo from "effect/ai/Model"
 import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import { type AgentLimits, defaultTurns } from "../agent/AgentLimits.ts"
 import * as CheckedOptions from "../agent/CheckedOptions.ts"
 import type { Gates } from "../core/engine/ToolExecutor.ts"
 import { ToolExecutors } from "../core/engine/ToolExecutors.ts"
@@ -55,7 +57,8 @@ export const make = Effect.fnUntraced(function*(
           ...modelOf(agent),
           tools: shown.filter((it) => !isAgent(it)).map((it) => it.name),
           subAgents: shown.filter(isAgent).map((it) => it.name),
-          onBusy: agent.onBusy
+          onBusy: agent.onBusy,
+          limits: limitsOf(agent.limits)
         }
       })
     })
@@ -112,6 +115,14 @@ const of = (agent: string) => ({ problems, subject }: ConfigurationError): Confi
       path: `${agent}.${subject === "Permissions" ? "policy." : ""}${it.path}`
     }))
   })
+
+const limitsOf = ({ calls, cost, time, tokens, turns = defaultTurns }: AgentLimits = {}): Api.Agent["limits"] => ({
+  turns,
+  ...calls === undefined ? {} : { calls },
+  ...tokens === undefined ? {} : { tokens },
+  ...time === undefined ? {} : { timeMillis: Duration.toMillis(time) },
+  ...cost === undefined ? {} : { cost: cost.max }
+})
 
 const modelOf = ({ model }: Agent): { readonly model?: string } => {
   const name = Option.getOrUndefined(Context.getOption(model, ModelInfo.ModelName))

@@ -214,35 +214,38 @@ describe("the page and a real server", () => {
       yield* server.request("ada", "POST", "/api/sessions/s/waves", {
         body: {
           wave: "w1",
-          message: Array.from({ length: 40 }, (_, at) => ({ id: `${at}`, name: "look", params: { key: "the-key" } }))
+          message: Array.from({ length: 60 }, (_, at) => ({ id: `${at}`, name: "look", params: { key: "the-key" } }))
         }
       })
       const visitation = yield* come()
       const { page } = visitation
-      const titles = () => page.$$eval(".cards summary", (all) => all.map((it) => it.textContent.split(" ")[0]))
+      const rows = () => page.$$eval(".calls-table a", (all) => all.map((it) => it.getAttribute("href")))
       yield* Effect.promise(async () => {
         await press(page, "g", "r")
         // the newest is there to be seen at once, by the names of its calls
         await page.waitForSelector(".lanes a")
-        await untilText(page, "look ×40")
+        await untilText(page, "look ×60")
         assert.deepStrictEqual(await seriousFindings(visitation), [], "the run")
         await page.click(".lanes a")
         await untilText(page, "the-key")
         assert.deepStrictEqual(await seriousFindings(visitation), [], "the call")
         await page.evaluate(`location.hash = "#/journal"`)
-        // what happened last comes first, and what was before it when it is asked for
+        // the newest come first, and what was before them when it is asked for
         await untilText(page, "Show older")
-        const lately = await titles()
-        assert.strictEqual(lately[0], "Settled")
-        await page.click(".cards + button")
-        await page.waitForFunction(`document.querySelectorAll(".cards summary").length > ${lately.length}`)
-        const all = await titles()
-        assert.deepStrictEqual(all.slice(0, lately.length), lately)
-        assert.strictEqual(all.at(-1), "Arrived")
+        const lately = await rows()
+        assert.strictEqual(lately.length, 50)
+        await page.evaluate(`document.querySelector(".hint button").click()`)
+        await page.waitForFunction(`document.querySelectorAll(".calls-table a").length === 60`)
+        assert.deepStrictEqual((await rows()).slice(0, 50), lately)
         assert.notInclude(await page.evaluate("document.body.innerText"), "Show older")
-        await page.type("#journal-search", "nothing like this")
+        await press(page, "Tab")
+        await page.focus(".calls-table a")
         await press(page, "Enter")
-        await untilText(page, "Nothing found.")
+        await untilText(page, "What the model read")
+        await untilText(page, "the-key")
+        assert.deepStrictEqual(await seriousFindings(visitation), [], "a call of the journal")
+        await page.type("input[type=search]", "nothing like this")
+        await untilText(page, "No calls match.")
         await page.evaluate(`location.hash = "#/rules"`)
         await untilText(page, "No rules.")
         await page.evaluate(`location.hash = "#/health"`)

@@ -16,7 +16,8 @@ import type {
   ResolvedApproval
 } from "../../src/server/ApiApprovals.ts"
 import type { Me, Waves } from "../../src/server/ApiModels.ts"
-import type { Entry, Grant, Rules, Status } from "../../src/server/ApiRecords.ts"
+import type { Agent, AgentItem, ConversationDetail } from "../../src/server/ApiOperations.ts"
+import type { Entry, Grant, RecordedCallDetail, Rules, Status } from "../../src/server/ApiRecords.ts"
 import * as RequestGuard from "../../src/server/RequestGuard.ts"
 
 /** What the server is told to say. */
@@ -45,6 +46,18 @@ export interface Script {
   readonly events: Map<string, ReadonlyArray<Wire>>
   readonly entries: Array<typeof Entry.Type>
   readonly grants: Array<typeof Grant.Type>
+  /** Conversations by user and session. */
+  readonly conversations: Map<string, ConversationDetail>
+  readonly agents: Array<Agent>
+  /** Tells what happens in a conversation; it is kept for those who come later. */
+  readonly happen: (user: string, session: string, ...items: ReadonlyArray<AgentItem>) => void
+  /** Ends the streams of conversations. Positions stay known. */
+  readonly cutConversations: () => void
+  /** Changes a conversation in the lists. */
+  readonly change: (detail: ConversationDetail) => void
+  /** Messages, starts and cancellations, in their order. */
+  readonly posts: ReadonlyArray<{ readonly path: string; readonly body: unknown }>
+  readonly calls: Array<RecordedCallDetail>
   readonly streams: () => number
   readonly close: () => Promise<void>
 }
@@ -77,6 +90,12 @@ export const startScripted = async (folder: string): Promise<Script> => {
   const events: Script["events"] = new Map()
   const entries: Script["entries"] = []
   const grants: Script["grants"] = []
+  const conversations: Script["conversations"] = new Map()
+  const agents: Script["agents"] = []
+  const calls: Script["calls"] = []
+  const posts: Array<Script["posts"][number]> = []
+  const happened = new Map<string, Array<AgentItem>>()
+  const followers = new Map<ServerResponse, string>()
   const log: Array<LiveItem> = []
   const streams = new Set<ServerResponse>()
   const held: Array<() => void> = []
@@ -147,6 +166,32 @@ export const startScripted = async (folder: string): Promise<Script> => {
     request.on("close", () => streams.delete(response))
   }
 
+  const sendItem = (response: ServerResponse, item: AgentItem, place: number) =>
+    response.write(`id: ${place}\nevent: any\ndata: ${JSON.stringify(item)}\n\n`)
+  const happen: Script["happen"] = (user, session, ...items) => {
+    const key = `${user}/${session}`
+    const all = happened.get(key) ?? []
+    happened.set(key, all)
+    for (const item of items) {
+      all.push(item)
+      for (const [response, of] of followers) if (of === key) sendItem(response, item, all.length)
+    }
+  }
+  const change: Script["change"] = (detail) => {
+    const { history: _, operations: __, ...conversation } = detail
+    conversations.set(`${detail.user}/${detail.session}`, detail)
+    tell({ _tag: "ConversationChanged", conversation })
+  }
+  const followConversation = (request: IncomingMessage, response: ServerResponse, key: string) => {
+    response.writeHead(200, { "content-type": "text/event-stream", "cache-control": "no-store" })
+    response.write(`event: heartbeat\ndata: ${JSON.stringify({ _tag: "Heartbeat", at: Date.now() })}\n\n`)
+    const all = happened.get(key) ?? []
+    const from = Number(request.headers["last-event-id"] ?? 0)
+    for (let place = from; place < all.length; place++) sendItem(response, all[place]!, place + 1)
+    followers.set(response, key)
+    request.on("close", () => followers.delete(response))
+  }
+
   const respond = async (request: IncomingMessage, response: ServerResponse) => {
     const url = new URL(request.url ?? "/", "http://server")
     const json = (value: unknown, status = 200) =>
@@ -195,6 +240,18 @@ export const startScripted = async (folder: string): Promise<Script> => {
       }
       return json(answered(id!, given.answer))
     }
+    if (request.method === "POST" && kind === "sessions") {
+      posts.push({ path, body: JSON.parse(await bodyOf(request)) })
+      return path.endsWith("/cancel") ? response.writeHead(204).end() : json({ id: `m${posts.length}` })
+    }
+    if (kind === "conversations") {
+      if (id === undefined) {
+        return json(Array.from(conversations.values(), ({ history: _, operations: __, ...it }) => it))
+      }
+      const detail = conversations.get(`${id}/${sub}`)
+      if (detail === undefined) return json({ title: "Not found." }, 404)
+      return index === "events" ? followConversation(request, response, `${id}/${sub}`) : json(detail)
+    }
     if (sub === "files") {
       if (now.isFailing) return json({ title: "The part cannot be read." }, 503)
       const text = texts.get(`${id}/${index}/${side}`) ?? ""
@@ -221,7 +278,19 @@ export const startScripted = async (folder: string): Promise<Script> => {
         return index === undefined
           ? json({ waves, cursor: place() })
           : json({ wave: waves.find((it) => it.wave === index), events: events.get(index) ?? [] })
+      case "agents":
+        return json(agents)
       case "journal": {
+        const wanted = (name: string) => url.searchParams.get(name)
+        if (id === "calls" && sub !== undefined) return json(calls.find((it) => String(it.place) === sub))
+        if (id === "calls") {
+          const found = calls.filter((it) =>
+            ["state", "tool", "session", "user"].every((name) =>
+              wanted(name) === null || String(it[name as "tool"]) === wanted(name)
+            ) && JSON.stringify(it).includes(wanted("search") ?? "")
+          )
+          return json({ calls: found.map(({ entries: _, modelText: __, ...it }) => it) })
+        }
         const text = url.searchParams.get("search") ?? ""
         return json({ entries: entries.filter((it) => JSON.stringify(it.entry).includes(text)) })
       }
@@ -285,6 +354,16 @@ export const startScripted = async (folder: string): Promise<Script> => {
     events,
     entries,
     grants,
+    conversations,
+    agents,
+    happen,
+    cutConversations: () => {
+      for (const response of followers.keys()) response.end()
+      followers.clear()
+    },
+    change,
+    posts,
+    calls,
     streams: () => streams.size,
     close: () =>
       new Promise((resolve) => {
