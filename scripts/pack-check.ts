@@ -81,9 +81,12 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
     expect(files.includes(path.replace(/^\.\//, "")), `the archive lacks ${path}`)
   }
   const allowed =
-    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|docs\/images\/.*\.png|dist\/page\/(?:index\.html|licences\.txt|assets\/[\w-]+\.(?:js|css))|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
+    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|docs\/images\/.*\.png|templates\/(?:.*\.ts|shared\/tsconfig\.json|shared\/gitignore)|dist\/page\/(?:index\.html|licences\.txt|assets\/[\w-]+\.(?:js|css))|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
   for (const file of files) {
-    expect(allowed.test(file) && !file.endsWith(".test.ts"), `the archive should not hold ${file}`)
+    expect(
+      allowed.test(file) && (file.startsWith("templates/") || !file.endsWith(".test.ts")),
+      `the archive should not hold ${file}`
+    )
   }
   const page = readFileSync(join(root, "dist/page/index.html"), "utf8")
   const named = Array.from(page.matchAll(/assets\/[^"]+/g), ([file]) => `dist/page/${file}`)

@@ -17,6 +17,7 @@ import * as Logger from "effect/Logger"
 import { escape, escapeLines } from "../internal/escape.ts"
 import * as AgentCommand from "./AgentCommand.ts"
 import * as Files from "./Files.ts"
+import * as InitCommand from "./InitCommand.ts"
 import * as JournalCommand from "./JournalCommand.ts"
 import * as McpCommand from "./McpCommand.ts"
 import * as RulesCommand from "./RulesCommand.ts"
@@ -31,6 +32,7 @@ import * as UndoCommand from "./UndoCommand.ts"
 export const command = Command.make("tool-executor").pipe(
   Command.withDescription("Runs the tool calls of language models under rules, permissions, limits and deadlines"),
   Command.withSubcommands([
+    InitCommand.command,
     Run.command,
     UndoCommand.command,
     AgentCommand.command,

@@ -18,7 +18,10 @@ if (isTooOld(process.versions.node)) {
   await import("./main.ts").catch((error: unknown) => {
     const name = missing(error)
     if (name === undefined) throw error
+    // what starts a project runs before anything is installed
+    if (name === "@effect/platform-node" && process.argv[2] === "init") return import("./bareMain.ts")
     process.stderr.write(`tool-executor needs ${name}: npm install ${name}\n`)
     process.exitCode = 2
+    return undefined
   })
 }

@@ -28,7 +28,7 @@ describe("tool-executor", () => {
 
   for (
     const [what, args, said] of [
-      ["a missing command", [], "Specify a command: run, undo,"],
+      ["a missing command", [], "Specify a command: init, run, undo,"],
       ["a missing command of a command", ["rules"], "Specify a command: check, explain, graph."],
       ["an unknown command", ["walk"], "walk"],
       ["an unknown flag", ["run", "--colour"], "--colour"],

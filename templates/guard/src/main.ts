@@ -1,0 +1,19 @@
+/** Asks the model, and asks you before money is paid: `npm start -- "your question"` */
+import process from "node:process"
+import { createInterface } from "node:readline/promises"
+import { answer } from "./answer.ts"
+import { requireKey } from "./key.ts"
+import { model } from "./model.ts"
+
+requireKey()
+
+const prompt = process.argv[2] ?? "Order 17 never arrived. Please pay it back."
+console.log(`> ${prompt}`)
+
+const { text } = await answer(model, prompt, async ({ args, tool, why }) => {
+  const terminal = createInterface({ input: process.stdin, output: process.stdout })
+  const typed = await terminal.question(`Approve ${tool} ${JSON.stringify(args)}? (${why}) [y/N] `)
+  terminal.close()
+  return typed.trim().toLowerCase() === "y"
+})
+console.log(text)
