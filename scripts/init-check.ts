@@ -35,7 +35,11 @@ const run = (cwd: string, command: string, args: ReadonlyArray<string>, env: Rea
     stdio: ["ignore", "pipe", "pipe"],
     timeout: 300_000
   })
-  return { status, stdout: stdout ?? "", output: `${stdout ?? ""}${stderr ?? ""}${error === undefined ? "" : String(error)}` }
+  return {
+    status,
+    stdout: stdout ?? "",
+    output: `${stdout ?? ""}${stderr ?? ""}${error === undefined ? "" : String(error)}`
+  }
 }
 
 const must = (cwd: string, command: string, ...args: ReadonlyArray<string>): string => {
