@@ -4,13 +4,12 @@ import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type * as Layer from "effect/Layer"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolOptions } from "./AiSdkModelCall.ts"
 import * as AiSdkSchema from "./AiSdkSchema.ts"
-import { type Live, LoopCall } from "./Guard.ts"
+import { type Adapted, type Live, LoopCall } from "./Guard.ts"
 import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 
@@ -29,7 +28,7 @@ export const read = Effect.fnUntraced(function*(
   all: Readonly<Record<string, SdkTool>>,
   settings: { readonly [name: string]: Settings | undefined },
   isLive: boolean
-): Effect.fn.Return<{ readonly toolkit: Toolkit.Any; readonly layer: Layer.Layer<never> }, ConfigurationError> {
+): Effect.fn.Return<Adapted, ConfigurationError> {
   const problems: Array<Problem> = []
   const taken: Array<Taken> = []
   for (const name of new Set([...Object.keys(all), ...Object.keys(settings)])) {

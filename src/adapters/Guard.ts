@@ -21,7 +21,7 @@ import * as Permissions from "../core/gates/Permissions.ts"
 import { textOf } from "../core/output/OutputPolicy.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
-import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
+import type { HandlersOf, RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as GuardOptions from "./GuardOptions.ts"
 import type { Approval, Guarded, Options, Request } from "./GuardOptions.ts"
@@ -50,7 +50,7 @@ export const fits = ({ outcome, text }: Answer, value: unknown): boolean =>
 /** Tools of a loop as a toolkit with handlers. */
 export interface Adapted {
   readonly toolkit: Toolkit.Any
-  readonly layer: Layer.Layer<never>
+  readonly layer: Layer.Layer<HandlersOf<Toolkit.Any>>
 }
 
 /** The tools and the process of one request, for an adapter. */
@@ -223,7 +223,7 @@ const open = Effect.fnUntraced(function*(
       executionTimeout: given.timeout,
       turn: { maxCalls: given.limits?.calls, timeout: given.limits?.time },
       output: { maxChars: given.maxOutput }
-    }).pipe(Layer.provide(layer), Layer.provide(answers)) as Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError>,
+    }).pipe(Layer.provide(layer), Layer.provide(answers)),
     scope
   )
   const executor = Context.get(services, ToolExecutor.ToolExecutor)
