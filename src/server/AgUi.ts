@@ -4,6 +4,7 @@
  * One stream is one run. It ends at the end of the operation, at the next message of the user, or with an interrupt per
  * pending approval request. Everything of a sub-agent carries the id of its run.
  */
+import * as DateTime from "effect/DateTime"
 import * as Schema from "effect/Schema"
 import type { End, Part, SubAgentRun } from "./ConversationPart.ts"
 import { stopping, type Writer } from "./FormattedOperation.ts"
@@ -315,7 +316,7 @@ const interruptOf = ({ handle, request }: Extract<Part, { readonly _tag: "Approv
     message: why,
     toolCallId: call.id,
     responseSchema: responseSchema(call),
-    ...expiresAt === undefined ? {} : { expiresAt: new Date(expiresAt).toISOString() },
+    ...expiresAt === undefined ? {} : { expiresAt: DateTime.formatIso(DateTime.makeUnsafe(expiresAt)) },
     ...tagOf(call.by),
     metadata: { toolExecutor: { approval: id, ...diff === undefined ? {} : { diff } } }
   }
