@@ -94,7 +94,7 @@ export const layer = toolkit.toLayer({
       const before = entries.filter(({ state }) => state === "running")
       const isEnough = () => before.some(({ state }) => state === "ended") || !isUnderWay()
       if (seconds > 0) yield* Effect.timeoutOption(background.until(isEnough), `${seconds} seconds`)
-      if (seconds > 0 && entries.some(isSuspended) && !before.some(hasEnded)) yield* suspend
+      if (seconds > 0 && entries.some(isSuspended) && !before.some(hasEnded)) return yield* suspend
       return entries.map(stateOf).join("\n")
     }),
   agent_send: ({ message, name }) =>
@@ -115,7 +115,7 @@ export const layer = toolkit.toLayer({
       if (hasEnded(entry)) return `"${name}" had ended already.`
       yield* entry.process.cancelCall(entry.call, reason ?? "the agent that started it stopped it")
       yield* background.until(() => entry.state !== "running")
-      if (isSuspended(entry)) yield* suspend
+      if (isSuspended(entry)) return yield* suspend
       return `"${name}" was stopped.`
     })
 })

@@ -356,7 +356,7 @@ describe("an agent in the background whose host stops", () => {
       const through = yield* run([])
       assert.deepStrictEqual(through.ran.toSorted(), ["asks", "asks", "look", "look"])
       for (const how of ["suspended", "closed"] as const) {
-        for (let after = 0; after < 7_000; after += 250) {
+        for (let after = 0; after < 7_000; after += 500) {
           const parts = yield* run([[how, after]])
           const about = `${how} after ${after}`
           assert.deepStrictEqual(parts.problems, [], about)
