@@ -82,6 +82,7 @@ export const tellConversations = (server: Script): void => {
     {
       session: "staging",
       title: "Release 2.4.0 to staging",
+      ended: "LimitReached",
       cost: 2,
       history: [
         { role: "user", text: "Release 2.4.0 to staging, and check it." },

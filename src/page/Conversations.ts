@@ -57,11 +57,23 @@ const states = {
   ended: "succeeded"
 } as const
 
+/** The agent did not do what it was asked to. */
+const hasFailed = ({ ended = "Finished", state }: Conversation): boolean =>
+  state === "ended" && ended !== "Finished" && ended !== "Exited" && ended !== "Cancelled"
+
 const listedIn = ({ conversations, open, waves }: Known): ReadonlyArray<Listed> => {
   const listed = new Map<string, Listed>()
   for (const it of conversations) {
     const { agent, pending, session, state, title, updatedAt: at, user } = it
-    listed.set(addressOf(it), { user, session, title: title || session, pending, agent, state: states[state], at })
+    listed.set(addressOf(it), {
+      user,
+      session,
+      title: title || session,
+      pending,
+      agent,
+      state: hasFailed(it) ? "failed" : states[state],
+      at
+    })
   }
   // sessions of waves and requests that belong to no conversation
   for (const { session, user } of [...open, ...waves.values()]) {
@@ -85,9 +97,7 @@ const listedIn = ({ conversations, open, waves }: Known): ReadonlyArray<Listed> 
 }
 
 const Item = ({ isChosen, of }: { readonly of: Listed; readonly isChosen: boolean }): VNode =>
-  html`<li class="item"><${StateMark} of=${of.state} isBrief word=${
-    of.state === "succeeded" ? "Finished" : undefined
-  } />
+  html`<li class="item"><${StateMark} of=${of.state} isBrief word=${said[of.state]} />
     <div class="t"><a class="cut" href=${addressOf(of)} aria-current=${
     isChosen ? "true" : undefined
   }><${SafeText} text=${of.title} /></a>
@@ -103,7 +113,8 @@ const said: Partial<Record<State, string>> = {
   approval: "Needs approval",
   running: "Running",
   suspended: "Suspended",
-  succeeded: "Finished"
+  succeeded: "Finished",
+  failed: "Stopped"
 }
 
 /** Only this is redrawn every second. */

@@ -136,16 +136,16 @@ const Calls = ({ onEverything, place, scope }: {
   }}>
       <label class="inset">${
     icon("search")
-  }<span class="unseen">Search calls</span><input type="search" data-key="search" placeholder="Search calls" autocomplete="off" value=${filters.search} onInput=${
+  }<span class="unseen">Search calls</span><input type="search" data-key="search" placeholder="Search" autocomplete="off" value=${filters.search} onInput=${
     set("search")
   } /></label>
       ${pick("time", "Time", times.map(({ name }, at) => [String(at), name]))}
       ${pick("state", "Outcome", [["", "Any outcome"], ...outcomes])}
-      <input class="pick" type="text" aria-label="Tool" placeholder="Any tool" list="journal-tools" autocomplete="off" size="12" value=${filters.tool} onInput=${
+      <input class="pick" type="text" aria-label="Tool" placeholder="Tool" list="journal-tools" autocomplete="off" size="12" value=${filters.tool} onInput=${
     set("tool")
   } />
       <datalist id="journal-tools">${namesIn(calls, ({ tool }) => tool)}</datalist>
-      <input class="pick" type="text" aria-label="Agent" placeholder="Any agent" list="journal-agents" autocomplete="off" size="12" value=${filters.agent} onInput=${
+      <input class="pick" type="text" aria-label="Agent" placeholder="Agent" list="journal-agents" autocomplete="off" size="12" value=${filters.agent} onInput=${
     set("agent")
   } />
       <datalist id="journal-agents">${namesIn(calls, ({ agentPath }) => agentPath.at(-1) ?? "")}</datalist>

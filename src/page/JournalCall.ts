@@ -52,7 +52,7 @@ const Body = ({ of }: { readonly of: RecordedCallDetail }): VNode => {
   const agents = [...conversation === undefined ? [] : [conversation.agent], ...of.agentPath]
   return html`
     <p class="mono wrap"><b><${SafeText} text=${targetIn(of)} /></b></p>
-    <p class="row small"><${RecordMark} of=${of.state} /><span class="muted">${ran === "–" ? "" : `in ${ran}, `}${
+    <p class="row small"><${RecordMark} of=${of.state} /><span class="muted">${ran === "–" ? "" : `in ${ran} · `}${
     dayOf(of.at)
   } ${clockOf(of.at)}</span></p>
     ${
@@ -108,7 +108,7 @@ interface Entry {
 }
 
 const Steps = ({ of }: { readonly of: ReadonlyArray<Entry> }): VNode =>
-  html`<ol class="steps">${
+  html`<ol class="journal-steps">${
     of.map((it, at) => {
       const { color, mark, more, what } = stepOf(it, of.slice(0, at))
       return html`<li key=${at}><span class=${`state ${color}`}>${

@@ -87,6 +87,7 @@ const CallRow = ({ call, scene }: { readonly call: Call; readonly scene: Scene }
   const state = stateOf(call)
   const request = requestOf(known.value.open, call, scene)
   const work = call.operation === undefined ? undefined : scene.thread.works.get(call.operation)
+  const used = work === undefined ? 0 : tokensOf(scene.thread, work.id)
   const isWaitingBelow = work !== undefined && waitingIn(scene.thread, work.id).length > 0
   const isWaiting = state === "approval" || (request !== undefined && call.result === undefined)
   if (isWaiting && work === undefined) {
@@ -108,7 +109,9 @@ const CallRow = ({ call, scene }: { readonly call: Call; readonly scene: Scene }
   } /><span class="took">${
     work === undefined ?
       html`<${Took} call=${call} />` :
-      html`${count(work.turn, "turn")}<span class="hide-s"> · ${tokens(tokensOf(scene.thread, work.id))} tokens</span>`
+      html`${count(work.turn, "turn")}${
+        used === 0 ? null : html`<span class="hide-s"> · ${tokens(used)} tokens</span>`
+      }`
   }</span></summary>
     ${isOpen ? html`<${CallBody} call=${call} scene=${scene} />` : null}
   </details>`

@@ -149,6 +149,8 @@ export const Conversation = Schema.Struct({
   title: Schema.String,
   /** State of the last operation. */
   state: OperationState,
+  /** How the last operation ended, as long as the server lists it. */
+  ended: Schema.optionalKey(Schema.String),
   pending: Schema.Finite,
   /** The operation that has not ended. */
   operation: Schema.optionalKey(Schema.String),

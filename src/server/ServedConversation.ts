@@ -60,6 +60,7 @@ export class ServedConversation {
       agent,
       title,
       state: last?.info.state ?? this.state,
+      ...last?.info.end === undefined ? {} : { ended: last.info.end.reason._tag },
       pending: current?.info.pending ?? 0,
       ...current === undefined ? {} : { operation: current.id },
       usage,

@@ -229,7 +229,7 @@ describe("a conversation on the page", () => {
         ["conversations/ada/staging", ".note.bad"],
         ["conversations/new", ".start-form"],
         ["journal", ".calls-table"],
-        ["journal/995", ".steps"],
+        ["journal/995", ".journal-steps"],
         ["journal/993", ".note.wait"]
       ] as const
       for (const [view, selector] of views) {

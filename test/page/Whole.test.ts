@@ -16,6 +16,7 @@ import {
   press,
   seriousFindings,
   tabTo,
+  textOf,
   until,
   untilText
 } from "../support/Browser.ts"
@@ -49,6 +50,14 @@ describe("the page and a real server", () => {
       folder,
       users,
       policy: { default: "allow", ask: ["write_file"] },
+      script: [
+        {
+          text: "I write it down.",
+          calls: [{ name: "write_file", params: { path: "plan.md", content: "Round once, half up.\n" } }]
+        },
+        { text: "The plan is written." },
+        { text: "Gladly." }
+      ],
       server: { page: { folder: page } }
     })
     /** A model wants to write a file. */
@@ -207,6 +216,56 @@ describe("the page and a real server", () => {
       })
       yield* Fiber.join(wave)
     }), limit)
+
+  it.live(
+    "start an agent, approve its call in the conversation, write to it, and find the call in the journal",
+    () =>
+      Effect.gen(function*() {
+        const { come, read } = yield* setting
+        const [ada, bob] = [yield* come(tokens.ada), yield* come()]
+        yield* Effect.promise(async () => {
+          await ada.page.evaluate(`location.hash = "#/conversations/new"`)
+          await ada.page.waitForSelector(".start-form textarea")
+          await ada.page.focus(".start-form textarea")
+          await ada.page.keyboard.type("Write a plan")
+          await tabTo(ada.page, `it.innerText === "Start"`)
+          await press(ada.page, "Enter")
+          await untilText(ada.page, "I write it down.")
+          await untilText(ada.page, "1 call needs approval")
+          // bob approves for ada, and reads what she does
+          await bob.page.evaluate(`location.hash = "#/conversations"`)
+          await untilText(bob.page, "Write a plan")
+          await bob.page.click(".list .item a")
+          await bob.page.waitForSelector("[data-wants] .acts[data-settled=true]")
+          await untilText(bob.page, "Round once, half up.")
+          await untilText(bob.page, "Only ada can write in this conversation.")
+          assert.strictEqual(read("plan.md"), undefined)
+          await bob.page.click("[data-wants] .primary, [data-wants] .even")
+          for (const { page } of [ada, bob]) await untilText(page, "The plan is written.")
+          assert.strictEqual(read("plan.md"), "Round once, half up.\n")
+          // the next message continues it, and all of it is there once after a reload
+          await ada.page.focus("#say")
+          await ada.page.keyboard.type("Thank you")
+          await tabTo(ada.page, `it.innerText === "Send"`)
+          await press(ada.page, "Enter")
+          for (const { page } of [ada, bob]) await untilText(page, "Gladly.")
+          await ada.page.reload()
+          await untilText(ada.page, "Gladly.")
+          for (const text of ["Write a plan", "I write it down.", "The plan is written.", "Thank you", "Gladly."]) {
+            for (const { page } of [ada, bob]) {
+              const shown = await textOf(page, ".thread")
+              assert.strictEqual(shown.split(text).length, 2, text)
+            }
+          }
+          await ada.page.evaluate(`location.hash = "#/journal"`)
+          await untilText(ada.page, "plan.md")
+          await ada.page.click(".calls-table a")
+          await untilText(ada.page, "Approved once by bob")
+          await ada.page.waitForSelector("a[href^='#/undo/']")
+        })
+      }),
+    limit
+  )
 
   it.live("show waves, calls, the journal, the rules and how the server is", () =>
     Effect.gen(function*() {

@@ -29,7 +29,8 @@ describe("operations over HTTP", () => {
         model: "scripted:scripted",
         tools: ["save", "look", "hold", "change", "break"],
         subAgents: [],
-        onBusy: "queue"
+        onBusy: "queue",
+        limits: { turns: 100 }
       }])
       assert.deepInclude((yield* begin(server)).json, { id: "x", agent: "helper", prompt: "go" })
       yield* server.held.runs("k")
