@@ -167,7 +167,12 @@ export const begun = (call: Pick<Prompt.ToolCallPart, "id" | "name">, background
   })
 
 /** The name of the message with the result of a call that ran in the background. */
-export const resultOf = (background: string): string => `background/${background}`
+export const resultOf = (background: string): string => `${results}${background}`
+
+/** Tells whether a message of this name has such a result. The messages of people have no such names. */
+export const isResult = (name: string): boolean => name.startsWith(results)
+
+const results = "background/"
 
 /** Every call of a history that was begun in the background, oldest first. */
 export const begunIn = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<Begun> => {

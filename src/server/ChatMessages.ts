@@ -1,6 +1,7 @@
 /** Messages of the AI SDK: what a client has sent, and what it is shown of a history. */
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import * as Conversation from "../agent/Conversation.ts"
 import * as Shape from "../wire/Shape.ts"
 import type { UiMessage } from "./ApiFormats.ts"
 import type { Message } from "./ApiOperations.ts"
@@ -54,6 +55,8 @@ export const fromHistory = (messages: ReadonlyArray<Message>): ReadonlyArray<UiM
     parts = []
   }
   for (const [index, { calls = [], operation, role, text }] of messages.entries()) {
+    // the result of a background agent is no message of a person
+    if (role === "user" && operation !== undefined && Conversation.isResult(operation)) continue
     if (role === "user") {
       answered()
       asked = operation ?? `message-${index}`

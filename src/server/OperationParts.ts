@@ -8,6 +8,7 @@
  */
 import type * as Schema from "effect/Schema"
 import type * as AgentEvent from "../agent/AgentEvent.ts"
+import * as Conversation from "../agent/Conversation.ts"
 import * as ToolEvents from "../core/facts/ToolEvent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import type { Of, Part, Request, Result, SubAgentRun, Text } from "./ConversationPart.ts"
@@ -55,7 +56,7 @@ export class OperationParts {
         for (const { expiresAt, id } of event.requests) if (expiresAt !== "unlimited") this.expiries.set(id, expiresAt)
         return []
       case "MessageTaken":
-        return event.agentPath.length > 0
+        return event.agentPath.length > 0 || Conversation.isResult(event.id)
           ? []
           : [...this.ended(), { _tag: "UserMessage", id: event.id, text: event.text }]
       case "ToolsEnd":

@@ -12,6 +12,7 @@ import * as Schema from "effect/Schema"
 import { from as observableOf, lastValueFrom, toArray } from "rxjs"
 import { AgentEvent } from "../../src/agent/index.ts"
 import { AgUiWriter, Event } from "../../src/server/AgUi.ts"
+import { fromHistory } from "../../src/server/ChatMessages.ts"
 import { FormattedOperation, type From, readHandle } from "../../src/server/FormattedOperation.ts"
 import { Chunk, UiMessageWriter } from "../../src/server/UiMessageStream.ts"
 import { randomFrom, type SeededRandom } from "../support/randomCase.ts"
@@ -318,6 +319,28 @@ describe("an operation in other formats", () => {
     formatted.gap()
     chunks.push(...formatted.next(fragment("three."), 9), ...formatted.next(final, 10), ...formatted.next(end, 11))
     assert.strictEqual(chunks.map((it) => it.type === "text-delta" ? it.delta : "").join(""), "One two three.")
+  })
+
+  it("takes the result of a background agent for no message of the user", () => {
+    const taken = (id: string): Wire => ({ _tag: "MessageTaken", ...common, id, text: "Result" })
+    const said = [
+      part({ type: "text-start", id: "t" }),
+      part({ type: "text-delta", id: "t", delta: "Done." }),
+      part({ type: "text-end", id: "t" })
+    ]
+    const starts = (id: string) =>
+      chunksOf([...said, taken(id), ...said, end]).flatMap((it) => it.type === "start" ? [it.messageId] : [])
+    assert.deepStrictEqual(starts("background/clerk-1"), ["op-reply"])
+    assert.deepStrictEqual(starts("m2"), ["op-reply", "m2-reply"])
+    const text = (role: "user" | "assistant", text: string, operation?: string) =>
+      operation === undefined ? { role, text } : { role, text, operation }
+    const history = [
+      text("user", "go", "m1"),
+      text("assistant", "Begun."),
+      text("user", "Result", "background/clerk-1"),
+      text("assistant", "Done.")
+    ]
+    assert.deepStrictEqual(fromHistory(history).map((it) => it.id), ["m1", "m1-reply"])
   })
 
   it("tells the model's failure as an error, and a cancellation as an interruption", () => {
