@@ -12,9 +12,10 @@ import type * as Agents from "../../src/server/Agents.ts"
 import type { Operation } from "../../src/server/ApiOperations.ts"
 import { type Handle, Operations } from "../../src/server/Operations.ts"
 import { PendingApprovals } from "../../src/server/PendingApprovals.ts"
+import { Waves } from "../../src/server/Waves.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import { ada, inMemory, type Options } from "../support/Served.ts"
+import { ada, inMemory, message, type Options } from "../support/Served.ts"
 
 const tools = {
   look: { class: "ReadOnly", handler: () => Effect.succeed("seen") },
@@ -30,6 +31,7 @@ interface Env {
   readonly operations: Operations["Service"]
   readonly approvals: PendingApprovals["Service"]
   readonly model: ScriptedModel.Scripted
+  readonly waves: Waves["Service"]
 }
 
 const test = <A, E>(
@@ -46,7 +48,12 @@ const test = <A, E>(
         const agents = { helper: { ...agent, model: model.layer } }
         const layer = inMemory(tools, { policy, ...options, agents })
         return yield* Effect.gen(function*() {
-          return yield* program({ operations: yield* Operations, approvals: yield* PendingApprovals, model })
+          return yield* program({
+            operations: yield* Operations,
+            approvals: yield* PendingApprovals,
+            waves: yield* Waves,
+            model
+          })
         }).pipe(Effect.provide(layer), Effect.scoped)
       }),
       { limit: "1 day" }
@@ -81,6 +88,30 @@ describe("an operation on a server", () => {
       assert.deepEqual(content.map(({ role }) => role), ["user", "assistant", "tool", "assistant"])
       assert.isTrue(Option.isNone(yield* operations.get({ ...ada, user: "eve" }, "first")))
     }))
+
+  const shared: Options = {
+    policy: { default: "allow" },
+    rules: [{ _tag: "RequiresPrecedingTools", tool: "save", tools: ["look"], scope: "session" }]
+  }
+
+  test(
+    "shares the rules of its conversation with the waves of its session, and with no other session",
+    [call("save"), { text: "no" }, call("look"), { text: "seen" }],
+    ({ operations, waves }) =>
+      Effect.gen(function*() {
+        yield* (yield* start(operations, "save it")).ended
+        const tagOf = Effect.fnUntraced(function*(session: string) {
+          const { end } = yield* (yield* waves.submit({ ...ada, session }, { message: message("save") })).ended
+          return end !== undefined && "executionResults" in end ? end.executionResults[0]?._tag : undefined
+        })
+        assert.strictEqual(yield* tagOf(ada.session), "Denied")
+        yield* (yield* start(operations, "look first")).ended
+        assert.strictEqual(yield* tagOf(ada.session), "Succeeded")
+        assert.strictEqual(yield* tagOf("other"), "Denied")
+      }),
+    {},
+    shared
+  )
 
   test("is started once under an id, and another message under that id is a conflict", [{ text: "one" }], (
     { model, operations }
