@@ -29,15 +29,22 @@ export const model = (calls: number, turns = 20) => {
   })
 }
 
-/** Operations of twenty turns, in this process. */
-export const operations = Effect.fnUntraced(function*(calls: number) {
+/** Operations of twenty turns, in this process; with records, each in a session of its own. */
+export const operations = Effect.fnUntraced(function*(calls: number, records?: Context.Context<never>) {
   const service = yield* model(calls)
+  const around = records ?? Context.empty()
+  const executor = yield* Subject.executor(Subject.plenty, undefined, Layer.succeedContext(around))
   const agents = yield* AgentExecutor.make.pipe(
-    Effect.provideService(ToolExecutor.ToolExecutor, yield* Subject.executor(Subject.plenty)),
-    Effect.provideService(LanguageModel.LanguageModel, service)
+    Effect.provideService(ToolExecutor.ToolExecutor, executor),
+    Effect.provideService(LanguageModel.LanguageModel, service),
+    Effect.provideContext(around)
   )
-  const read = Stream.runDrain(agents.runOperation({ prompt: "go" }))
-  return { calls: 20, prepare: () => () => Effect.runPromise(read) } satisfies Side
+  let sessions = 0
+  const run = () => {
+    const options = records === undefined ? {} : { session: `in-process-${++sessions}` }
+    return Effect.runPromise(Stream.runDrain(agents.runOperation({ prompt: "go", ...options })))
+  }
+  return { calls: 20, prepare: () => run } satisfies Side
 })
 
 /** The loop that everybody writes. */

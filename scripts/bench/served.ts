@@ -88,9 +88,14 @@ let sessions = 0
 const side = (url: string): Side => ({ calls: 20, prepare: () => () => talk(url, `s${++sessions}`) })
 
 export const served = Effect.gen(function*() {
-  const inProcess = yield* operations(1)
-  const [inMemory, inSqlite] = [yield* serve(memory, 20), yield* serve(sqlite, 20)]
-  const [alone, value, stored] = yield* Effect.promise(() => compare([inProcess, side(inMemory), side(inSqlite)]))
+  const records = yield* Layer.build(sqlite)
+  const sides = [
+    yield* operations(1),
+    side(yield* serve(memory, 20)),
+    yield* operations(1, records),
+    side(yield* serve(Layer.succeedContext(records), 20))
+  ] as const
+  const [alone, value, recorded, stored] = yield* Effect.promise(() => compare(sides))
   const bar = { of: "value", limit: 1_500 } as const
   const unit = "µs/turn"
   return [
@@ -101,7 +106,7 @@ export const served = Effect.gen(function*() {
       unit,
       bar
     },
-    { what: "the same, with everything in SQLite", value: stored - alone, peer: alone, unit, bar }
+    { what: "the same, with everything in SQLite", value: stored - recorded, peer: recorded, unit, bar }
   ] satisfies ReadonlyArray<Line>
 })
 

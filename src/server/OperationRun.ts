@@ -86,13 +86,17 @@ const work = Effect.fnUntraced(function*(
   // it was stored as ended by the model, but not by the server
   if (left.text !== undefined) return operation.endOf({ _tag: "Finished" }, now, left.text)
   const known = new Set(submitted.inputs.map(({ id }) => id))
-  for (;;) {
-    const ended = yield* once(around, operation, runnable, { inputs: left.inputs, known })
-    const { reason } = ended
-    if (!isAgain || reason._tag !== "NotResumed" || reason.because === "Changed") return ended
-    // another process may still hold its calls, or the journal does not answer
-    yield* Effect.sleep("2 seconds")
-  }
+  const run = Effect.gen(function*() {
+    for (;;) {
+      const ended = yield* once(around, operation, runnable, { inputs: left.inputs, known })
+      const { reason } = ended
+      if (!isAgain || reason._tag !== "NotResumed" || reason.because === "Changed") return ended
+      // another process may still hold its calls, or the journal does not answer
+      yield* Effect.sleep("2 seconds")
+    }
+  })
+  // an idle session holds no executor: all that it remembers is stored
+  return yield* Effect.ensuring(run, runnable.executors.invalidate(Principals.toPrincipal(submitted)))
 })
 
 /** What the transcript does not have of what was said, and the model's last text if nothing is left to do. */
