@@ -242,6 +242,31 @@ export const tellStory = (server: Script): void => {
     args: { command: "git push --force" }
   })
   server.end("ended", { how: "denied", answer: "Deny", by: "bob", reason: "Open a pull request instead" })
+  server.plans.push({
+    checkpoint: {
+      id: "c1",
+      at: now - 5 * minute,
+      batch: "b",
+      callId: "call-diff",
+      tool: "write_file",
+      paths: ["src/pricing/discount.test.ts", "src/pricing/discount.ts", "src/pricing/cents.ts"]
+    },
+    steps: [
+      { path: "src/pricing/discount.test.ts", action: "restore" },
+      { path: "src/pricing/discount.ts", action: "changed" },
+      { path: "src/pricing/cents.ts", action: "remove" }
+    ],
+    diff: `--- src/pricing/discount.test.ts
++++ src/pricing/discount.test.ts
+@@ -4,5 +4,2 @@
+ describe("discounted", () => {
+-  it("rounds to whole cents", () => {
+-    expect(discounted(euro(9.99), 15).amount).toBe(8.49)
+-  })
+ })
+`,
+    notCovered: []
+  })
   for (
     const [tool, targets, isLimited] of [
       ["write_file", ["docs/*"], true],

@@ -17,7 +17,7 @@ import type {
 } from "../../src/server/ApiApprovals.ts"
 import type { Me, Waves } from "../../src/server/ApiModels.ts"
 import type { Agent, AgentItem, ConversationDetail } from "../../src/server/ApiOperations.ts"
-import type { Entry, Grant, RecordedCallDetail, Rules, Status } from "../../src/server/ApiRecords.ts"
+import type { Entry, Grant, RecordedCallDetail, Rules, Status, UndoPlan } from "../../src/server/ApiRecords.ts"
 import * as RequestGuard from "../../src/server/RequestGuard.ts"
 
 /** What the server is told to say. */
@@ -58,6 +58,8 @@ export interface Script {
   /** Messages, starts and cancellations, in their order. */
   readonly posts: ReadonlyArray<{ readonly path: string; readonly body: unknown }>
   readonly calls: Array<RecordedCallDetail>
+  /** What undoing checkpoints would do, in any session. */
+  readonly plans: Array<typeof UndoPlan.Type>
   readonly streams: () => number
   readonly close: () => Promise<void>
 }
@@ -96,6 +98,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
   const posts: Array<Script["posts"][number]> = []
   const happened = new Map<string, Array<AgentItem>>()
   const followers = new Map<ServerResponse, string>()
+  const plans: Script["plans"] = []
   const log: Array<LiveItem> = []
   const streams = new Set<ServerResponse>()
   const held: Array<() => void> = []
@@ -294,6 +297,11 @@ export const startScripted = async (folder: string): Promise<Script> => {
         const text = url.searchParams.get("search") ?? ""
         return json({ entries: entries.filter((it) => JSON.stringify(it.entry).includes(text)) })
       }
+      case "sessions":
+        // checkpoints are the only thing of sessions that is read
+        return json(
+          index === undefined ? plans.map((it) => it.checkpoint) : plans.find((it) => it.checkpoint.id === index)
+        )
       case "grants":
         return json(grants)
       case "rules":
@@ -364,6 +372,7 @@ export const startScripted = async (folder: string): Promise<Script> => {
     change,
     posts,
     calls,
+    plans,
     streams: () => streams.size,
     close: () =>
       new Promise((resolve) => {
