@@ -59,13 +59,13 @@ export const useApproval = (
 
 /** The headline, the facts and the agent of requests; `level` 1 for the one that is shown alone. */
 export const RequestHead = ({ approval, children, title }: {
-  readonly approval: ApprovalRequest
+  readonly approval: ApprovalRequest | ResolvedApproval
   /** Title of the conversation. */
   readonly title?: string | undefined
   /** States next to the facts. */
   readonly children?: ComponentChildren
 }): VNode => {
-  const { of, verb } = headlineOf(approval, commandIn(approval.args))
+  const { of, verb } = headlineOf(approval, "args" in approval ? commandIn(approval.args) : undefined)
   return html`<header>
     <${Heading} class="title"><span class="verb"><${SafeText} text=${verb} /></span> ${
     of === undefined ? null : html`<span class="mono"><${SafeText} text=${of} /></span>`
@@ -80,19 +80,19 @@ export const Facts = ({ of }: { readonly of: Parameters<typeof factsOf>[0] }): V
   html`${factsOf(of).map(({ as, icon: name, text }) => html`<span class=${`tag ${as}`}>${icon(name)}${text}</span>`)}`
 
 /** The agent that asks, and the conversation it works in. */
-export const Trail = (
+const Trail = (
   { of: { agentPath, session, user }, title = session }: {
-    readonly of: { readonly user: string; readonly session: string; readonly agentPath?: ReadonlyArray<string> }
+    readonly of: { readonly user: string; readonly session: string; readonly agentPath: ReadonlyArray<string> }
     readonly title?: string | undefined
   }
 ): VNode =>
   html`<p class="trail">${icon("agent")}${
-    (agentPath ?? []).map((it) => html`<span><${SafeText} text=${it} /></span><span class="muted">›</span>`).slice(
+    agentPath.map((it) => html`<span><${SafeText} text=${it} /></span><span class="muted">›</span>`).slice(
       0,
       -1
     )
   }${
-    agentPath === undefined || agentPath.length === 0
+    agentPath.length === 0
       ? null
       : html`<span><${SafeText} text=${agentPath.at(-1)} /></span><span class="muted">in</span>`
   }<a href=${to("conversations", user, session)}><${SafeText} text=${title} /></a><span class="muted">of <${SafeText}

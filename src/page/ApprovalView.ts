@@ -4,7 +4,7 @@ import { useCallback, useRef, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
 import type { ApprovalRequest, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
-import { ApprovalBody, RequestHead, Trail, useApproval } from "./ApprovalBody.ts"
+import { ApprovalBody, RequestHead, useApproval } from "./ApprovalBody.ts"
 import { useContext } from "./context.ts"
 import { DecisionBar } from "./DecisionBar.ts"
 import { html } from "./html.ts"
@@ -68,10 +68,12 @@ const go = (id: string): void => {
 export const Toast = (): VNode | null => {
   if (answered.value === undefined) return null
   const { approval, isUndoable } = answered.value
-  const { callId, how, id, session, tool, user } = approval
+  const { callId, how, id, session, targets, tool, user } = approval
   return html`<p class="toast"><${StateMark} of=${how === "approved" ? "succeeded" : "denied"} word=${
     ending(approval)
-  } /><a class="cut grow" href=${to("approvals", "resolved", id)}><${SafeText} text=${tool} /></a>
+  } /><a class="cut grow mono" href=${to("approvals", "resolved", id)}><${SafeText} text=${
+    targets[0]?.text.slice(0, 100) ?? tool
+  } /></a>
     ${isUndoable ? html`<a class="btn slim" href=${to("undo", user, session, callId)}>Undo…</a>` : null}
     <button class="btn quiet icon" type="button" aria-label="Dismiss" onClick=${() => {
     answered.value = undefined
@@ -174,7 +176,7 @@ const Ended = ({ approval, back, seen }: {
   readonly seen: ApprovalRequest | undefined
   readonly back: { readonly href: string; readonly name: string }
 }): VNode => {
-  const { by, endedAt, how, next, reason, requestedAt, tool } = approval
+  const { by, endedAt, how, next, reason, requestedAt } = approval
   const user = me.value
   const isOther = by !== undefined && typeof user === "object" && by !== user.name
   const nothing = useCallback(() => {}, [])
@@ -183,7 +185,7 @@ const Ended = ({ approval, back, seen }: {
     by === undefined ? null : html` by <${SafeText} text=${by} />`
   }</span></span>`
   const [first] = inOrder(known.value.open)
-  const isUndoable = how === "approved" && seen?.facts.undoable === true
+  const isUndoable = how === "approved" && approval.facts.undoable
   return html`
     <${PaneBar} back=${back}><span class="muted small grow">Resolved request</span>${
     isUndoable
@@ -193,12 +195,7 @@ const Ended = ({ approval, back, seen }: {
     first === undefined ? null : html`<a class="btn slim" href=${to("approvals", first.id)}>Next request</a>`
   }</${PaneBar}>
     <div class="scroll" tabindex="0" role="group" aria-label="Request"><div class="body ask">
-      ${
-    seen === undefined
-      ? html`<header><${Heading} class="title"><span class="verb">Call</span> <span class="mono"><${SafeText} text=${tool} /></span></${Heading}>
-        <p class="row">${tag}</p><${Trail} of=${approval} /></header>`
-      : html`<${RequestHead} approval=${seen}>${tag}</${RequestHead}>`
-  }
+      <${RequestHead} approval=${seen ?? approval}>${tag}</${RequestHead}>
       ${
     second.has(approval.id) && isOther
       ? html`<${Note} of="clock"><b><${SafeText} text=${by} /> answered ${

@@ -164,7 +164,9 @@ const Resolved = ({ chosen }: { readonly chosen: string | undefined }): VNode =>
       html`<li class="item" key=${it.id}><${StateMark} of=${endStates[it.how]} isBrief />
         <div class="t"><a class="cut mono" href=${to("approvals", "resolved", it.id)} aria-current=${
         it.id === chosen ? "true" : undefined
-      }><${SafeText} text=${brief(it.tool)} /></a><span class="when">${clock(it.endedAt)}</span></div>
+      }><${SafeText} text=${brief(it.targets[0]?.text ?? it.tool)} /></a><span class="when">${
+        clock(it.endedAt)
+      }</span></div>
         <p class="s cut"><span>${ending(it)}${it.by === undefined ? "" : html` by <${SafeText} text=${it.by} />`}</span>
           <span><${SafeText} text=${it.session} /></span></p></li>`
     )

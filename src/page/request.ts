@@ -102,10 +102,9 @@ export const consequenceOf = (
 ): string => {
   const changed = all.reduce((sum, { facts }) => sum + (facts.files?.changed ?? 0), 0)
   const [first] = all
-  const what = all.every(({ facts }) => facts.readOnly)
-    ? "Reads only."
-    : changed > 0
-    ? `Writes ${count(changed, "file")}.`
+  const others = changed === 0 ? 0 : all.filter(({ facts }) => facts.files === undefined).length
+  const what = changed > 0
+    ? `Writes ${count(changed, "file")}${others > 0 ? ` and runs ${count(others, "other call")}` : ""}.`
     : command !== undefined
     ? "Runs a command."
     : all.every(({ facts }) => facts.openWorld)
@@ -113,11 +112,12 @@ export const consequenceOf = (
     : all.length > 1
     ? `Runs ${count(all.length, "call")}.`
     : `Calls ${first?.facts.title ?? first?.tool ?? ""}.`
-  const isOne = all.length === 1 && changed < 2
   return all.every(({ facts }) => facts.readOnly)
-    ? `${what} Nothing changes.`
+    ? "Reads only. Nothing changes."
     : isUndoable(all)
-    ? `${what} You can undo ${isOne ? "it" : "them"}.`
+    ? `${what} You can undo ${all.length === 1 && changed < 2 ? "it" : "them"}.`
+    : all.some((it) => isUndoable([it]))
+    ? `${what} Not all of this can be undone.`
     : `${what} This cannot be undone.`
 }
 

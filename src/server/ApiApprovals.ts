@@ -26,6 +26,12 @@ export const CallFacts = Schema.Struct({
 /** What the server knows of a call. */
 export type CallFacts = typeof CallFacts.Type
 
+/** Targets of a call, redacted. */
+const Targets = Schema.Array(Schema.Struct({
+  text: Schema.String,
+  kind: Schema.optionalKey(Schema.Literals(["exact", "protected"]))
+}))
+
 const approval = {
   id: Schema.String,
   ...Owner,
@@ -38,10 +44,7 @@ const approval = {
   tool: Schema.String,
   class: Schema.String,
   why: Schema.String,
-  targets: Schema.Array(Schema.Struct({
-    text: Schema.String,
-    kind: Schema.optionalKey(Schema.Literals(["exact", "protected"]))
-  })),
+  targets: Targets,
   /** The call is already running and waits with its write: its arguments can no longer be edited. */
   isRunning: Schema.Boolean,
   facts: CallFacts,
@@ -118,6 +121,9 @@ export const ResolvedApproval = Schema.Struct({
   ...Owner,
   callId: Schema.String,
   tool: Schema.String,
+  agentPath: Schema.Array(Schema.String),
+  targets: Targets,
+  facts: CallFacts,
   requestedAt: Schema.Finite,
   endedAt: Schema.Finite,
   how: Schema.Literals(["approved", "denied", "covered", "expired", "withdrawn", "suspended", "closed"]),

@@ -46,12 +46,10 @@ export class ApprovalRecord {
     this.waiting.set(id, shown)
   }
 
-  end({ owner, request }: RedactedRequest, how: Approvals.Ending): Ended {
-    const { requestedAt, callId, id, tool } = request
-    const ended = {
-      owner,
-      approval: { id, ...owner, callId, tool, requestedAt, endedAt: this.now(), ...endOf(how) }
-    }
+  end({ owner, summary }: RedactedRequest, how: Approvals.Ending): Ended {
+    const { agentPath, callId, facts, id, requestedAt, targets, tool } = summary
+    const about = { id, ...owner, callId, tool, agentPath, targets, facts, requestedAt }
+    const ended = { owner, approval: { ...about, endedAt: this.now(), ...endOf(how) } }
     this.waiting.delete(id)
     this.over.set(id, ended)
     return ended

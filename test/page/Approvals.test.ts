@@ -434,6 +434,12 @@ describe("the page", () => {
       answer: "ApproveForScope",
       grantedAt: 1_700_000_000_000
     })
+    server().plans.push({
+      checkpoint: { id: "c1", at: 1, batch: "b", callId: "c", tool: "write_file", paths: ["a"] },
+      steps: [{ path: "a", action: "changed" }, { path: "b", action: "restore" }, { path: "c", action: "refused" }],
+      diff: "--- a\n+++ a\n@@ -1 +1 @@\n-x\n+y\n",
+      notCovered: []
+    })
     server().entries.push({ place: 1, user: "ada", session: "s1", entry: { _tag: "Ended", tool: "write_file", at: 1 } })
     for (const scheme of ["light", "dark"] as const) {
       const login = await visit(server().url, { scheme })
@@ -442,19 +448,20 @@ describe("the page", () => {
       await leave(login)
       const visitation = await come({ scheme, width: scheme === "light" ? 1200 : 360 })
       const { page } = visitation
-      for (
-        const view of [
-          "approvals/q1",
-          "approvals/q2",
-          "conversations",
-          "runs",
-          "journal",
-          "grants",
-          "rules",
-          "health",
-          "approvals"
-        ]
-      ) {
+      const views = [
+        "approvals/q1",
+        "approvals/resolved/q2",
+        "approvals/resolved",
+        "conversations",
+        "runs",
+        "journal",
+        "grants",
+        "rules",
+        "health",
+        "undo/ada/s1/c",
+        "approvals"
+      ]
+      for (const view of views) {
         await page.evaluate(`location.hash = "#/${view}"`)
         await until(
           page,
@@ -464,6 +471,14 @@ describe("the page", () => {
         const wide = await page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
         assert.strictEqual(wide, 0, `${view} scrolls sideways, ${scheme}`)
       }
+      await page.click(".item input")
+      await page.evaluate(`location.hash = "#/approvals/bulk"`)
+      await page.waitForSelector(ready)
+      assert.deepStrictEqual(await seriousFindings(visitation), [], `bulk, ${scheme}`)
+      await page.evaluate(`location.hash = "#/approvals/q1"`)
+      await page.waitForSelector("[data-key=more]")
+      await page.click("[data-key=more]")
+      assert.deepStrictEqual(await seriousFindings(visitation), [], `menu, ${scheme}`)
       await leave(visitation)
     }
   }, limit)

@@ -141,13 +141,16 @@ export const startScripted = async (folder: string): Promise<Script> => {
     tell({ _tag: "ApprovalRequested", approval: summaryOf(approval) })
   }
   const end = (id: string, how: Partial<ResolvedApproval> & Pick<ResolvedApproval, "how">): ResolvedApproval => {
-    const { requestedAt, callId, session, tool, user } = open.get(id)!
+    const { agentPath, callId, facts, requestedAt, session, targets, tool, user } = open.get(id)!
     const approval: ResolvedApproval = {
       id,
       user,
       session,
       callId,
       tool,
+      agentPath,
+      targets,
+      facts,
       requestedAt,
       endedAt: Date.now(),
       next: "The model may ask again.",

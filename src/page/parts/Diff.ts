@@ -5,6 +5,7 @@
 import type { ComponentChildren, VNode } from "preact"
 import { useEffect, useMemo, useRef, useState } from "preact/hooks"
 import { html } from "../html.ts"
+import { Lines } from "../pieces.ts"
 import { type Columns, DiffRows } from "./DiffRows.ts"
 import { hintsOf, type Row, type Rows, rowsOf } from "./rows.ts"
 import { SafeText } from "./SafeText.ts"
@@ -119,7 +120,7 @@ const Counts = ({ none, rows }: { readonly rows: ReadonlyArray<Row>; readonly no
   const { added, removed } = useMemo(() => countsOf(rows), [rows])
   return added + removed === 0
     ? html`<span>${none}</span>`
-    : html`<span class="num nowrap"><span class="plus">+${added}</span> <span class="minus">−${removed}</span><span class="unseen"> lines</span></span>`
+    : html`<${Lines} of=${{ added, removed }} /><span class="unseen">lines</span>`
 }
 
 const Hints = ({ isCoarse, rows }: { readonly rows: ReadonlyArray<Row>; readonly isCoarse: boolean }): VNode | null => {
