@@ -275,6 +275,11 @@ const afterOwn = (thread: Thread, item: Own): Thread => {
         thread,
         withPart(work, { _tag: "Remark", id: `retry-${item.turn}-${item.at}`, text: retried(item), at: item.at })
       )
+    case "HistoryCompacted":
+      return withWork(
+        thread,
+        withPart(work, { _tag: "Remark", id: `compaction-${item.turn}-${item.at}`, text: compacted(item), at: item.at })
+      )
     case "OperationEnd": {
       const parts = work.parts.map((it) =>
         it._tag === "Answer" && it.isStreaming ? { ...it, isStreaming: false, isCut: true } : it
@@ -288,6 +293,12 @@ const afterOwn = (thread: Thread, item: Own): Thread => {
 
 const retried = ({ afterMillis, message }: Of<"ModelRetry">): string =>
   `The model did not answer: ${message} Trying again in ${Math.ceil(afterMillis / 1_000)} s.`
+
+const compacted = ({ afterTokens, beforeTokens, by }: Of<"HistoryCompacted">): string =>
+  `The model reads ${
+    by === "summary" ? "a summary of older messages" : "no older messages"
+  } from here on, so that the ` +
+  `conversation fits its context window: ${beforeTokens} → ${afterTokens} tokens. All messages are still stored.`
 
 const afterFragment = (work: Work, item: Of<"AssistantMessagePart">): Work => {
   const answer = answerOf(work, item)

@@ -179,6 +179,24 @@ describe("a conversation", () => {
     assert.deepStrictEqual(seen(fold([...items, again])), seen(fold(items)))
   })
 
+  it("says once where the model reads a summary of it, also if that is sent again", () => {
+    const compaction: AgentItem = {
+      _tag: "HistoryCompacted",
+      operation: "op0",
+      agentPath: [],
+      turn: 1,
+      at: 5,
+      by: "summary",
+      beforeTokens: 9_000,
+      afterTokens: 2_000,
+      messages: 12,
+      usage
+    }
+    const remarks = fold([compaction, compaction]).works.get("op0")!.parts.map(({ text }) => text)
+    assert.strictEqual(remarks.length, 1)
+    assert.include(remarks[0], "9000 → 2000 tokens")
+  })
+
   it("shows a queued message where the model has read it", () => {
     const own = { operation: "a", agentPath: [], turn: 1, at: 1 }
     const message = { ...own, id: "m", text: "wait" }
