@@ -10,7 +10,7 @@ import type { Options } from "../../src/agent/AgentExecutor.ts"
 import { type AgentEvent, SubAgent } from "../../src/agent/index.ts"
 import * as Transcripts from "../../src/agent/Transcripts.ts"
 import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
-import type { ConfigurationError } from "../../src/index.ts"
+import { type ConfigurationError, Journal } from "../../src/index.ts"
 import type * as ModelRequest from "../../src/testing/ModelRequest.ts"
 import type * as ModelTurn from "../../src/testing/ModelTurn.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
@@ -285,6 +285,34 @@ describe("a compacted conversation", () => {
         const again = yield* events(env, { ...go, prompt: stopped, limits: { tokens: 700 } })
         assert.deepStrictEqual(again.end.reason, { _tag: "LimitReached", limit: "tokens", max: 700 })
       })))
+
+  it.effect("has its open call resumed from the journal, though the model no longer reads what came before", () =>
+    Effect.gen(function*() {
+      const journal = Context.get(yield* Effect.orDie(Layer.build(Journal.layerMemory())), Journal.Journal)
+      const ran: Array<unknown> = []
+      const counted = {
+        read: {
+          class: "SerialMut" as const,
+          handler: ({ n }: { readonly [key: string]: unknown }) => Effect.sync(() => (ran.push(n), page(n)))
+        }
+      }
+      yield* run(counted, reader(8), (env) =>
+        Effect.gen(function*() {
+          const { end } = yield* events(env, go)
+          const { content } = end.history
+          const at = content.findLastIndex((it) =>
+            it.role === "assistant" && it.content.some((part) => part.type === "tool-call")
+          )
+          assert.isTrue(content.slice(0, at).some((it) => JSON.stringify(it.options).includes("compacted")))
+          // as if the host had been killed before it stored the answer
+          const killed = Prompt.fromMessages(content.slice(0, at + 1))
+          const again = yield* events(env, { ...go, prompt: killed })
+          assert.strictEqual(again.end.reason._tag, "Finished")
+          assert.deepStrictEqual(problemsOf(again.end.history), [])
+          assert.include(words(again.end.history), `result c8: ${page(8)}`)
+          assert.deepStrictEqual(ran, [1, 2, 3, 4, 5, 6, 7, 8])
+        }), { journal })
+    }).pipe(Effect.scoped))
 
   it.effect("is that of a sub-agent, too, as its caller's, if it uses the same model", () => {
     const research = SubAgent.make("research", {
