@@ -10,6 +10,12 @@ export class OperationLog extends EventLog<AgentEvent.Wire, AgentEvent.Wire | un
     super(id, bounds, { nameOf: AgentEvent.sseName, isLifecycle, redact: (event) => redacted.ofAgent(event) })
   }
 
+  /** Whether it has the end of the operation. */
+  get hasEnd(): boolean {
+    const event = this.life.at(-1)?.event
+    return event?._tag === "OperationEnd" && event.reason._tag !== "Suspended"
+  }
+
   /** Restores the stored events of earlier logs, before any other event. Their positions stay valid. */
   restore(kept: ReadonlyArray<KeptEvents>): void {
     for (const { events, log } of kept) {

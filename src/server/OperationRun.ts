@@ -150,6 +150,8 @@ const once = Effect.fnUntraced(function*(
 const end = (around: Around, operation: ServedOperation, ended: OperationEnd): Effect.Effect<void> =>
   Effect.uninterruptible(Effect.gen(function*() {
     if (ended.reason._tag !== "Suspended") {
+      // without the end itself, which an ended operation has without its event
+      yield* saved(around, operation)
       yield* logged(operation, around.store.end(operation.submitted, operation.ending(ended)))
     }
     operation.tell(ended)

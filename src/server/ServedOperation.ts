@@ -4,6 +4,7 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
+import * as Semaphore from "effect/Semaphore"
 import * as AgentEvent from "../agent/AgentEvent.ts"
 import type { Agent } from "../agent/AgentExecutor.ts"
 import type { Cost } from "../agent/AgentLimits.ts"
@@ -32,6 +33,7 @@ export class ServedOperation {
   private cancelled: string | undefined
   /** Lifecycle events up to this place are stored, under so many numbers. */
   private stored = { place: 0, numbers: 0 }
+  private readonly saving = Semaphore.makeUnsafe(1)
   /** Open while there are lifecycle events that are not stored. */
   readonly unsaved = Latch.makeUnsafe()
 
@@ -171,12 +173,18 @@ export class ServedOperation {
     this.turn = turn
     this.used = usage
     this.end = end
-    this.close(endedAt ?? this.submitted.startedAt)
+    const at = endedAt ?? this.submitted.startedAt
+    // the server was killed before the event of the end was stored
+    if (end !== undefined && !this.log.hasEnd) {
+      const about = { agentPath: [], operation: this.id, turn, at }
+      this.log.append({ _tag: "OperationEnd", ...about, ...end, usage, turns: turn, calls })
+    }
+    this.close(at)
   }
 
   /** Stores the lifecycle events that are not stored yet. */
   save(store: OperationStore["Service"]): Effect.Effect<void, OperationStoreError> {
-    return Effect.suspend(() => {
+    return this.saving.withPermit(Effect.suspend(() => {
       const { numbers, place: before } = this.stored
       this.unsaved.closeUnsafe()
       const { id: log, place } = this.log
@@ -185,7 +193,7 @@ export class ServedOperation {
       return Effect.map(store.append(this.submitted, this.id, numbers, { log, events }), () => {
         this.stored = { place, numbers: numbers + 1 }
       })
-    })
+    }))
   }
 
   private fold(event: AgentEvent.Wire): boolean {

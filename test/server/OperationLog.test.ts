@@ -3,7 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type * as AgentEvent from "../../src/agent/AgentEvent.ts"
+import type { Operation } from "../../src/server/ApiOperations.ts"
 import { OperationLog } from "../../src/server/OperationLog.ts"
+import { ServedOperation } from "../../src/server/ServedOperation.ts"
 
 const bounds = { events: 10, chars: 100_000 }
 
@@ -23,7 +25,41 @@ const textsOf = (log: OperationLog, after?: string, isShared = false) =>
     (events) => events.map(({ data, event }) => "text" in data ? data.text : event)
   )
 
+const usage = { inputTokens: 1, outputTokens: 2, cachedInputTokens: 0, cacheWriteInputTokens: 0 }
+
+const ended: Operation = {
+  id: "x",
+  session: "s",
+  agent: "helper",
+  state: "ended",
+  startedAt: 0,
+  endedAt: 5,
+  prompt: "go",
+  turn: 1,
+  usage,
+  calls: 0,
+  pending: 0,
+  end: { reason: { _tag: "Finished" }, message: "The model has finished.", text: "done" }
+}
+
 describe("the log of an operation", () => {
+  it.effect("has the end of an operation that was stored without its event, and no end twice", () =>
+    Effect.gen(function*() {
+      const submitted = { user: "ada", operation: "x", ...ended, inputs: [{ id: "x", text: "go" }] as const }
+      const log = new OperationLog("second", bounds)
+      const operation = new ServedOperation(submitted, log, undefined)
+      operation.restore([{ log: "first", events: [{ place: 1, event: taken("a") }] }])
+      operation.restoreEnd(ended)
+      assert.deepEqual(yield* textsOf(log), ["a", "done"])
+      const [, event] = log.kept(1)[0]!
+      const again = new OperationLog("third", bounds)
+      const next = new ServedOperation(submitted, again, undefined)
+      next.restore([{ log: "second", events: [{ place: 1, event: taken("a") }, { place: 2, event }] }])
+      next.restoreEnd(ended)
+      assert.deepEqual(yield* textsOf(again), ["a", "done"])
+      assert.deepEqual(next.info, ended)
+    }))
+
   it.effect("has the stored events of an earlier log, and its positions as far as they were stored", () =>
     Effect.gen(function*() {
       const first = new OperationLog("first", bounds)
