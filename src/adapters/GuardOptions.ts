@@ -27,7 +27,7 @@ export interface Options<Name extends string = string> {
   /** Settings by tool name, such as `{ search: { readOnly: true, timeout: "10 seconds" } }`. */
   readonly tools?: { readonly [N in Name]?: Declared | undefined } | undefined
   /**
-   * Who answers approval requests: a function, or `"loop"` for the approval flow of the loop itself. Default: nobody,
+   * Who answers approval requests: a function, or `"loop"` for the approval flow of the loop itself. Default: no approver,
    * so calls that need approval are denied.
    */
   readonly approvals?:
@@ -111,7 +111,7 @@ export const problemsOf = (given: Options, toolkit: Toolkit.Any, hasFlow: boolea
       it
     ): Problem => ({
       path: `tools.${it.name}`,
-      problem: "its calls need approval, and nobody approves them",
+      problem: "its calls need approval, and there is no approver",
       expected: `readOnly: true if it changes nothing, its name in policy.allow, or ${flow} as approvals`
     }))
   return [...unknown, ...wrong, ...limited, ...asking]

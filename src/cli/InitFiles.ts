@@ -87,7 +87,7 @@ export const found = (root: string, paths: Iterable<string>): Effect.Effect<Text
 /**
  * Writes all changes, or none: on an error or an interruption everything is as it was.
  *
- * Texts are written to a folder beside their places first; moving them cannot be interrupted.
+ * Texts are written to a temporary folder first; moving them cannot be interrupted.
  */
 export const write = (root: string, changes: ReadonlyArray<Change>): Effect.Effect<void, CliFailure> =>
   Effect.gen(function*() {

@@ -115,7 +115,7 @@ describe("guarded tools of the AI SDK", () => {
   it("are refused when nobody approves them, before anything runs", async () => {
     const text = await problemsOf(() => AiSdk.guard(open().tools))
     assert.include(text, "AiSdk.guard: 4 problems")
-    assert.include(text, "tools.remove: its calls need approval, and nobody approves them; expected readOnly: true")
+    assert.include(text, "tools.remove: its calls need approval, and there is no approver; expected readOnly: true")
   })
 
   it("name every mistake in their options", async () => {
