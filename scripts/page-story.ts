@@ -135,6 +135,7 @@ export const tellStory = (server: Script): void => {
   server.ask({
     id: "diff",
     process: "reviewer",
+    operation: "op-1",
     user: "ada",
     session: "Round discounts",
     agentPath: ["reviewer"],

@@ -8,6 +8,7 @@ import type { ApprovalRequest, Part, ResolvedApproval } from "../server/ApiAppro
 import { get, type Problem, type Reply } from "./api.ts"
 import type { Context } from "./context.ts"
 import { html } from "./html.ts"
+import { titleOf } from "./known.ts"
 import { Heading, Note } from "./layout.ts"
 import { Arguments } from "./parts/Arguments.ts"
 import { countMarked } from "./parts/pieces.ts"
@@ -58,10 +59,8 @@ export const useApproval = (
 }
 
 /** The headline, the facts and the agent of requests; `level` 1 for the one that is shown alone. */
-export const RequestHead = ({ approval, children, title }: {
+export const RequestHead = ({ approval, children }: {
   readonly approval: ApprovalRequest | ResolvedApproval
-  /** Title of the conversation. */
-  readonly title?: string | undefined
   /** States next to the facts. */
   readonly children?: ComponentChildren
 }): VNode => {
@@ -71,7 +70,7 @@ export const RequestHead = ({ approval, children, title }: {
     of === undefined ? null : html`<span class="mono"><${SafeText} text=${of} /></span>`
   }</${Heading}>
     <p class="row">${children}<${Facts} of=${[approval]} /></p>
-    <${Trail} of=${approval} title=${title} />
+    <${Trail} of=${approval} />
   </header>`
 }
 
@@ -81,9 +80,8 @@ export const Facts = ({ of }: { readonly of: Parameters<typeof factsOf>[0] }): V
 
 /** The agent that asks, and the conversation it works in. */
 const Trail = (
-  { of: { agentPath, session, user }, title = session }: {
+  { of: { agentPath, session, user } }: {
     readonly of: { readonly user: string; readonly session: string; readonly agentPath: ReadonlyArray<string> }
-    readonly title?: string | undefined
   }
 ): VNode =>
   html`<p class="trail">${icon("agent")}${
@@ -95,7 +93,9 @@ const Trail = (
     agentPath.length === 0
       ? null
       : html`<span><${SafeText} text=${agentPath.at(-1)} /></span><span class="muted">in</span>`
-  }<a href=${to("conversations", user, session)}><${SafeText} text=${title} /></a><span class="muted">of <${SafeText}
+  }<a href=${to("conversations", user, session)}><${SafeText} text=${
+    titleOf(known.value, user, session)
+  } /></a><span class="muted">of <${SafeText}
     text=${user} /></span></p>`
 
 /** Shows an approval request; `onWhole` is called with whether all of it has loaded. Resolved requests have nothing more to load. */

@@ -145,7 +145,7 @@ const Open = ({ approval, isChanged, onStale }: {
       : null
   }
       ${problem === undefined ? null : html`<${Failure} problem=${problem} />`}
-      <${RequestHead} approval=${approval} title=${context.title} />
+      <${RequestHead} approval=${approval} />
       ${
     isEditing
       ? html`<section class="block"><header><span class="grow">The edited call passes all checks again. The approval holds

@@ -8,6 +8,7 @@ import type { ApprovalSummary, ResolvedApproval } from "../server/ApiApprovals.t
 import { ApprovalView, Toast } from "./ApprovalView.ts"
 import { BulkApproval } from "./BulkApproval.ts"
 import { html } from "./html.ts"
+import { titleOf } from "./known.ts"
 import { Empty, ListBar, PaneBar, Split } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Left, Lines, type State, StateMark } from "./pieces.ts"
@@ -89,7 +90,9 @@ const Pending = ({ chosen, isOpen, selected }: {
     </${ListBar}>
     ${
     groupsOf(open.slice(0, most)).map(({ requests, session, user }) =>
-      html`<section class="group" key=${`${user}/${session}`}><h2><span class="cut grow"><${SafeText} text=${session} /></span>
+      html`<section class="group" key=${`${user}/${session}`}><h2><span class="cut grow"><${SafeText} text=${
+        titleOf(known.value, user, session)
+      } /></span>
         <span><${SafeText} text=${user} /></span></h2>
         <ul>${requests.map((it) => html`<${Item} key=${it.id} approval=${it} isChosen=${it.id === chosen} />`)}</ul>
       </section>`

@@ -1,12 +1,12 @@
 /** What an approval request belongs to: the task of a person and the words of the agent, from its conversation. */
 import { useEffect, useState } from "preact/hooks"
 import type { ApprovalRequest } from "../server/ApiApprovals.ts"
-import type { AgentItem, ConversationDetail } from "../server/ApiOperations.ts"
+import type { ConversationDetail } from "../server/ApiOperations.ts"
 import { get } from "./api.ts"
+import { followEvents } from "./conversationFeed.ts"
 
 /** The context of a request, as far as it is known. */
 export interface Context {
-  readonly title?: string
   /** What the person asked for, and when. */
   readonly task?: { readonly text: string; readonly at: number }
   /** What the model wrote with the call. */
@@ -29,27 +29,26 @@ export const useContext = ({ agentPath, callId, operation, session, user }: Appr
     void get<ConversationDetail>(path).then((reply) => {
       if (!reply.ok) return
       const own = reply.value.operations.find((it) => it.id === operation)
-      add({
-        title: reply.value.title,
-        ...own === undefined ? {} : { task: { text: own.prompt, at: own.startedAt } }
-      })
+      if (own !== undefined) add({ task: { text: own.prompt, at: own.startedAt } })
     })
     // the events of a running operation come from its start
-    const source = new EventSource(`${path}/events`)
-    const close = () => source.close()
-    source.addEventListener("error", close)
-    source.addEventListener("assistant_message_final", (event) => {
-      const item = JSON.parse((event as MessageEvent<string>).data) as AgentItem
-      if (item._tag !== "AssistantMessageFinal" || item.agentPath.join("/") !== agentPath.join("/")) return
-      if (!item.toolCalls.some((it) => it.id === callId)) return
-      if (item.text !== "") add({ says: item.text })
-      close()
+    const stop = followEvents(`${path}/events`, {
+      onGone: () => {},
+      onItems: (items) => {
+        const own = items.find((it) =>
+          it._tag === "AssistantMessageFinal" && it.agentPath.join("/") === agentPath.join("/") &&
+          it.toolCalls.some(({ id }) => id === callId)
+        )
+        if (own?._tag !== "AssistantMessageFinal") return
+        if (own.text !== "") add({ says: own.text })
+        stop()
+      }
     })
-    const timer = setTimeout(close, patience)
+    const timer = setTimeout(stop, patience)
     return () => {
       asked.isCurrent = false
       clearTimeout(timer)
-      close()
+      stop()
     }
   }, [user, session, operation, callId])
   return context

@@ -44,6 +44,10 @@ export const ofLists = (
   conversations
 })
 
+/** The title of a conversation; of a session without agents, its name. */
+export const titleOf = ({ conversations }: Known, user: string, session: string): string =>
+  conversations.find((it) => it.user === user && it.session === session)?.title ?? session
+
 /** The state after all events of a wave were read; `missing` is what was missing when the read began. */
 export const withEvents = (known: Known, key: string, events: ReadonlyArray<Wire>, missing: number): Known => {
   const wave = known.waves.get(key)
