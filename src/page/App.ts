@@ -5,7 +5,6 @@ import { useEffect, useRef } from "preact/hooks"
 import type { Me } from "../server/ApiModels.ts"
 import { get, post } from "./api.ts"
 import { Approvals } from "./Approvals.ts"
-import { Conversations } from "./Conversations.ts"
 import { html } from "./html.ts"
 import { isHelpOpen, Keys } from "./Keys.ts"
 import { nothing } from "./known.ts"
@@ -33,7 +32,12 @@ export const App = (): VNode => {
 
 const views = [
   { name: "approvals", title: "Approvals", icon: "inbox", of: Approvals },
-  { name: "conversations", title: "Conversations", icon: "chat", of: Conversations },
+  {
+    name: "conversations",
+    title: "Conversations",
+    icon: "chat",
+    of: later(() => import("./Conversations.ts").then((it) => it.Conversations))
+  },
   { name: "runs", title: "Runs", icon: "runs", of: later(() => import("./Runs.ts").then((it) => it.Runs)) },
   {
     name: "journal",
