@@ -42,7 +42,7 @@ export interface Options<Name extends string = string> {
   readonly limits?: { readonly calls?: number | undefined; readonly time?: Duration.Input | undefined } | undefined
   /** Whether equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */
   readonly dedupe?: Dedupe.Options | false | undefined
-  /** How many calls run at once, over all requests. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
+  /** How many calls run in parallel, over all requests. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
   readonly concurrency?: {
     readonly read?: number | undefined
     readonly concurrent?: number | undefined
@@ -67,7 +67,7 @@ export interface Request<Tools> {
 /** Guarded tools. Their executor works until `close`. */
 export interface Guarded<Tools> extends Request<Tools> {
   /**
-   * Begins another request with counts, order and limits of its own. Pools and grants are shared. Use it in a server,
+   * Begins another request with separate counts, order and limits. Pools and grants are shared. Use it in a server,
    * where one guard serves many conversations.
    */
   readonly request: () => Promise<Request<Tools>>

@@ -203,7 +203,7 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversati
     batch: operation.batch,
     id: name?.process ?? `${run}-${++operation.processes}`,
     meta,
-    // an operation without a session is a conversation by itself
+    // an operation without a session is a conversation
     session: operation.given.session ?? operation.batch,
     tools: tools?.filter((it) => shown.has(it)),
     provided: provided.map((it) => it.name),

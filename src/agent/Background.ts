@@ -1,5 +1,5 @@
 /**
- * The calls of an operation that run in its background. Each is a call like any other, in a wave of its own of the
+ * The calls of an operation that run in its background. Each is a call like any other, in a separate wave of the
  * operation's process. It has a name, and its result becomes a message to the model.
  *
  * What runs in the background follows from the history: which calls were answered with a name, and which results have
@@ -73,7 +73,7 @@ export const begin = Effect.fnUntraced(function*<E extends Unable>(
   )
 })
 
-/** What the model is told of a call's end; `undefined` if the call may be resumed. */
+/** What the model reads about a call's end; `undefined` if the call may be resumed. */
 const textOf = (exit: Exit.Exit<ToolOutcome.WaveResult, Unable>): string | undefined => {
   if (Exit.isSuccess(exit)) {
     const { outcomes, suspended } = exit.value
@@ -97,7 +97,7 @@ const nameFor = ({ background, messages }: Operation, tool: string): string => {
 }
 
 /**
- * Leaves nothing behind: waits for what runs where the operation is suspended or `isAwaited`, cancels it otherwise. The
+ * Leaves nothing behind: waits for running calls if the operation is suspended or `isAwaited`, otherwise cancels them. The
  * model reads of each how it ended.
  */
 export const leave = Effect.fnUntraced(function*(

@@ -82,7 +82,7 @@ const sizeOf = Effect.fnUntraced(function*(
   const estimated = fixed + CompactedHistory.tokensIn(CompactedHistory.view(messages))
   const compactedAt = messages.findLastIndex(CompactedHistory.isRecord)
   const at = messages.findLastIndex((it) => it.role === "assistant" && usedFor(it) > 0)
-  // what was reported before a compaction is not the size of what is left
+  // a size reported before a compaction no longer holds
   if (at <= compactedAt) return { tokens: estimated, fixed, scale: 1 }
   const tokens = usedFor(messages[at]!) + CompactedHistory.tokensIn(messages.slice(at + 1))
   return { tokens, fixed, scale: Math.min(Math.max(tokens / estimated, 0.5), 4) }

@@ -42,7 +42,7 @@ export const Origin = Schema.Struct({
 /** The key of what this package records in provider options. */
 export const key = "effect-tool-executor"
 
-/** An origin as it is recorded. */
+/** A recorded origin. */
 export const recorded = ({ model, provider, run, usage }: Origin) => ({
   provider,
   model,

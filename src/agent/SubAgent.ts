@@ -171,7 +171,7 @@ const run = <Parameters extends Schema.Top>(
     const isOpen = reason._tag === "Suspended" || reason._tag === "NotResumed"
     if (isOpen && tree !== undefined) return yield* suspend(describe(reason))
     const end: End = { ended: reason._tag, message: describe(reason), text, calls }
-    // what is not stored is found again: nothing is left to run
+    // without storage nothing is left to run
     yield* Effect.ignore(branch.ends(end))
     return end
   }).pipe(
@@ -181,7 +181,7 @@ const run = <Parameters extends Schema.Top>(
   )
 
 const inBackground =
-  "It runs in the background: the call returns a name at once, and the result arrives later as a message."
+  "It runs in the background: the call returns a name immediately, and the result arrives later as a message."
 
 const isFailure = Schema.is(Failure)
 

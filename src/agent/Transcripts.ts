@@ -32,7 +32,7 @@ export const End = Schema.Struct({
   ended: Schema.String,
   message: Schema.String,
   text: Schema.String,
-  /** Calls started, those of its own sub-agents included. */
+  /** Calls started, including those of its sub-agents. */
   calls: Schema.Int
 })
 

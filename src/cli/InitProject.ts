@@ -145,7 +145,7 @@ const scriptsOf = (folder: string): Readonly<Record<string, string>> => ({
   [scriptName(folder, "check")]: folder === "" ? "tsc" : `tsc -p ${folder}`
 })
 
-/** Adds what is missing; what is there stays as it is. */
+/** Adds what is missing and changes nothing else. */
 const merged = (
   manifest: string,
   found: Readonly<Record<string, unknown>>,

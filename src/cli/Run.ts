@@ -185,7 +185,7 @@ const execute = Effect.fnUntraced(
   Effect.scoped
 )
 
-/** The batch in which one of these calls was last submitted for this folder; undefined if there is none. */
+/** The batch in which one of these calls was last submitted for this folder, if any. */
 const batchOf = Effect.fnUntraced(function*(calls: WireFormat.Wave["calls"], turn: string | undefined) {
   const journal = yield* Effect.serviceOption(Journal.Journal)
   if (Option.isNone(journal)) return undefined

@@ -114,7 +114,7 @@ const Open = ({ approval, isChanged, onStale }: {
         isUndoable: approval.facts.undoable && reply.value.how === "approved"
       }
       say(`${ending(reply.value)}. ${known.value.open.length} pending.`)
-      // the next request on a wide screen; the list has the focus if there is none
+      // the next request on a wide screen; otherwise the list has the focus
       location.hash = next === undefined ? to("approvals") : to("approvals", next.id)
       return
     }

@@ -1,6 +1,6 @@
 /**
  * The bar that answers approval requests: always in view, deny next to approve. It ignores input for a moment after
- * what it is about has changed, so that nobody answers what they have not seen.
+ * what it is about has changed, so that people answer only what they have seen.
  */
 import type { ComponentChildren, VNode } from "preact"
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks"

@@ -18,7 +18,7 @@ export const Journal = (): VNode => {
   const [first, user, session] = route.value.parts
   const isOf = first === "of" && user !== undefined && session !== undefined
   const place = isOf ? undefined : first
-  // the list stays as it is while calls are opened
+  // opening a call does not reload the list
   const scope = useRef<Scope | undefined>(undefined)
   if (isOf) scope.current = { user, session }
   return html`<div class=${place === undefined ? "split" : "split drawer open"}>

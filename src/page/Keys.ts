@@ -59,7 +59,7 @@ const goBy = (step: 1 | -1) => (): void => {
   if (next !== undefined) location.hash = to("approvals", next.id)
 }
 
-/** The request that is shown; the one that a wide screen opened by itself counts once the heading has the focus. */
+/** The request that is shown; one that a wide screen opened automatically counts once the heading has the focus. */
 const shownId = (): string | undefined => route.value.view === "approvals" ? route.value.parts[0] : undefined
 
 const focus = (name: string) => (): void => {

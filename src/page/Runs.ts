@@ -78,7 +78,7 @@ const toolsOf = ({ tools }: KnownWave): string => {
 const pendingOf = (wave: KnownWave) =>
   known.value.open.filter((it) =>
     it.user === wave.user && it.session === wave.session &&
-    // sub-agents have processes of their own
+    // sub-agents have separate processes
     (it.process === wave.wave || wave.events.some(({ process }) => process === it.process))
   )
 

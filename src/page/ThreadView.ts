@@ -117,7 +117,7 @@ const CallRow = ({ call, scene }: { readonly call: Call; readonly scene: Scene }
   </details>`
 }
 
-/** What is known of a request that is not pending here. */
+/** A request that is not pending here, as far as it is known. */
 const overOf = ({ callId, tool }: Call, { session, user }: Scene): string => {
   const over = known.value.ended.find((it) =>
     it.callId === callId && it.tool === tool && it.user === user && it.session === session

@@ -5,7 +5,7 @@ import type { ConversationDetail } from "../server/ApiOperations.ts"
 import { get } from "./api.ts"
 import { followEvents } from "./conversationFeed.ts"
 
-/** The context of a request, as far as it is known. */
+/** The known context of a request. */
 export interface Context {
   /** What the person asked for, and when. */
   readonly task?: { readonly text: string; readonly at: number }

@@ -4,7 +4,7 @@
  */
 import type { AgentItem } from "../server/ApiOperations.ts"
 
-/** What is told of the stream. */
+/** The state of the stream. */
 export interface Listener {
   /** Items that came together. */
   readonly onItems: (items: ReadonlyArray<AgentItem>) => void

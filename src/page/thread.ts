@@ -61,7 +61,7 @@ export interface Work {
   readonly agentPath: ReadonlyArray<string>
   readonly parts: ReadonlyArray<Part>
   readonly turn: number
-  /** How often it was continued after it was suspended: turns may count anew. */
+  /** How often it was continued after it was suspended: turns may start from 1 again. */
   readonly continued: number
   readonly tokens: number
   readonly end: Extract<AgentItem, { readonly _tag: "OperationEnd" }> | undefined
@@ -184,7 +184,7 @@ const withWork = (thread: Thread, work: Work): Thread => {
   return isNew && work.agentPath.length > 0 ? adopted(next, work) : next
 }
 
-/** Gives a sub-agent to the call it works for: the first running one of its name that has none. */
+/** Gives a sub-agent to the call it works for: the first running one of its name without a sub-agent. */
 const adopted = (thread: Thread, { agentPath, id }: Work): Thread => {
   const above = JSON.stringify(agentPath.slice(0, -1))
   const candidates = Array.from(thread.works.values())

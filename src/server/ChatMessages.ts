@@ -42,7 +42,7 @@ export const knows = ({ parts }: UiMessage) => {
 }
 
 /**
- * The messages of a history. What comes between two messages of the user is one message of the assistant, with the id
+ * The messages of a history. Everything between two messages of the user is one message of the assistant, with the id
  * that its stream has: a stream that is resumed replaces it.
  */
 export const fromHistory = (messages: ReadonlyArray<Message>): ReadonlyArray<UiMessage> => {

@@ -14,7 +14,7 @@ import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import * as Redact from "../internal/secrets/index.ts"
 
-/** The model in a context, whose errors have none of these secrets, and nothing that looks like a key. */
+/** The model in a context, whose errors are free of these secrets and of anything that looks like a key. */
 export const removed = (
   model: Context.Context<LanguageModel.LanguageModel>,
   secrets: ReadonlyArray<Redacted.Redacted<string>>

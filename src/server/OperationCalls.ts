@@ -129,7 +129,7 @@ export class OperationCalls {
       it.tool === path.at(-1) && it.isAnnounced && !it.isDone && it.by === parent &&
       !this.runs.some((run) => run.call === it.id)
     )
-    // calls that a handler of a sub-agent makes have processes of their own
+    // calls that a handler of a sub-agent makes have separate processes
     if (caller === undefined && peers.length > 0) return peers.at(-1)
     const run: RunState = { id: `${this.operation}-${place}`, path, call: caller?.id, parent, operation }
     this.runs.push(run)

@@ -146,7 +146,7 @@ const once = Effect.fnUntraced(function*(
   return yield* running.result
 }, Effect.scoped)
 
-/** Stores the end before anybody sees it. A suspended operation has none. */
+/** Stores the end before anybody sees it. A suspended operation has no end yet. */
 const end = (around: Around, operation: ServedOperation, ended: OperationEnd): Effect.Effect<void> =>
   Effect.uninterruptible(Effect.gen(function*() {
     if (ended.reason._tag !== "Suspended") {

@@ -28,7 +28,7 @@ export class OperationsGroup extends HttpApiGroup.make("operations")
     }).annotateMerge(OpenApi.annotations({
       description: "Sends a message to an agent. It starts an operation, or joins the one that runs in the session " +
         "(`onBusy`). With `Accept: text/event-stream` the events are streamed; otherwise the response is the " +
-        "operation as it is now. The operation continues without the client."
+        "operation in its current state. The operation continues without the client."
     })),
     HttpApiEndpoint.get("list", "/sessions/:session/operations", {
       params: ofSession,

@@ -28,7 +28,7 @@ export const operator: Effect.Effect<User, NotAllowed, CurrentUser> = may((user)
 export const ownSession = (session: string): Effect.Effect<Owner, NotAllowed, CurrentUser> =>
   Effect.map(runner, ({ name }) => ({ user: name, session }))
 
-/** A session whose writes the current user may undo: one of their own, or of a user for whom they approve. */
+/** A session whose writes the current user may undo: their own sessions, and those of users they approve for. */
 export const undoneSession = (session: string, user?: string): Effect.Effect<Owner, NotAllowed, CurrentUser> =>
   Effect.flatMap(CurrentUser, (it) => {
     if (user === undefined || user === it.name) return ownSession(session)

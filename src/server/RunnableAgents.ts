@@ -1,4 +1,4 @@
-/** Agents with their executors: those of the server, or others if an agent has rules or a policy of its own. */
+/** Agents with their executors: those of the server, or separate ones for an agent with rules or a policy. */
 import * as ModelInfo from "effect/ai/Model"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
@@ -73,7 +73,7 @@ const executorsOf = Effect.fnUntraced(function*({ policy, rules }: Agent) {
   return Context.get(yield* Layer.build(Layer.provide(layer, Layer.succeedContext(own))), ToolExecutors)
 })
 
-/** The rules of the server, as they are now, and more. */
+/** The current rules of the server, and more. */
 const both = Effect.fnUntraced(function*(rules: ReadonlyArray<ToolRule>) {
   const server = yield* Rules.Rules
   const own = yield* Rules.make(rules)

@@ -132,7 +132,7 @@ export class ServedOperation {
     }
   }
 
-  /** The operation as it is once it has ended this way. */
+  /** The operation after it has ended this way. */
   ending({ at, reason, text }: AgentEvent.OperationEnd): Operation {
     const message = AgentEvent.describe(reason)
     return {

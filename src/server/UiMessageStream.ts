@@ -118,7 +118,7 @@ export class UiMessageWriter implements Writer<Chunk> {
     })
   }
 
-  /** Ends the message with what is shown at a pause: the approval requests are a step of their own. */
+  /** Ends the message with what is shown at a pause: the approval requests are a separate step. */
   pause(parts: ReadonlyArray<Part>): ReadonlyArray<Chunk> {
     const at = parts.findIndex((it) => it._tag !== "TextEnd")
     const ends = parts.slice(0, at < 0 ? parts.length : at)

@@ -47,7 +47,7 @@ export interface Options {
    */
   readonly lease?: Duration.Input | undefined
   /**
-   * No other process can have the database open, for instance because of a lock: what was reserved before is free
+   * No other process can have the database open, for instance because of a lock: earlier reservations are free
    * immediately, however long its lease is. Default `false`.
    */
   readonly isAlone?: boolean | undefined

@@ -98,7 +98,7 @@ export interface Held {
   presumed: Presumed | undefined
 }
 
-/** What has to be known to correct what was presumed of a reservation at the end of its lease. */
+/** Needed to correct what a reservation was presumed to have done when its lease ended. */
 export interface Presumed {
   /** When its clocks had ended before, by their names. */
   readonly endedAt: Readonly<Record<string, number | undefined>>

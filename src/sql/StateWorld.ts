@@ -66,7 +66,7 @@ export class World {
   }
 
   /**
-   * Frees what belongs to owners that have not renewed it. What has started is presumed from what is known here; a
+   * Frees what belongs to owners that have not renewed it. Whether a call had started is presumed here; a
    * later `abandon` may know better.
    */
   reap(now: number): void {
@@ -339,7 +339,7 @@ export class World {
     this.changes(it)
   }
 
-  /** Replaces what was presumed at the end of its lease by what is known. */
+  /** Corrects the presumption made at the end of the lease. */
   private correct(it: Held, { endedAt }: Presumed, started: boolean, now: number): void {
     this.held.delete(it.id)
     this.changes(it)
@@ -424,7 +424,7 @@ export class World {
     return places
   }
 
-  /** The clocks of a reservation, by a name of its own each. */
+  /** The clocks of a reservation, each by its name. */
   private clocksOf(it: Held): ReadonlyMap<string, RestClock> {
     const found = new Map<string, RestClock>()
     const add = (state: ScopeState | undefined, place: string, name: string) => {

@@ -146,7 +146,7 @@ export const read = (text: string): Result.Result<Recording, Error> =>
     return Result.succeed({ provider, model, exchanges: found })
   })
 
-/** A request as it is compared. */
+/** A request in the form that is compared. */
 export const redacted = (request: Request): Request => Secrets.usual.output(request).value as Request
 
 /** Where a request differs from a recorded one. */

@@ -322,7 +322,7 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
           assert.equal(yield* raw.check([calls(2, `t${id}`)], 11_000), undefined)
           hasTag(yield* raw.check([rest(60_000, `t${id}`)], 11_000), "CoolingDown")
         }
-        // nobody is told twice
+        // a correction is made once
         yield* raw.abandon("searly", 11_000, [early])
         assert.equal(yield* raw.check(claims("early"), 11_000), undefined)
       }),

@@ -24,7 +24,7 @@ export const find = (input: unknown, judged: Judged, expected: string): Shape.Mi
     const isLost = !isShut && !isOne && isCall(entry)
     if (isLost && !isKnown(entry, known)) return mistake(path, expected)
     const given = isOne || isLost ? payload : nothing
-    // a wrapped call has its result in an entry of its own
+    // the result of a wrapped call is a separate entry
     const gave = isOthers(entry) && Shape.own(entry, "toolUse") === undefined ? results : nothing
     return first(Object.entries(entry), (key, inner) => {
       if (isShut && !labels.has(key)) return undefined

@@ -11,7 +11,7 @@ import * as FileChange from "../vocabulary/FileChange.ts"
 import type { Call, Shown } from "./Call.ts"
 import type { Engine } from "./Engine.ts"
 
-/** A preview, or why there is none. */
+/** A preview, or why it is missing. */
 export interface Previewed {
   readonly preview: Approvals.Preview
   readonly shown: Shown | undefined

@@ -102,7 +102,7 @@ export interface ProcessState {
   readonly budget: Budget
   readonly hub: EventHub
   readonly meta: Readonly<Record<string, unknown>>
-  /** The approvers of its calls; absent if there are none. */
+  /** The approvers of its calls, if any. */
   readonly people: People | undefined
   /** When approval is requested. */
   readonly approval: "perCall" | "upfront"
@@ -116,7 +116,7 @@ export interface ProcessState {
   readonly fires: string | undefined
   /** Tools that may not be called again, and why. */
   readonly blocked: Map<string, string>
-  /** Earlier waves have been loaded, or there are none to load. */
+  /** No earlier waves are left to load. */
   remembers: boolean
   /** Keys of recorded calls that were continued in it. */
   readonly recalled: Set<string>

@@ -126,7 +126,7 @@ export class StoreOutbox {
     return Effect.asVoid(Detached.within(attempt, timeout))
   }
 
-  /** Queues a message after the others about the same thing; false if there are none. */
+  /** Queues a message after the others about the same thing; false if there are no others. */
   sendBehind(about: string, message: Message): boolean {
     const queue = this.unsent.size === 0 ? undefined : this.unsent.get(about)
     queue?.messages.push(message)

@@ -98,7 +98,7 @@ export interface Budget {
 /** Gives each process its budget. */
 export class TurnBudget extends Context.Service<TurnBudget, {
   /**
-   * Begins the turn of a process: what is said of this turn wins over what is said of all. `parent` is the time of the
+   * Begins the turn of a process: settings of this turn win over those of all turns. `parent` is the time of the
    * call that it works for.
    */
   readonly begin: (limits: Partial<Limits>, now: number, parent?: ParentClock) => Budget

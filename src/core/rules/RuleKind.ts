@@ -25,7 +25,7 @@ export type SharedScope = Exclude<Scope, "process">
 export interface RuleKind<R extends AnyRule> {
   /** Its data, with a description that says where it counts. */
   readonly schema: Schema.Codec<R, unknown>
-  /** Where a rule counts that names no `scope`, or why rules of this kind have none. */
+  /** Where a rule counts that names no `scope`, or why rules of this kind take no scope. */
   readonly scope: Scope | "principal" | { readonly none: string }
   /** Its constructor; `typed` gives the constructor its type for a toolkit. */
   readonly make: TypedConstructor

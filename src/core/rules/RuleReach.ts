@@ -178,7 +178,7 @@ const neighbours = (set: RuleIndex.RuleSet): ReadonlyArray<Kind.Scoped<ToolRule>
     return [...onlyAfter, ...onlyNext, ...routes]
   })
 
-/** Whether all rules about what comes right before or after count in one scope: others can be told apart by scope. */
+/** Whether all rules about what comes right before or after count in one scope: others are distinguished by scope. */
 export const isOneScope = (set: RuleIndex.RuleSet): boolean =>
   new Set(neighbours(set).map(({ scope }) => scope)).size < 2
 

@@ -103,7 +103,7 @@ export class StateStore extends Context.Service<StateStore, {
     now: number
   ) => Effect.Effect<ReadonlyArray<KeptPast | undefined>, StateStoreError>
   /**
-   * Forgets the counts, choices, successes and settled keys of a batch, or what is kept of a session. A driver does so by itself for a batch that has no open
+   * Forgets the counts, choices, successes and settled keys of a batch, or what is kept of a session. A driver does so on its own for a batch that has no open
    * reservation and has been idle for its time.
    */
   readonly closeBatch: (batch: string) => Effect.Effect<void, StateStoreError>
