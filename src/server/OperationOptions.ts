@@ -6,6 +6,10 @@ export interface Options {
   /** Operations that have not ended, including those that wait for approval; more are refused. */
   readonly maxOperations?: number | undefined
   readonly maxOperationsPerUser?: number | undefined
+  /** Messages of one operation, including its prompt; more are refused until it has ended. */
+  readonly maxMessages?: number | undefined
+  /** Characters of these messages. */
+  readonly maxMessageChars?: number | undefined
   /** Fragments of texts and reports of tools kept per operation, the latest ones. */
   readonly keptEvents?: number | undefined
   /** Characters of these events. */
@@ -22,6 +26,8 @@ export interface Options {
 export const defaults = {
   maxOperations: 2_000,
   maxOperationsPerUser: 200,
+  maxMessages: 1_000,
+  maxMessageChars: 4_000_000,
   keptEvents: 2_000,
   keptChars: 500_000,
   listed: "1 minute",
@@ -33,11 +39,20 @@ export const defaults = {
 export const read = (options: Options) =>
   readOptions("Operations", (read) => {
     const given = { ...defaults, ...options }
-    const count = (name: "keptChars" | "keptEvents" | "maxListed" | "maxOperations" | "maxOperationsPerUser") =>
-      read.count(name, given[name] ?? defaults[name], name.startsWith("max") ? 1 : 0)
+    type Count =
+      | "keptChars"
+      | "keptEvents"
+      | "maxListed"
+      | "maxMessageChars"
+      | "maxMessages"
+      | "maxOperations"
+      | "maxOperationsPerUser"
+    const count = (name: Count) => read.count(name, given[name] ?? defaults[name], name.startsWith("max") ? 1 : 0)
     return {
       maxOperations: count("maxOperations"),
       maxOperationsPerUser: count("maxOperationsPerUser"),
+      maxMessages: count("maxMessages"),
+      maxMessageChars: count("maxMessageChars"),
       keptEvents: count("keptEvents"),
       keptChars: count("keptChars"),
       maxListed: count("maxListed"),

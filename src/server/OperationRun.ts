@@ -23,6 +23,7 @@ import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import type { Agent } from "./Agents.ts"
+import type { Operation } from "./ApiOperations.ts"
 import type { OperationStore, OperationStoreError } from "./OperationStore.ts"
 import * as Principals from "./Principals.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
@@ -152,11 +153,24 @@ const end = (around: Around, operation: ServedOperation, ended: OperationEnd): E
     if (ended.reason._tag !== "Suspended") {
       // without the end itself, which an ended operation has without its event
       yield* saved(around, operation)
-      yield* logged(operation, around.store.end(operation.submitted, operation.ending(ended)))
+      yield* logged(operation, storeEnd(around, operation, operation.ending(ended)))
     }
     operation.tell(ended)
-    if (ended.reason._tag !== "Suspended") yield* logged(operation, around.ended(operation))
+    if (operation.isStored) yield* logged(operation, around.ended(operation))
   }))
+
+const storeEnd = ({ store }: Around, operation: ServedOperation, ended: Operation) =>
+  Effect.map(store.end(operation.submitted, ended), () => {
+    operation.isStored = true
+  })
+
+/** Stores the end of an operation that could not be stored before. */
+export const keepEnd = (
+  around: Around,
+  operation: ServedOperation,
+  ended: Operation
+): Effect.Effect<void, OperationStoreError> =>
+  Effect.andThen(storeEnd(around, operation, ended), Effect.suspend(() => around.ended(operation)))
 
 const saved = ({ store }: Around, operation: ServedOperation) =>
   Effect.uninterruptible(logged(operation, operation.save(store)))

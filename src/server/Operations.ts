@@ -25,10 +25,18 @@ import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.t
 import { Access } from "./Access.ts"
 import * as Agents from "./Agents.ts"
 import type { AgentSse, Conversation, Operation, OperationSubmission } from "./ApiOperations.ts"
-import { Invalid, OperationConflict, OperationEnded, SessionBusy, TooMany, Unavailable } from "./ApiProblems.ts"
+import {
+  type Invalid,
+  type OperationConflict,
+  OperationEnded,
+  type SessionBusy,
+  type TooMany,
+  Unavailable
+} from "./ApiProblems.ts"
 import { LiveLog } from "./LiveLog.ts"
 import { OperationLog } from "./OperationLog.ts"
 import * as OperationOptions from "./OperationOptions.ts"
+import * as Refusals from "./OperationRefusals.ts"
 import * as OperationRun from "./OperationRun.ts"
 import * as OperationStore from "./OperationStore.ts"
 import { annotated, type Owner, toPrincipal } from "./Principals.ts"
@@ -55,7 +63,7 @@ export interface Handle {
   readonly say: (
     text: string,
     options?: { readonly settle?: boolean | undefined; readonly id?: string | undefined }
-  ) => Effect.Effect<string, OperationEnded | Unavailable>
+  ) => Effect.Effect<string, OperationEnded | TooMany | Unavailable>
   readonly cancel: (reason: string) => Effect.Effect<void>
   /** Pending approval requests, including those of sub-agents, oldest first. */
   readonly pending: Effect.Effect<ReadonlyArray<Approvals.ApprovalRequest>>
@@ -205,8 +213,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     Effect.suspend(() => {
       const all = unfinished()
       const mine = all.filter((it) => it.submitted.user === user)
-      if (all.length >= bounds.maxOperations) return tooMany(bounds.maxOperations, "operations")
-      if (mine.length >= bounds.maxOperationsPerUser) return tooMany(bounds.maxOperationsPerUser, "of your operations")
+      if (all.length >= bounds.maxOperations) return Refusals.tooMany(bounds.maxOperations, "operations")
+      if (mine.length >= bounds.maxOperationsPerUser) {
+        return Refusals.tooMany(bounds.maxOperationsPerUser, "of your operations")
+      }
       return Effect.void
     })
   const begin = Effect.fnUntraced(function*(
@@ -217,11 +227,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     yield* admit(submitted.user)
     const operation = served(submitted)
     yield* store.submit(submitted)
-    const gone = conversation.begin(operation, submitted.startedAt, bounds.maxListed)
-    yield* Effect.onError(
-      store.keepConversation(conversation.record),
-      () => Effect.sync(() => conversation.operations.splice(conversation.operations.indexOf(operation), 1))
-    )
+    const { gone, undo } = conversation.begin(operation, submitted.startedAt, bounds.maxListed)
+    yield* Effect.onError(store.keepConversation(conversation.record), () => {
+      undo()
+      return logged(store.removeOperation(submitted, operation.id))
+    })
+    conversation.add(operation)
     yield* launch(operation, { before, isAgain: false })
     around.changed(operation)
     yield* Effect.forEach(gone, (name) => logged(store.removeOperation(submitted, name)), { discard: true })
@@ -231,17 +242,22 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     operation: ServedOperation,
     text: string,
     { id, settle }: { readonly id?: string | undefined; readonly settle?: boolean | undefined } = {}
-  ): Effect.fn.Return<string | undefined, OperationStore.OperationStoreError> {
+  ): Effect.fn.Return<string | undefined, OperationStore.OperationStoreError | TooMany> {
     if (operation.isOver) return undefined
-    const { inputs } = operation.submitted
+    const before = operation.submitted
+    const { inputs } = before
+    if (inputs.length >= bounds.maxMessages) return yield* Refusals.tooManyMessages(bounds.maxMessages, "messages")
+    const chars = inputs.reduce((sum, it) => sum + it.text.length, text.length)
+    if (chars > bounds.maxMessageChars) return yield* Refusals.tooManyMessages(bounds.maxMessageChars, "characters")
     const said = { id: id ?? `${operation.id}-said-${inputs.length}`, text }
-    operation.submitted = { ...operation.submitted, inputs: [...inputs, said] }
+    const submitted: OperationStore.SubmittedOperation = { ...before, inputs: [...inputs, said] }
     // stored first: the next start says it again
-    yield* store.submit(operation.submitted)
+    yield* store.submit(submitted)
+    operation.submitted = submitted
     const { agent } = operation
     // before the agent runs, the message becomes a part of its prompt
     const isSaid = agent === undefined ? !operation.isOver : yield* agent.say(text, { id: said.id, settle })
-    if (!isSaid) operation.submitted = { ...operation.submitted, inputs }
+    if (!isSaid) operation.submitted = before
     const conversation = known.get(keyOf(operation.submitted))!
     conversation.joined(operation)
     yield* isSaid ? store.keepConversation(conversation.record) : store.submit(operation.submitted)
@@ -256,7 +272,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     say: (text, how) =>
       Effect.suspend(() => {
         const conversation = known.get(keyOf(operation.submitted))
-        return conversation === undefined ? Effect.undefined : conversation.turns.withPermit(say(operation, text, how))
+        if (conversation === undefined) return Effect.undefined
+        const refused = Effect.suspend(() => isDraining && !operation.isOver ? Refusals.stopping : Effect.void)
+        const said = Effect.andThen(refused, Effect.suspend(() => say(operation, text, how)))
+        return conversation.turns.withPermit(Effect.uninterruptible(said))
       }).pipe(
         orUnavailable,
         Effect.flatMap((id) => id === undefined ? Effect.fail(new OperationEnded({})) : Effect.succeed(id))
@@ -265,37 +284,69 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     pending: Effect.suspend(() => operation.agent?.pending ?? Effect.succeed([]))
   })
   const submit = Effect.fnUntraced(function*(
-    owner: Owner,
+    conversation: ServedConversation,
     { agent: name, id: given, onBusy, prompt }: OperationSubmission
   ) {
     const agent = agents.get(name)?.agent
-    if (agent === undefined) return yield* unknownAgent(name, Array.from(agents.keys()))
-    const conversation = conversationOf(owner, name)
+    if (agent === undefined) return yield* Refusals.unknownAgent(name, Array.from(agents.keys()))
+    const { owner } = conversation
     const same = given === undefined ? undefined : conversation.operationOf(given)
     const found = same === undefined ? undefined : yield* find(owner, same)
     if (found !== undefined) {
       const isSame = found.submitted.agent === name &&
         found.submitted.inputs.some((it) => it.id === given && it.text === prompt)
-      return isSame ? found : yield* conflict
+      return isSame ? found : yield* Refusals.conflict
     }
-    if (isDraining) return yield* stopping
+    if (isDraining) return yield* Refusals.stopping
     const { current } = conversation
     const id = given ?? (yield* randomName)
     const how = onBusy ?? agent.onBusy
     if (current !== undefined && how !== "interrupt") {
-      if (current.submitted.agent !== name) return yield* busy(current, otherAgent(current.submitted.agent))
-      if (how === "reject") return yield* busy(current, isRunning)
+      if (current.submitted.agent !== name) {
+        return yield* Refusals.busy(current, Refusals.otherAgent(current.submitted.agent))
+      }
+      if (how === "reject") return yield* Refusals.busy(current, Refusals.isRunning)
       const said = yield* say(current, prompt, { id, settle: how === "settle" })
       if (said !== undefined) return current
     }
-    if (current !== undefined) yield* current.cancel(interrupted)
     const startedAt = yield* Clock.currentTimeMillis
-    return yield* begin(
+    const begun = yield* begin(
       conversation,
       { ...owner, operation: id, agent: name, startedAt, inputs: [{ id, text: prompt }] },
       current
     )
+    // a message that is refused interrupts nothing
+    if (current !== undefined) yield* current.cancel(interrupted)
+    return begun
   })
+  /** One message at a time. It is taken whole, also if its client leaves meanwhile. */
+  const take = (
+    owner: Owner,
+    message: OperationSubmission
+  ): Effect.Effect<ServedOperation, Effect.Error<ReturnType<typeof submit>>> =>
+    Effect.suspend(() => {
+      const conversation = conversationOf(owner, message.agent)
+      return conversation.turns.withPermit(Effect.suspend(() =>
+        known.get(keyOf(owner)) === conversation
+          ? Effect.asSome(Effect.uninterruptible(submit(conversation, message)))
+          : Effect.succeedNone
+      ))
+    }).pipe(
+      // it was forgotten while the message waited for its turn
+      Effect.flatMap(Option.match({ onNone: () => take(owner, message), onSome: Effect.succeed }))
+    )
+  /** Forgets an idle conversation. */
+  const forget = (conversation: ServedConversation, now: number) =>
+    Effect.suspend(() => {
+      if (conversation.operations.length > 0 || conversation.updatedAt + bounds.retention >= now) return Effect.void
+      return Effect.andThen(
+        logged(Effect.andThen(
+          Effect.forEach(conversation.names, (name) => store.removeOperation(conversation.owner, name)),
+          store.removeConversation(conversation.owner)
+        )),
+        Effect.sync(() => known.delete(keyOf(conversation.owner)))
+      )
+    })
 
   // the next start of a server: continue what has no end
   for (const kept of yield* store.conversations) {
@@ -332,16 +383,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   yield* Effect.forkScoped(Effect.repeat(
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
-      for (const [key, conversation] of known) {
+      for (const conversation of known.values()) {
         const { operations } = conversation
-        const isOld = (it: ServedOperation) => it.hasEnded && it.overSince! + bounds.listed < now
+        for (const it of operations) {
+          if (it.hasEnded && !it.isStored) yield* logged(OperationRun.keepEnd(around, it, it.info))
+        }
+        const isOld = (it: ServedOperation) => it.isStored && it.hasEnded && it.overSince! + bounds.listed < now
         operations.splice(0, operations.length, ...operations.filter((it) => !isOld(it)))
-        if (operations.length > 0 || conversation.updatedAt + bounds.retention >= now) continue
-        known.delete(key)
-        yield* logged(Effect.andThen(
-          Effect.forEach(conversation.names, (name) => store.removeOperation(conversation.owner, name)),
-          store.removeConversation(conversation.owner)
-        ))
+        // a message that is being taken keeps it
+        yield* conversation.turns.withPermitsIfAvailable(1)(forget(conversation, now))
       }
     }),
     Schedule.spaced(Math.min(bounds.listed, 60_000))
@@ -349,12 +399,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 
   return {
     agents: listed,
-    start: (owner, message) =>
-      Effect.suspend(() => conversationOf(owner, message.agent).turns.withPermit(submit(owner, message))).pipe(
-        orUnavailable,
-        annotated(owner),
-        Effect.map(handle)
-      ),
+    start: (owner, message) => take(owner, message).pipe(orUnavailable, annotated(owner), Effect.map(handle)),
     get: (owner, name) =>
       Effect.map(orUnavailable(find(owner, name)), (it) => Option.map(Option.fromUndefinedOr(it), handle)),
     running: (owner) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(keyOf(owner))?.current), handle)),
@@ -404,7 +449,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         const waiting = new Set(unfinished().filter((it) => it.info.state === "waiting"))
         const cancel = (which: (operation: ServedOperation) => boolean) =>
           Effect.suspend(() =>
-            Effect.forEach(unfinished().filter(which), (it) => it.cancel("the server is stopping"), { discard: true })
+            Effect.forEach(unfinished().filter(which), (it) => it.cancel("the server is stopping"), {
+              discard: true
+            })
           )
         const unlessEmpty = <A>(effect: Effect.Effect<A>) =>
           Effect.flatMap(Effect.timeoutOption(empty, within), (it) => Option.isSome(it) ? Effect.void : effect)
@@ -432,30 +479,6 @@ export const shared = ({ end, prompt, ...operation }: Operation): Operation => (
 })
 
 const interrupted = "a new message was sent instead"
-
-const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
-
-const conflict = Effect.fail(
-  new OperationConflict({ detail: "Another message was sent under this id. Choose another id." })
-)
-
-const isRunning = "Wait until it has ended, cancel it, or send the message to it."
-
-const otherAgent = (agent: string) => `It belongs to the agent ${JSON.stringify(agent)}. Wait until it has ended.`
-
-const busy = ({ id }: ServedOperation, detail: string) => Effect.fail(new SessionBusy({ operation: id, detail }))
-
-const unknownAgent = (name: string, names: ReadonlyArray<string>) =>
-  new Invalid({
-    errors: [{
-      path: "agent",
-      problem: `there is no agent ${JSON.stringify(name)}`,
-      expected: names.length === 0 ? "a server with agents" : `one of ${names.join(", ")}`
-    }]
-  })
-
-const tooMany = (most: number, what: string) =>
-  new TooMany({ detail: `At most ${most} ${what} can be open. Try again once one of them has ended.` })
 
 const logged = (effect: Effect.Effect<void, OperationStore.OperationStoreError>): Effect.Effect<void> =>
   Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))

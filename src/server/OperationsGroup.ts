@@ -54,7 +54,7 @@ export class OperationsGroup extends HttpApiGroup.make("operations")
         settle: Schema.optionalKey(Schema.Boolean)
       }),
       success: Schema.Struct({ id: Schema.String }),
-      error: [NotAllowed, NotFound, Problems.OperationEnded, Unavailable]
+      error: [NotAllowed, NotFound, Problems.OperationEnded, TooMany, Unavailable]
     }),
     HttpApiEndpoint.post("cancelOperation", "/sessions/:session/operations/:operation/cancel", {
       params: ofOperation,

@@ -69,11 +69,15 @@ export class ServedConversation {
     }
   }
 
-  /** Adds an operation; returns the names of those that are no longer listed. */
-  begin(operation: ServedOperation, at: number, maxListed: number): ReadonlyArray<string> {
-    const { operations, title } = this.kept
+  /** Records an operation; returns the names of those that are no longer listed, and how to undo it. */
+  begin(
+    operation: ServedOperation,
+    at: number,
+    maxListed: number
+  ): { readonly gone: ReadonlyArray<string>; readonly undo: () => void } {
+    const { agent, operations, title, updatedAt } = this.kept
     const all = [...operations, { id: operation.id, said: [] }]
-    const gone = all.slice(0, Math.max(0, all.length - maxListed)).map(({ id }) => id)
+    const gone = all.slice(0, Math.max(0, all.length - maxListed))
     this.kept = {
       ...this.kept,
       title: title === "" ? titleOf(operation.prompt) : title,
@@ -82,8 +86,21 @@ export class ServedConversation {
       open: [...this.kept.open, operation.id],
       operations: all.slice(gone.length)
     }
-    this.add(operation)
-    return gone
+    return {
+      gone: gone.map(({ id }) => id),
+      undo: () => {
+        const isOther = (id: string) => id !== operation.id
+        this.kept = {
+          ...this.kept,
+          title,
+          agent,
+          // another operation may have ended meanwhile
+          updatedAt: this.kept.updatedAt === at ? updatedAt : this.kept.updatedAt,
+          open: this.kept.open.filter(isOther),
+          operations: [...gone, ...this.kept.operations].filter(({ id }) => isOther(id))
+        }
+      }
+    }
   }
 
   /** Adds an operation that was stored. */

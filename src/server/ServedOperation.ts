@@ -31,6 +31,8 @@ export class ServedOperation {
   /** The running agent. */
   agent: Agent | undefined
   private cancelled: string | undefined
+  /** Whether its end is stored. */
+  isStored = false
   /** Lifecycle events up to this place are stored, under so many numbers. */
   private stored = { place: 0, numbers: 0 }
   private readonly saving = Semaphore.makeUnsafe(1)
@@ -173,6 +175,7 @@ export class ServedOperation {
     this.turn = turn
     this.used = usage
     this.end = end
+    this.isStored = true
     const at = endedAt ?? this.submitted.startedAt
     // the server was killed before the event of the end was stored
     if (end !== undefined && !this.log.hasEnd) {

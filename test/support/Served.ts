@@ -49,6 +49,7 @@ export interface Options {
   readonly told?: Array<LiveItem>
   /** The agents of each life. */
   readonly agents?: { readonly [name: string]: Agents.Options }
+  readonly operations?: Operations.Options
 }
 
 export type Tools = { readonly [name: string]: ToolSpec }
@@ -63,7 +64,7 @@ type Provided =
 /** Everything above the stores. */
 const above = (
   tools: Tools,
-  { agents = {}, mayRun = () => true, policy = { default: "allow" }, rules = [], told = [], waves }: Options
+  { agents = {}, mayRun = () => true, operations, policy = { default: "allow" }, rules = [], told = [], waves }: Options
 ) => {
   const { handlers, kit } = toolkit(tools)
   const gates = Layer.mergeAll(
@@ -82,7 +83,7 @@ const above = (
     userOf: () => Effect.succeedNone,
     mayRun: (user) => Effect.sync(() => mayRun(user))
   })
-  return Layer.merge(Waves.layer(waves), Operations.layer({ listed: "1 hour" })).pipe(
+  return Layer.merge(Waves.layer(waves), Operations.layer({ listed: "1 hour", ...operations })).pipe(
     Layer.provideMerge(ToolExecutors.layer()),
     Layer.provide([gates, Agents.layer(agents)]),
     Layer.provideMerge(PendingApprovals.layer()),

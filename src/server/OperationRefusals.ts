@@ -1,0 +1,32 @@
+/** The problems that messages to agents are refused with. */
+import * as Effect from "effect/Effect"
+import { Invalid, OperationConflict, SessionBusy, TooMany, Unavailable } from "./ApiProblems.ts"
+import type { ServedOperation } from "./ServedOperation.ts"
+
+export const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
+
+export const conflict = Effect.fail(
+  new OperationConflict({ detail: "Another message was sent under this id. Choose another id." })
+)
+
+export const isRunning = "Wait until it has ended, cancel it, or send the message to it."
+
+export const otherAgent = (agent: string) =>
+  `It belongs to the agent ${JSON.stringify(agent)}. Wait until it has ended.`
+
+export const busy = ({ id }: ServedOperation, detail: string) => Effect.fail(new SessionBusy({ operation: id, detail }))
+
+export const unknownAgent = (name: string, names: ReadonlyArray<string>) =>
+  new Invalid({
+    errors: [{
+      path: "agent",
+      problem: `there is no agent ${JSON.stringify(name)}`,
+      expected: names.length === 0 ? "a server with agents" : `one of ${names.join(", ")}`
+    }]
+  })
+
+export const tooMany = (most: number, what: string) =>
+  new TooMany({ detail: `At most ${most} ${what} can be open. Try again once one of them has ended.` })
+
+export const tooManyMessages = (most: number, what: string) =>
+  Effect.fail(new TooMany({ detail: `An operation takes at most ${most} ${what}. Wait until it has ended.` }))
