@@ -213,6 +213,12 @@ export const tellConversations = (server: Script): void => {
   const [inReview, inTest] = [below("reviewer", reviewer!), below("test-writer", tester!)]
   const later = { ...inReview, turn: 3, at: now - 40_000 }
   const [write, run] = [callOf(later, 0, "call-diff", "write_file"), callOf(later, 1, "c1", "run_command")]
+  const begun = (of: typeof own, callId: string): AgentItem => ({
+    _tag: "SubAgentStarted",
+    ...of,
+    caller: { process: root!, callId },
+    process: of.operation
+  })
   const fragment = (text: string): AgentItem => ({
     _tag: "AssistantMessagePart",
     ...inTest,
@@ -249,8 +255,10 @@ export const tellConversations = (server: Script): void => {
     review.queued({ task: "Round discounts to whole cents and reject invalid percentages." }),
     test.queued({ task: "Cover rounding and invalid percentages." }),
     review.started(),
+    begun(inReview, "r"),
     final(inReview, "", [["c0", "read_file"], ["c1", "fetch"]], 4_000),
     test.started(),
+    begun(inTest, "t"),
     fragment("I am adding cases for 0 and 100 percent. "),
     ...whole(inReview, 0, "read_file", { path: "docs/pricing-rules.md" }, 6, "…"),
     ...whole(

@@ -2,7 +2,7 @@
  * Everything that happens in an agent's operation, as one union.
  *
  * Events of sub-agents appear among those of the call they work for, with their own `agentPath`; their `OperationEnd`
- * does not. These events stay in the process; `toWire` makes the ones that leave it.
+ * does not. `SubAgentStarted` names that call. These events stay in the process; `toWire` makes the ones that leave it.
  */
 import type * as AiError from "effect/ai/AiError"
 import type * as Prompt from "effect/ai/Prompt"
@@ -27,6 +27,22 @@ export interface Common {
   readonly turn: number
   /** Epoch milliseconds. */
   readonly at: number
+}
+
+/** The call that a sub-agent works for, as the events of calls name it. */
+export interface Caller {
+  readonly process: string
+  readonly callId: string
+}
+
+/**
+ * A sub-agent starts, or continues after a restart. Reported once for each process that its calls run in, before their
+ * events.
+ */
+export interface SubAgentStarted extends Common {
+  readonly _tag: "SubAgentStarted"
+  readonly caller: Caller
+  readonly process: string
 }
 
 /** A part of the model's answer, as it streams in. */
@@ -174,6 +190,7 @@ export interface Usage {
 
 /** An event of an operation. */
 export type AgentEvent =
+  | SubAgentStarted
   | AssistantMessagePart
   | AssistantMessageFinal
   | RequestToolApprovals
@@ -258,6 +275,7 @@ const reports: ReadonlySet<AgentEvent["_tag"]> = new Set(
 )
 
 const names: { readonly [T in OwnEvent["_tag"]]: string } = {
+  SubAgentStarted: "sub_agent_started",
   AssistantMessagePart: "assistant_message_part",
   AssistantMessageFinal: "assistant_message_final",
   RequestToolApprovals: "request_tool_approvals",

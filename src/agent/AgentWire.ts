@@ -100,6 +100,11 @@ export const EndReason = Schema.Union([
 const message = { ...common, id, text: Schema.String }
 
 export const OwnEvent = Schema.Union([
+  Schema.TaggedStruct("SubAgentStarted", {
+    ...common,
+    caller: Schema.Struct({ process: Schema.String, callId: Schema.String }),
+    process: Schema.String
+  }),
   Schema.TaggedStruct("AssistantMessagePart", {
     ...common,
     part: Part

@@ -10,7 +10,7 @@ import type { Service as Executor } from "../core/contract/Executor.ts"
 import type { HostArguments, ToolProcess } from "../core/contract/ToolProcess.ts"
 import type { Approvals } from "../core/gates/Approvals.ts"
 import * as Detached from "../internal/detached.ts"
-import type { Common, EndReason, OwnEvent } from "./AgentEvent.ts"
+import type { Caller, Common, EndReason, OwnEvent } from "./AgentEvent.ts"
 import type { BackgroundCalls } from "./BackgroundCalls.ts"
 import * as Conversation from "./Conversation.ts"
 import type { OperationTree } from "./OperationTree.ts"
@@ -22,6 +22,8 @@ export interface Given {
   /** Prefix of the names of its processes: unique, also if an operation of the same name ran before. */
   readonly run: string
   readonly agentPath: ReadonlyArray<string>
+  /** The call it works for; absent: it is the root. */
+  readonly caller: Caller | undefined
   readonly executor: Executor
   readonly batch: string
   /** The tools it has; absent: all. */

@@ -157,6 +157,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
     tools,
     executor: around.executor,
     agentPath,
+    caller: { process: place.process, callId: place.call },
     approvals: isAutomatic ? "nobody" : undefined,
     tree: {
       report,
@@ -199,6 +200,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     ...checked,
     executor: around.executor,
     agentPath: [],
+    caller: undefined,
     // without its own approvers, the executor's are used
     approvals: isInteractive ? around.approvals && noting(around.approvals, checked.id, requests) : "nobody",
     tree: {

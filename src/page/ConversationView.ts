@@ -12,7 +12,7 @@ import { Failure, icon, type State, StateMark } from "./pieces.ts"
 import { to } from "./routes.ts"
 import { SessionView } from "./SessionView.ts"
 import { connection, known, me, say } from "./state.ts"
-import { ofHistory, type Part, type Thread, type Work } from "./thread.ts"
+import { nothing, ofHistory, type Part, type Thread, type Work } from "./thread.ts"
 import { countWaiting, isThinking, Parts, type Scene } from "./ThreadView.ts"
 import { type Followed, useConversation } from "./useConversation.ts"
 
@@ -107,7 +107,7 @@ const History = ({ of, scene }: { readonly of: ConversationDetail; readonly scen
   const [most, setMost] = useState(60)
   const { calls, parts } = useMemo(() => ofHistory(of.history), [of.history])
   const shown: ReadonlyArray<Part> = parts.slice(-most)
-  const known = useMemo(() => ({ ...scene, thread: { works: new Map(), calls } }), [calls])
+  const known = useMemo(() => ({ ...scene, thread: { ...nothing, calls } }), [calls])
   const list = useMemo(() => html`<${Parts} of=${shown} scene=${known} />`, [parts, most])
   return html`${
     parts.length > most

@@ -61,7 +61,7 @@ export interface Work {
   readonly agentPath: ReadonlyArray<string>
   readonly parts: ReadonlyArray<Part>
   readonly turn: number
-  /** How often it was continued after it was suspended: turns may start from 1 again. */
+  /** How often it was continued after it was interrupted: turns may start from 1 again. */
   readonly continued: number
   readonly tokens: number
   readonly end: Extract<AgentItem, { readonly _tag: "OperationEnd" }> | undefined
@@ -72,10 +72,12 @@ export interface Thread {
   /** Operations by id, those of sub-agents included, in the order in which they began. */
   readonly works: ReadonlyMap<string, Work>
   readonly calls: ReadonlyMap<string, Call>
+  /** The ids in `works` of sub-agents, by the names of their operations and processes. */
+  readonly names: ReadonlyMap<string, string>
 }
 
 /** The initial state. */
-export const nothing: Thread = { works: new Map(), calls: new Map() }
+export const nothing: Thread = { works: new Map(), calls: new Map(), names: new Map() }
 
 type Of<T extends AgentItem["_tag"]> = Extract<AgentItem, { readonly _tag: T }>
 type Own = Extract<AgentItem, { readonly operation: string }>
@@ -174,31 +176,35 @@ export const laneOf = ({ events }: Pick<Call, "events">): Lane | undefined => la
 
 // Utilities
 
-const workOf = (thread: Thread, { agentPath, operation }: Pick<Own, "agentPath" | "operation">): Work =>
-  thread.works.get(operation) ??
-    { id: operation, agentPath, parts: [], turn: 0, continued: 0, tokens: 0, end: undefined }
-
-const withWork = (thread: Thread, work: Work): Thread => {
-  const isNew = !thread.works.has(work.id)
-  const next = { ...thread, works: new Map(thread.works).set(work.id, work) }
-  return isNew && work.agentPath.length > 0 ? adopted(next, work) : next
+const workOf = (thread: Thread, { agentPath, operation }: Pick<Own, "agentPath" | "operation">): Work => {
+  const id = thread.names.get(operation) ?? operation
+  return thread.works.get(id) ?? { id, agentPath, parts: [], turn: 0, continued: 0, tokens: 0, end: undefined }
 }
 
-/** Gives a sub-agent to the call it works for: the first running one of its name without a sub-agent. */
-const adopted = (thread: Thread, { agentPath, id }: Work): Thread => {
-  const above = JSON.stringify(agentPath.slice(0, -1))
-  const candidates = Array.from(thread.works.values())
-    .filter((it) => JSON.stringify(it.agentPath) === above)
-    .flatMap((it) => callsOf(thread, it))
-    .filter((it) => it.tool === agentPath.at(-1) && it.operation === undefined)
-  const call = candidates.find((it) => it.result === undefined && hasStarted(it)) ??
-    candidates.find((it) => it.result === undefined)
-  return call === undefined ? thread : withCall(thread, { ...call, operation: id })
+const withWork = (thread: Thread, work: Work): Thread => ({
+  ...thread,
+  works: new Map(thread.works).set(work.id, work)
+})
+
+/** Gives a sub-agent to the call it works for. If the call has one, that one continues. */
+const afterStart = (thread: Thread, item: Of<"SubAgentStarted">): Thread => {
+  const { caller, operation, process } = item
+  if (thread.names.has(process) && thread.names.has(operation)) return thread
+  const call = Array.from(thread.calls.values()).findLast(({ events }) =>
+    events.some((it) => "callId" in it && it.callId === caller.callId && it.process === caller.process)
+  )
+  const id = call?.operation ?? operation
+  const names = new Map(thread.names).set(operation, id).set(process, id)
+  const isContinued = id !== operation && !thread.names.has(operation)
+  const known = workOf({ ...thread, names }, item)
+  const next = withWork(
+    { ...thread, names },
+    isContinued ? { ...known, parts: brokenOff(known), continued: known.continued + 1 } : known
+  )
+  return call === undefined ? next : withCall(next, { ...call, operation: id })
 }
 
 const hasEnded = ({ events }: Call): boolean => events.some(({ _tag }) => _tag === "ToolCallComplete")
-
-const hasStarted = ({ events }: Call): boolean => events.some(({ _tag }) => _tag === "ToolCallStart")
 
 const withCall = (thread: Thread, call: Call): Thread => ({
   ...thread,
@@ -226,6 +232,10 @@ const withPart = (work: Work, part: Part): Work => {
   return { ...work, parts }
 }
 
+/** The parts of an operation whose model says no more. */
+const brokenOff = ({ parts }: Work): ReadonlyArray<Part> =>
+  parts.map((it) => it._tag === "Answer" && it.isStreaming ? { ...it, isStreaming: false, isCut: true } : it)
+
 const answerOf = (work: Work, { at, turn }: Own): Answer => {
   const id = `turn-${work.continued}-${turn}`
   return work.parts.find((it): it is Answer => it._tag === "Answer" && it.id === id) ?? emptyAnswer(id, at)
@@ -240,6 +250,8 @@ const afterOwn = (thread: Thread, item: Own): Thread => {
     ...isContinued ? { end: undefined, continued: known.continued + 1 } : {}
   }
   switch (item._tag) {
+    case "SubAgentStarted":
+      return afterStart(thread, item)
     case "AssistantMessagePart":
       return withWork(thread, afterFragment(work, item))
     case "AssistantMessageFinal":
@@ -281,10 +293,7 @@ const afterOwn = (thread: Thread, item: Own): Thread => {
         withPart(work, { _tag: "Remark", id: `compaction-${item.turn}-${item.at}`, text: compacted(item), at: item.at })
       )
     case "OperationEnd": {
-      const parts = work.parts.map((it) =>
-        it._tag === "Answer" && it.isStreaming ? { ...it, isStreaming: false, isCut: true } : it
-      )
-      return withWork(thread, { ...work, parts, end: item })
+      return withWork(thread, { ...work, parts: brokenOff(work), end: item })
     }
     default:
       return withWork(thread, work)
@@ -348,12 +357,12 @@ const callOf = (
   return own.find(fits) ?? own.at(-1)
 }
 
-/** The operation whose process an event is of: processes are named after it. */
-const workOfProcess = ({ works }: Thread, { agentPath, process }: Wire): Work | undefined => {
-  const path = JSON.stringify(agentPath)
-  const all = Array.from(works.values()).filter((it) => JSON.stringify(it.agentPath) === path)
-  const named = all.filter(({ id }) => process.startsWith(id)).toSorted((a, b) => b.id.length - a.id.length)
-  return named[0] ?? all.at(-1)
+/** The operation whose process an event is of. Processes of roots are named after them. */
+const workOfProcess = ({ names, works }: Thread, { agentPath, process }: Wire): Work | undefined => {
+  if (agentPath.length > 0) return works.get(names.get(process) ?? "")
+  const roots = Array.from(works.values()).filter((it) => it.agentPath.length === 0)
+  const named = roots.filter(({ id }) => process.startsWith(id)).toSorted((a, b) => b.id.length - a.id.length)
+  return named[0] ?? roots.at(-1)
 }
 
 const isOf = ({ index, process, wave }: CallEvent) => ({ events }: Call): boolean => {

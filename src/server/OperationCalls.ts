@@ -10,6 +10,8 @@ import type { Call, Of, Request, Result, SubAgentRun } from "./ConversationPart.
 export interface CallState extends Call {
   /** Its id in events, which calls of other agents may have, too. */
   readonly name: string
+  /** Absent: the provider runs it. */
+  readonly process: string | undefined
   /** The wave that it was last in: a resumed call comes again. */
   wave: string
   isAnnounced: boolean
@@ -27,10 +29,6 @@ export interface RequestState extends Omit<Request, "expiresAt"> {
   handle: string | undefined
 }
 
-interface RunState extends SubAgentRun {
-  readonly operation: string
-}
-
 /** Finds the call and the sub-agent of an event. */
 export class OperationCalls {
   readonly all: Array<CallState> = []
@@ -38,7 +36,8 @@ export class OperationCalls {
   private readonly places = new Map<string, CallState>()
   private readonly waves = new Map<string, { life: number; sequence: number }>()
   private readonly ids = new Set<string>()
-  private readonly runs: Array<RunState> = []
+  /** Runs of sub-agents, by their operations and processes. */
+  private readonly runs = new Map<string, SubAgentRun>()
 
   constructor(operation: string) {
     this.operation = operation
@@ -69,6 +68,7 @@ export class OperationCalls {
     const call = resumed ?? this.newCall(place, {
       id: callId,
       name: callId,
+      process,
       tool,
       params,
       isProviders: false,
@@ -90,6 +90,7 @@ export class OperationCalls {
     const call = this.newCall(place, {
       id,
       name: id,
+      process: undefined,
       tool,
       params: {},
       isProviders: true,
@@ -118,27 +119,27 @@ export class OperationCalls {
     return own
   }
 
-  /** The run of a sub-agent that an event belongs to. The processes of an operation have its id and a number. */
-  runOf(path: ReadonlyArray<string>, operation: string, place: number): SubAgentRun | undefined {
+  /** Notes the call that a sub-agent works for. If the call is resumed, the run continues. */
+  starts({ agentPath: path, caller, operation, process }: Of<"SubAgentStarted">, place: number): void {
+    const call = this.all.findLast((it) => it.process === caller.process && it.name === caller.callId)
+    const known = call && Array.from(this.runs.values()).find((it) => it.call === call.id)
+    const run = known ?? this.runs.get(operation) ?? this.newRun(path, place, call)
+    this.runs.set(operation, run)
+    this.runs.set(process, run)
+  }
+
+  /** The run of a sub-agent that an event belongs to, by its operation or process. */
+  runOf(path: ReadonlyArray<string>, name: string, place: number): SubAgentRun | undefined {
     if (path.length === 0) return undefined
-    const peers = this.runs.filter((it) => isSamePath(it.path, path))
-    const known = peers.findLast((it) => operation === it.operation || operation.startsWith(`${it.operation}-`))
-    if (known !== undefined) return known
-    const parent = this.runs.findLast((it) => isSamePath(it.path, path.slice(0, -1)))
-    const caller = this.all.find((it) =>
-      it.tool === path.at(-1) && it.isAnnounced && !it.isDone && it.by === parent &&
-      !this.runs.some((run) => run.call === it.id)
-    )
-    // calls that a handler of a sub-agent makes have separate processes
-    if (caller === undefined && peers.length > 0) return peers.at(-1)
-    const run: RunState = { id: `${this.operation}-${place}`, path, call: caller?.id, parent, operation }
-    this.runs.push(run)
+    const run = this.runs.get(name) ?? this.newRun(path, place, undefined)
+    this.runs.set(name, run)
     return run
+  }
+
+  private newRun(path: ReadonlyArray<string>, place: number, call: CallState | undefined): SubAgentRun {
+    return { id: `${this.operation}-${place}`, path, call: call?.id, parent: call?.by }
   }
 }
 
 const providerKey = ({ operation, turn }: Of<"AssistantMessagePart">, id: string): string =>
   JSON.stringify([operation, turn, id])
-
-const isSamePath = (one: ReadonlyArray<string>, other: ReadonlyArray<string>): boolean =>
-  one.length === other.length && one.every((it, index) => it === other[index])

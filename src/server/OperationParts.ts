@@ -44,6 +44,9 @@ export class OperationParts {
   /** The parts of the next event; `place` is its position in the operation. */
   next(event: AgentEvent.Wire, place: number): ReadonlyArray<Part> {
     switch (event._tag) {
+      case "SubAgentStarted":
+        this.calls.starts(event, place)
+        return []
       case "AssistantMessagePart":
         return [...this.begunTurn(event), ...this.modelPart(event, place)]
       case "AssistantMessageFinal":

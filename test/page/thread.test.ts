@@ -13,12 +13,16 @@ const Leaf = Schema.Struct({ tool: Schema.Literals(["read", "write"]), end: Ends
 const SubAgent = Schema.Struct({
   tool: Schema.Literals(["reviewer", "tester"]),
   end: Schema.Literal("Succeeded"),
+  /** Its call ends at once, and it works on. */
+  isBehind: Schema.Boolean,
   turns: Schema.Array(Schema.Array(Leaf).check(Schema.isMaxLength(3))).check(Schema.isMaxLength(2))
 })
 const Turn = Schema.Struct({
   text: Schema.Literals(["", "one two", "three four five"]),
   thought: Schema.Literals(["", "hm"]),
   calls: Schema.Array(Schema.Union([Leaf, SubAgent])).check(Schema.isMaxLength(3)),
+  /** The sub-agents whose calls start last begin first. */
+  isReversed: Schema.Boolean,
   said: Schema.Boolean
 })
 const Turns = Schema.Array(Turn).check(Schema.isMinLength(1), Schema.isMaxLength(4))
@@ -30,17 +34,20 @@ const eventsOf = (turns: typeof Turns.Type): ReadonlyArray<AgentItem> => {
   let operations = 0
   const operationOf = (
     agentPath: ReadonlyArray<string>,
-    turns: ReadonlyArray<Omit<typeof Turn.Type, "said"> & { readonly said?: boolean }>
-  ): ReadonlyArray<AgentItem> => {
-    const operation = `op${operations++}`
-    return turns.flatMap(({ calls, said, text, thought }, at) => {
+    turns: ReadonlyArray<
+      Pick<typeof Turn.Type, "calls" | "thought" | "isReversed"> & { readonly text: string; readonly said?: boolean }
+    >,
+    operation = `op${operations++}`
+  ): ReadonlyArray<AgentItem> =>
+    turns.flatMap(({ calls, isReversed, said, text, thought }, at) => {
       const own = { operation, agentPath, turn: at + 1, at: 1_000 * (at + 1) }
       const part = (type: "text-delta" | "reasoning-delta", delta: string): AgentItem => ({
         _tag: "AssistantMessagePart",
         ...own,
         part: { type, id: "p", delta }
       })
-      const ids = calls.map((_, index) => `c${index % 2}`)
+      // ids are those of the process, and several agents have the same
+      const ids = calls.map((_, index) => `${at}-${index}`)
       const wave = { agentPath, batch: "op0", process: `${operation}-1`, wave: at + 1, at: own.at }
       const sequence = calls.map((_, index) => index * 10)
       const event = (index: number, fields: object): AgentItem =>
@@ -52,11 +59,29 @@ const eventsOf = (turns: typeof Turns.Type): ReadonlyArray<AgentItem> => {
           sequence: ++sequence[index]!,
           ...fields
         }) as never
+      const starts = calls.map(({ end }, index) =>
+        end === "waiting" || end === "suspended" ?
+          [] :
+          [event(index, { _tag: "ToolCallStart", attempt: 1, limitMillis: 1 })]
+      )
       const lives = calls.map((call: Call, index) => {
-        const life: Array<AgentItem> = [event(index, { _tag: "ToolCallStart", attempt: 1, limitMillis: 1 })]
+        const life: Array<AgentItem> = []
+        const work: Array<AgentItem> = []
         if ("turns" in call) {
-          const below = call.turns.map((calls) => ({ text: "" as const, thought: "" as const, calls }))
-          life.push(...operationOf([...agentPath, call.tool], below))
+          const text = `for ${operation} ${ids[index]}`
+          const below = call.turns.map((calls) => ({ text, thought: "" as const, calls, isReversed }))
+          const id = `op${operations++}`
+          const path = [...agentPath, call.tool]
+          work.push({
+            _tag: "SubAgentStarted",
+            operation: id,
+            agentPath: path,
+            turn: 0,
+            at: own.at,
+            caller: { process: `${operation}-1`, callId: ids[index]! },
+            process: `${id}-1`
+          }, ...operationOf(path, below, id))
+          if (!call.isBehind) life.push(...work.splice(0))
         }
         if (call.end === "waiting") {
           return [event(index, { _tag: "ToolApprovalRequested", requestId: `${operation}-${index}`, why: "" })]
@@ -73,7 +98,7 @@ const eventsOf = (turns: typeof Turns.Type): ReadonlyArray<AgentItem> => {
             text: `${operation} ${at} ${index}`
           }
         )
-        return life
+        return [...life, ...work]
       })
       const isSuspended = calls.some(({ end }) => end === "suspended")
       return [
@@ -91,14 +116,14 @@ const eventsOf = (turns: typeof Turns.Type): ReadonlyArray<AgentItem> => {
           model: "m"
         },
         ...calls.map((_, index) => event(index, { _tag: "ToolCallQueued", params: { index } })),
-        ...lives.flat(),
+        ...starts.flat(),
+        ...(isReversed ? lives.toReversed() : lives).flat(),
         ...isSuspended
           ? [{ ...wave, _tag: "WaveSuspended", sequence: 999, calls: [], executionResults: [] } as const]
           : [],
         ...said === true ? [{ _tag: "MessageTaken", ...own, id: `m${at}`, text: "more" } as const] : []
       ]
     })
-  }
   return operationOf([], turns)
 }
 
@@ -146,7 +171,13 @@ describe("a conversation", () => {
             calls.some(({ end }) => end === "suspended")
           assert.strictEqual(stateOf(found), isLeft ? "suspended" : states[call.end])
           if (call.end === "Succeeded") assert.strictEqual(found.result?.text, `op0 ${at} ${index}`)
-          if ("turns" in call && call.turns.length > 0) assert.isDefined(found.operation)
+          if ("turns" in call) assert.isDefined(found.operation)
+        }
+      }
+      for (const work of thread.works.values()) {
+        for (const { callId, operation } of callsOf(thread, work)) {
+          const said = thread.works.get(operation ?? "")?.parts.map(({ text }) => text) ?? []
+          for (const text of said) assert.strictEqual(text, `for ${work.id} ${callId}`)
         }
       }
       const finals = eventsOf(turns).filter(({ _tag }) => _tag === "AssistantMessageFinal").length
@@ -174,7 +205,7 @@ describe("a conversation", () => {
   it.prop("does not change if an event comes again", [Turns, Schema.Int], ([turns, at]) => {
     const items = eventsOf(turns)
     // a call that arrives again was continued; results name their call by an id that others may have
-    const lasting = items.filter((it) => !isFragment(it) && !/^ToolCallQueued|ToolResultReceived$/.test(it._tag))
+    const lasting = items.filter((it) => !isFragment(it) && !/^(ToolCallQueued|ToolResultReceived)$/.test(it._tag))
     const again = lasting[Math.abs(at) % lasting.length]!
     assert.deepStrictEqual(seen(fold([...items, again])), seen(fold(items)))
   })
@@ -245,6 +276,72 @@ describe("a conversation", () => {
     const { end: now, parts } = fold([answer("before"), end, answer("after")]).works.get("a")!
     assert.deepStrictEqual(parts.map(({ text }) => text), ["before", "after"])
     assert.isUndefined(now)
+  })
+
+  it("shows a sub-agent that was resumed as the same, also if another one of its name resumed first", () => {
+    const root = { operation: "a", agentPath: [], turn: 1, at: 1 }
+    const call = (callId: string, _tag: "ToolCallQueued" | "ToolCallStart", sequence: number): AgentItem =>
+      ({
+        _tag,
+        agentPath: [],
+        batch: "a",
+        process: "a-1",
+        wave: 1,
+        index: Number(callId),
+        callId,
+        tool: "clerk",
+        sequence,
+        at: 1,
+        params: {}
+      }) as never
+    const calls = (sequence: number) =>
+      ["1", "2"].flatMap((it) => [
+        call(it, "ToolCallQueued", sequence + Number(it)),
+        call(it, "ToolCallStart", sequence + 2 + Number(it))
+      ])
+    const final = (of: typeof root | object, text: string, toolCalls: ReadonlyArray<string> = []): AgentItem => ({
+      _tag: "AssistantMessageFinal",
+      ...root,
+      ...of,
+      text,
+      toolCalls: toolCalls.map((id) => ({ id, name: "clerk" })),
+      finish: "stop",
+      usage,
+      provider: "p",
+      model: "m"
+    })
+    const below = (callId: string, operation: string): ReadonlyArray<AgentItem> => {
+      const own = { operation, agentPath: ["clerk"], turn: 1, at: 2 }
+      const caller = { process: "a-1", callId }
+      return [
+        { _tag: "SubAgentStarted", ...own, turn: 0, caller, process: `clerk-of-${callId}` },
+        final(own, `${operation} for ${callId}`)
+      ]
+    }
+    const thread = fold([
+      final(root, "", ["1", "2"]),
+      ...calls(0),
+      ...below("2", "x"),
+      ...below("1", "y"),
+      {
+        _tag: "OperationEnd",
+        ...root,
+        reason: { _tag: "Suspended", calls: [] },
+        message: "",
+        text: "",
+        usage,
+        turns: 1,
+        calls: 2
+      },
+      ...calls(0),
+      ...below("1", "v"),
+      ...below("2", "w")
+    ])
+    const seen = callsOf(thread, thread.works.get("a")!).map(({ operation }) =>
+      thread.works.get(operation!)!.parts.map(({ text }) => text)
+    )
+    assert.deepStrictEqual(seen, [["y for 1", "v for 1"], ["x for 2", "w for 2"]])
+    assert.strictEqual(thread.works.size, 3)
   })
 
   it("shows a message that was read before with its calls and what the model read", () => {

@@ -400,6 +400,87 @@ describe("an operation in other formats", () => {
     timeout
   )
 
+  it("names the call that each sub-agent works for, in whichever order they begin, also after a restart", () => {
+    const clerk = (callId: string, operation: string): ReadonlyArray<Wire> => {
+      const own = { ...common, operation, agentPath: ["clerk"] }
+      const call = {
+        ...wave,
+        agentPath: ["clerk"],
+        process: `clerk-of-${callId}`,
+        callId: "1",
+        tool: "refund",
+        index: 0
+      }
+      return [
+        { _tag: "SubAgentStarted", ...own, caller: { process: "op-1", callId }, process: call.process },
+        { _tag: "AssistantMessagePart", ...own, part: { type: "reasoning-start", id: "r" } },
+        { _tag: "AssistantMessagePart", ...own, part: { type: "reasoning-delta", id: "r", delta: callId } },
+        { _tag: "ToolCallQueued", ...call, sequence: 1, params: { for: callId } },
+        { _tag: "ToolCallStart", ...call, sequence: 2, attempt: 1, limitMillis: 1 }
+      ]
+    }
+    const calls = ["a", "b"].flatMap((callId, index): ReadonlyArray<Wire> => {
+      const call = { ...wave, callId, tool: "clerk", index }
+      return [
+        { _tag: "ToolCallQueued", ...call, sequence: index * 10 + 1, params: {} },
+        { _tag: "ToolCallStart", ...call, sequence: index * 10 + 2, attempt: 1, limitMillis: 1 }
+      ]
+    })
+    const events = [...calls, ...clerk("b", "x"), ...clerk("a", "y"), ...calls, ...clerk("a", "z"), end]
+    const formatted: FormattedOperation<Event> = new FormattedOperation(
+      "op",
+      { _tag: "Start" },
+      () => new AgUiWriter({ threadId: "t", runId: "r" })
+    )
+    const { chunks } = read(events, formatted, () => false)
+    const parents = new Map(
+      chunks.flatMap((it) => it.type === "SUBAGENT_STARTED" ? [[it.subagentRunId, it.parentToolCallId] as const] : [])
+    )
+    assert.sameMembers(Array.from(parents.values()), ["a", "b"])
+    const said = chunks.flatMap((it) =>
+      it.type === "REASONING_MESSAGE_CONTENT" ? [[it.delta, parents.get(it.subagentRunId ?? "")]] : []
+    )
+    assert.deepStrictEqual(said, [["b", "b"], ["a", "a"], ["a", "a"]])
+  })
+
+  it.effect(
+    "is a run of AG-UI that names the call of each sub-agent, among others of the same name",
+    () =>
+      Effect.gen(function*() {
+        let checked = 0
+        for (const seed of seeds(60)) {
+          const events = yield* wireOf(seed)
+          const formatted: FormattedOperation<Event> = new FormattedOperation(
+            operationOf(events),
+            { _tag: "Start" },
+            () => new AgUiWriter({ threadId: "t", runId: "r" })
+          )
+          const { chunks } = read(events, formatted, () => false)
+          const parents = new Map<string, string | undefined>()
+          const runs = new Map<string, string | undefined>()
+          const tasks = new Map<string, string>()
+          for (const it of chunks) {
+            if (it.type === "SUBAGENT_STARTED") parents.set(it.subagentRunId, it.parentToolCallId)
+            if (it.type === "TOOL_CALL_START") runs.set(it.toolCallId, it.subagentRunId)
+            if (it.type !== "TOOL_CALL_ARGS") continue
+            const { task } = JSON.parse(it.delta) as { readonly task?: string }
+            if (task !== undefined) tasks.set(it.toolCallId, (JSON.parse(task) as { readonly id: string }).id)
+          }
+          for (const call of parents.values()) assert.isDefined(call, `seed ${seed}`)
+          // tasks are named after that of their caller
+          for (const [call, task] of tasks) {
+            const run = runs.get(call)
+            if (run === undefined) continue
+            const above = tasks.get(parents.get(run) ?? "")
+            assert.isTrue(task.startsWith(`${above}/`), `seed ${seed}: ${task} below ${above}`)
+            checked++
+          }
+        }
+        assert.isAbove(checked, 0)
+      }),
+    timeout
+  )
+
   it.effect("is a run of AG-UI that its client accepts, also in pieces and damaged", () =>
     Effect.gen(function*() {
       for (const seed of seeds(60)) {

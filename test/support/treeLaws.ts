@@ -24,6 +24,12 @@ const isCallEvent = (event: Event): event is Extract<Event, { readonly callId: s
 
 const pathOf = (path: ReadonlyArray<string>): string => `/${path.join("/")}`
 
+/** Which task a call is for, if its arguments can be read. */
+const taskOf = ({ params }: Extract<Event, { readonly _tag: "ToolCallQueued" }>): string | undefined => {
+  const { task } = Object(params) as { readonly task?: string }
+  return task === undefined ? undefined : (JSON.parse(task) as { readonly id: string }).id
+}
+
 /** What is wrong with the events of one call. */
 const callProblems = (key: string, all: ReadonlyArray<Event>): ReadonlyArray<string> => {
   const problems: Array<string> = []
@@ -91,6 +97,26 @@ export const broken = (seen: Seen): ReadonlyArray<string> => {
   for (const [operation, all] of groups(events.filter((it) => "operation" in it), (it) => it.operation)) {
     const paths = new Set(all.map((it) => pathOf(it.agentPath)))
     if (paths.size !== 1) problems.push(`${operation} is ${Array.from(paths).join()}`)
+  }
+  // for which call: tasks are named after that of their caller
+  const queued = of("ToolCallQueued")
+  for (const [operation, all] of groups(events.filter((it) => "operation" in it), (it) => it.operation)) {
+    const [first] = all
+    if (first!.agentPath.length > 0 && first!._tag !== "SubAgentStarted") problems.push(`${operation} has no caller`)
+  }
+  const starts = of("SubAgentStarted")
+  for (const { agentPath, caller, operation, process } of starts) {
+    const call = queued.find((it) => it.process === caller.process && it.callId === caller.callId)
+    if (call === undefined || pathOf([...call.agentPath, call.tool]) !== pathOf(agentPath)) {
+      problems.push(`${operation} works for ${call?.tool}`)
+    }
+    for (const own of queued.filter((it) => it.process === process)) {
+      const [task, above] = [taskOf(own), call && taskOf(call)]
+      if (task !== undefined && !task.startsWith(`${above}/`)) problems.push(`${task} is below ${above}`)
+    }
+  }
+  for (const { agentPath, process } of queued) {
+    if (agentPath.length > 0 && !starts.some((it) => it.process === process)) problems.push(`${process} is of nobody`)
   }
   const handled = groups(ran, (it) => `${pathOf(it.agentPath)} ${it.tool}`)
   for (const [key, all] of handled) {
