@@ -9,7 +9,14 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Options } from "../../src/agent/AgentExecutor.ts"
-import { AgentExecutor, BackgroundAgents, SubAgent, type Transcripts, TranscriptStore } from "../../src/agent/index.ts"
+import {
+  type AgentEvent,
+  AgentExecutor,
+  BackgroundAgents,
+  SubAgent,
+  type Transcripts,
+  TranscriptStore
+} from "../../src/agent/index.ts"
 import { Transcripts as Stored } from "../../src/agent/Transcripts.ts"
 import * as Approvals from "../../src/core/gates/Approvals.ts"
 import { Journal } from "../../src/index.ts"
@@ -318,9 +325,9 @@ describe("an agent in the background whose host stops", () => {
   }
 
   /** Approves what is asked, a second after it is. */
-  const approving = (agent: AgentExecutor.Agent) =>
+  const approving = (agent: AgentExecutor.Agent, seen: Array<AgentEvent.AgentEvent>) =>
     Stream.runForEach(
-      agent.events,
+      Stream.tap(agent.events, (event) => Effect.sync(() => seen.push(event))),
       (event) =>
         event._tag !== "RequestToolApprovals" ?
           Effect.void :
@@ -330,23 +337,43 @@ describe("an agent in the background whose host stops", () => {
             ))
     )
 
+  /** What agents below do, with the call of the root that each is said to work for. */
+  const workOf = (seen: ReadonlyArray<AgentEvent.AgentEvent>) => {
+    const callers = new Map<string, string>()
+    return seen.flatMap((it) => {
+      if (it._tag === "SubAgentStarted") {
+        callers.set(it.operation, it.caller.callId).set(it.process, it.caller.callId)
+      }
+      if (it.agentPath.length === 0) return []
+      if (it._tag === "AssistantMessageFinal" && it.finish === "stop") {
+        const text = it.message.content.map((part) => part.type === "text" ? part.text : "").join("")
+        return [`${text} for ${callers.get(it.operation)}`]
+      }
+      return it._tag === "ToolCallComplete" ? [`${it.callId} ${it.tool} for ${callers.get(it.process)}`] : []
+    })
+  }
+  const work = ["1 look for 1", "2 asks for 1", "They swim. for 1", "1 asks for 2", "They fly. for 2"]
+
   const run = Effect.fnUntraced(function*(
     stops: ReadonlyArray<readonly [how: "suspended" | "closed", after: number]>,
     perHeartbeat = false
   ) {
     const left = yield* nothing
+    const worked: Array<string> = []
     for (const [index, [how, after]] of [...stops, ["whole", 0] as const].entries()) {
       const { start, stop, suspend } = yield* host(tree, left)
       const agent = yield* start(index === 0 ? "Go" : [], { perHeartbeat })
-      yield* Effect.forkScoped(approving(agent), { startImmediately: true })
+      const seen: Array<AgentEvent.AgentEvent> = []
+      yield* Effect.forkScoped(approving(agent, seen), { startImmediately: true })
       if (how !== "whole") yield* Effect.sleep(after)
       if (how === "suspended") yield* suspend
       if (how === "closed") yield* stop
       const ended = yield* Effect.exit(agent.result)
       yield* stop
+      worked.push(...workOf(seen))
       if (Exit.isFailure(ended) || ended.value.reason._tag === "Suspended") continue
       const end = ended.value
-      return { said: words(end.history), problems: problemsOf(end.history), end, ran: left.ran }
+      return { said: words(end.history), problems: problemsOf(end.history), end, ran: left.ran, worked }
     }
     return yield* Effect.die("it does not end")
   })
@@ -355,11 +382,13 @@ describe("an agent in the background whose host stops", () => {
     Effect.gen(function*() {
       const through = yield* run([])
       assert.deepStrictEqual(through.ran.toSorted(), ["asks", "asks", "look", "look"])
+      assert.sameMembers(through.worked, work)
       for (const how of ["suspended", "closed"] as const) {
         for (let after = 0; after < 7_000; after += 500) {
           const parts = yield* run([[how, after]])
           const about = `${how} after ${after}`
           assert.deepStrictEqual(parts.problems, [], about)
+          assert.sameMembers(Array.from(new Set(parts.worked)), work, about)
           assert.deepStrictEqual(parts.ran.toSorted(), through.ran.toSorted(), about)
           assert.sameMembers([...parts.said], [...through.said], about)
           assert.strictEqual(parts.end.text, through.end.text, about)

@@ -154,6 +154,11 @@ describe("an agent that a handler of another one runs", () => {
       assert.deepStrictEqual([end.reason._tag, ran], ["Finished", []])
       assert.sameMembers(told(all, "ToolCallComplete"), ["1", "child/2", "child/3"])
       assert.sameMembers(told(all, "ToolResultReceived"), ["1", "child/2"])
+      const callers = new Map(
+        all.flatMap((it) => it._tag === "SubAgentStarted" ? [[it.process, it.caller.callId] as const] : [])
+      )
+      const calls = all.flatMap((it) => it._tag === "ToolCallQueued" ? [[it.callId, callers.get(it.process)]] : [])
+      assert.sameDeepMembers(calls, [["1", undefined], ["2", "1"], ["3", "1"]])
     })))
   })
 })
