@@ -60,6 +60,8 @@ export const KeptConversation = Schema.Struct({
   title: Schema.String,
   usage: AgentWire.Usage,
   cost: Schema.optionalKey(Schema.Finite),
+  /** Why the last operation ended. */
+  ended: Schema.optionalKey(Schema.String),
   /** Epoch milliseconds. */
   updatedAt: Schema.Finite,
   /** The operations without an end, oldest first: more than one while the last interrupts the others. */

@@ -53,6 +53,7 @@ export class ServedConversation {
   get summary(): Conversation {
     const { agent, title, updatedAt } = this.kept
     const last = this.operations.at(-1)
+    const ended = last === undefined ? this.kept.ended : last.info.end?.reason._tag
     const { current } = this
     const [usage, cost] = current === undefined ? [this.kept.usage, this.kept.cost] : this.with(current)
     return {
@@ -60,7 +61,7 @@ export class ServedConversation {
       agent,
       title,
       state: last?.info.state ?? this.state,
-      ...last?.info.end === undefined ? {} : { ended: last.info.end.reason._tag },
+      ...ended === undefined ? {} : { ended },
       pending: current?.info.pending ?? 0,
       ...current === undefined ? {} : { operation: current.id },
       usage,
@@ -119,8 +120,11 @@ export class ServedConversation {
   end(operation: ServedOperation, at: number): void {
     this.joined(operation)
     const [usage, cost] = this.with(operation)
+    const ended = this.operations.at(-1)?.info.end?.reason._tag
+    const { ended: _, ...kept } = this.kept
     this.kept = {
-      ...this.kept,
+      ...kept,
+      ...ended === undefined ? {} : { ended },
       usage,
       ...cost === undefined ? {} : { cost },
       updatedAt: at,

@@ -10,6 +10,7 @@ import type * as Agents from "../../src/server/Agents.ts"
 import type { OperationSubmission } from "../../src/server/ApiOperations.ts"
 import { Operations } from "../../src/server/Operations.ts"
 import * as OperationStore from "../../src/server/OperationStore.ts"
+import { ServedConversation } from "../../src/server/ServedConversation.ts"
 import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 import { ada, inMemory, type Options } from "../support/Served.ts"
@@ -85,6 +86,23 @@ const fails = (what: keyof Store, times = 1): Env["writes"]["before"] => {
 }
 
 const open = ({ store }: Env) => Effect.map(store.conversations, (all) => all.flatMap((it) => it.open))
+
+describe("a conversation whose operations are no longer in memory", () => {
+  test(
+    "still says why its last operation ended",
+    [{ text: "done" }],
+    ({ operations, start, store }) =>
+      Effect.gen(function*() {
+        yield* (yield* start("go", "x")).ended
+        const [listed] = yield* operations.conversations
+        assert.deepInclude(listed, { state: "ended", ended: "Finished" })
+        // as after a restart
+        const [kept] = yield* store.conversations
+        const { summary } = new ServedConversation(ada, kept!)
+        assert.deepInclude(summary, { state: "ended", ended: "Finished" })
+      })
+  )
+})
 
 describe("an operation on a server whose store is slow or fails", () => {
   for (const what of ["submit", "keepConversation"] as const) {
