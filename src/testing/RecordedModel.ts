@@ -130,7 +130,7 @@ const recording = Effect.fnUntraced(function*(
       return writeWhole(file, Recording.write({ ...names, exchanges }, hidden))
     }).pipe(turns.withPermits(1), Effect.uninterruptible)
   const addError = (request: Recording.Request) => (error: AiError.AiError) =>
-    error.isRetryable ? Effect.void : add({ ...request, fails: reasonOf(error) })
+    isOfTheMoment(error) ? Effect.void : add({ ...request, fails: reasonOf(error) })
 
   const model = yield* LanguageModel.make({
     generateText: Effect.fnUntraced(function*(options) {
@@ -289,6 +289,10 @@ const errorOf = (method: string, reason: AiError.AiErrorReason): AiError.AiError
 const Reason = Schema.toCodecJson(AiError.AiErrorReason)
 const toReason = Schema.decodeUnknownSync(Reason)
 const encodeReason = Schema.encodeSync(Reason)
+
+/** Whether another request may succeed: the error says nothing about the model's answer. */
+const isOfTheMoment = ({ isRetryable, reason }: AiError.AiError): boolean =>
+  isRetryable || reason._tag === "AuthenticationError"
 
 /** The reason of an error without anything about HTTP. */
 const reasonOf = ({ reason }: AiError.AiError): Schema.Json => {

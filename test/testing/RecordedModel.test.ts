@@ -169,6 +169,17 @@ describe("a recording", () => {
       })
     ))
 
+  it.live("has no error of a wrong key", () =>
+    inFolder((file) =>
+      Effect.gen(function*() {
+        const reason = new AiError.AuthenticationError({ kind: "InvalidKey" })
+        const error = AiError.make({ module: "Test", method: "generateText", reason })
+        const ask = LanguageModel.generateText({ prompt: "Hi" })
+        yield* Effect.flip(ask).pipe(Effect.provide(model([{ fails: error }]).pipe(RecordedModel.record(file))))
+        assert.isFalse(existsSync(file))
+      })
+    ))
+
   it.live("has no secret, also where one is told later or is known to the test alone, and is replayed all the same", () =>
     inFolder((file) =>
       Effect.gen(function*() {
