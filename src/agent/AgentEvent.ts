@@ -229,7 +229,9 @@ export const describe = (reason: EndReason): string => {
         reason.when === "start" ? "first" : "before the end"
       }, and they were not called to success: ${reason.tools.join(", ")}.`
     case "Suspended":
-      return `The host stops; ${reason.calls.length} calls wait to be resumed.`
+      return `The host stops; ${
+        reason.calls.length === 1 ? "1 call waits" : `${reason.calls.length} calls wait`
+      } to be resumed.`
     case "NotResumed":
     case "NotKept":
       return reason.message

@@ -140,6 +140,9 @@ describe("an operation with a bound", () => {
       "The limit of 2 calls was reached.",
       "The limit of 0.5 for what tokens cost was reached."
     ])
+    const waiting = (...calls: ReadonlyArray<string>) => AgentEvent.describe({ _tag: "Suspended", calls })
+    assert.strictEqual(waiting("a"), "The host stops; 1 call waits to be resumed.")
+    assert.strictEqual(waiting("a", "b"), "The host stops; 2 calls wait to be resumed.")
   })
 
   it.effect("of time ends whatever is under way, a model that says nothing as well", () =>
