@@ -212,6 +212,7 @@ const begin = Effect.fnUntraced(function*(operation: Operation, name: Conversati
     turn: { shared: tree.spending.calls }
   }))
   yield* Watch.watch(operation, process)
+  if (operation.stopText !== undefined) yield* process.cancel(operation.stopText)
   return process
 })
 

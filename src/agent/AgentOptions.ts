@@ -65,6 +65,8 @@ export interface Options<ModelError = never, ModelServices = never> {
    * their results, or cancels them. An operation that ends otherwise cancels them. Default `wait`.
    */
   readonly background?: "wait" | "cancel" | undefined
+  /** Starts it cancelled, for this reason: open calls of the conversation are answered, and nothing starts. */
+  readonly cancelled?: string | undefined
   /** The name its history is stored under (`Transcripts`). Earlier messages of that name are loaded first. */
   readonly session?: string | undefined
 }

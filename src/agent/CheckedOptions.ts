@@ -33,6 +33,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   const toolChoice = reader.oneOf<"rules" | "auto">("toolChoice", options.toolChoice ?? "rules", ["rules", "auto"])
   if (options.session !== undefined) reader.text("session", options.session)
   if (options.id !== undefined) reader.text("id", options.id)
+  if (options.cancelled !== undefined) reader.text("cancelled", options.cancelled)
   const compaction = options.compaction && CompactionOptions.read(reader, options.compaction)
   const prompt = readPrompt(reader, options.prompt)
   const all: ReadonlyArray<Tool.Any> = Object.values(options.toolkit?.tools ?? {})

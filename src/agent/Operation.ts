@@ -200,6 +200,12 @@ export class Operation {
     this.cancelCalls()
   }
 
+  /** What its calls read if it is stopping. */
+  get stopText(): string | undefined {
+    const { stopped } = this
+    return stopped?._tag === "Cancelled" ? stopped.reason : stopped && "a limit of the operation was reached"
+  }
+
   /** Runs its calls in this process from now on. */
   runs(process: ToolProcess): void {
     this.process = process
@@ -207,9 +213,8 @@ export class Operation {
   }
 
   private cancelCalls(): void {
-    const { process, stopped } = this
-    if (process === undefined || stopped === undefined) return
-    const text = stopped._tag === "Cancelled" ? stopped.reason : "a limit of the operation was reached"
+    const { process, stopText: text } = this
+    if (process === undefined || text === undefined) return
     Effect.runForkWith(this.context)(Effect.andThen(process.cancel(text), this.background.cancel(text)))
   }
 

@@ -220,6 +220,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   })
   yield* checkPrice(operation)
   yield* checkAsked(operation, checked.prompt)
+  if (options.cancelled !== undefined) operation.stop({ _tag: "Cancelled", reason: options.cancelled })
   return { operation, prompt: checked.prompt }
 })
 

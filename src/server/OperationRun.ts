@@ -85,7 +85,13 @@ const work = Effect.fnUntraced(function*(
   if (runnable === undefined) return operation.endOf(unconfigured(submitted.agent), now)
   const left = isAgain ? yield* leftOf(around, operation) : { inputs: submitted.inputs, text: undefined }
   // it was stored as ended by the model, but not by the server
-  if (left.text !== undefined) return operation.endOf({ _tag: "Finished" }, now, left.text)
+  if (left.text !== undefined) {
+    const { cancelled } = operation
+    const reason: EndReason = cancelled === undefined
+      ? { _tag: "Finished" }
+      : { _tag: "Cancelled", reason: cancelled }
+    return operation.endOf(reason, now, left.text)
+  }
   const known = new Set(submitted.inputs.map(({ id }) => id))
   const run = Effect.gen(function*() {
     for (;;) {
@@ -132,6 +138,7 @@ const once = Effect.fnUntraced(function*(
     id: operation.id,
     session: operation.submitted.session,
     mode: "Interactive",
+    cancelled: operation.cancelled,
     prompt: Prompt.fromMessages(inputs.map(({ id, text }) => Conversation.input(text, id)))
   })
   yield* operation.runs(running)

@@ -37,7 +37,9 @@ export const SubmittedOperation = Schema.Struct({
   /** Epoch milliseconds. */
   startedAt: Schema.Finite,
   /** The prompt, under the id of the operation, and the messages after it. */
-  inputs: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, text: Schema.String }))
+  inputs: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, text: Schema.String })),
+  /** Why somebody cancelled it. */
+  cancelled: Schema.optionalKey(Schema.String)
 })
 
 /** An operation as it was submitted, with what was said to it. */
@@ -85,7 +87,7 @@ export class OperationStore extends Context.Service<OperationStore, {
   readonly conversations: Effect.Effect<ReadonlyArray<KeptConversation>, OperationStoreError>
   readonly keepConversation: (conversation: KeptConversation) => Effect.Effect<void, OperationStoreError>
   readonly get: (owner: Owner, operation: string) => Effect.Effect<Kept | undefined, OperationStoreError>
-  /** Stores an operation, for the first time or with more messages. */
+  /** Stores an operation, for the first time or with more messages, or cancelled. */
   readonly submit: (operation: SubmittedOperation) => Effect.Effect<void, OperationStoreError>
   readonly end: (owner: Owner, operation: Operation) => Effect.Effect<void, OperationStoreError>
   /** All events of an operation. */

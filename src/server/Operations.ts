@@ -64,7 +64,8 @@ export interface Handle {
     text: string,
     options?: { readonly settle?: boolean | undefined; readonly id?: string | undefined }
   ) => Effect.Effect<string, OperationEnded | TooMany | Unavailable>
-  readonly cancel: (reason: string) => Effect.Effect<void>
+  /** Ends it, also if the server is killed as soon as this returns. */
+  readonly cancel: (reason: string) => Effect.Effect<void, Unavailable>
   /** Pending approval requests, including those of sub-agents, oldest first. */
   readonly pending: Effect.Effect<ReadonlyArray<Approvals.ApprovalRequest>>
 }
@@ -242,8 +243,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     operation: ServedOperation,
     text: string,
     { id, settle }: { readonly id?: string | undefined; readonly settle?: boolean | undefined } = {}
-  ): Effect.fn.Return<string | undefined, OperationStore.OperationStoreError | TooMany> {
+  ): Effect.fn.Return<string | undefined, OperationStore.OperationStoreError | TooMany | Unavailable> {
     if (operation.isOver) return undefined
+    if (isDraining) return yield* Refusals.stopping
     const before = operation.submitted
     const { inputs } = before
     if (inputs.length >= bounds.maxMessages) return yield* Refusals.tooManyMessages(bounds.maxMessages, "messages")
@@ -263,6 +265,23 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     yield* isSaid ? store.keepConversation(conversation.record) : store.submit(operation.submitted)
     return isSaid ? said.id : undefined
   })
+  /** One message or cancellation at a time. Nothing of a conversation that is not listed any more is running. */
+  const inTurn = <A, E>(operation: ServedOperation, effect: Effect.Effect<A, E>) =>
+    Effect.suspend((): Effect.Effect<A | undefined, E> => {
+      const conversation = known.get(keyOf(operation.submitted))
+      return conversation === undefined
+        ? Effect.undefined
+        : conversation.turns.withPermit(Effect.uninterruptible(effect))
+    }).pipe(orUnavailable)
+  /** Stops it at once, and stores why: the next start does not continue it. */
+  const cancel = (operation: ServedOperation, reason: string) => {
+    const stored = Effect.suspend(() => {
+      if (operation.hasEnded) return Effect.void
+      operation.submitted = { ...operation.submitted, cancelled: operation.cancelled ?? reason }
+      return store.submit(operation.submitted)
+    })
+    return Effect.andThen(operation.cancel(reason), inTurn(operation, stored))
+  }
   const handle = (operation: ServedOperation): Handle => ({
     id: operation.id,
     info: Effect.sync(() => operation.info),
@@ -270,17 +289,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     cursor: Effect.sync(() => operation.log.cursor),
     events: (after) => operation.log.stream(after),
     say: (text, how) =>
-      Effect.suspend(() => {
-        const conversation = known.get(keyOf(operation.submitted))
-        if (conversation === undefined) return Effect.undefined
-        const refused = Effect.suspend(() => isDraining && !operation.isOver ? Refusals.stopping : Effect.void)
-        const said = Effect.andThen(refused, Effect.suspend(() => say(operation, text, how)))
-        return conversation.turns.withPermit(Effect.uninterruptible(said))
-      }).pipe(
-        orUnavailable,
-        Effect.flatMap((id) => id === undefined ? Effect.fail(new OperationEnded({})) : Effect.succeed(id))
+      Effect.flatMap(
+        inTurn(operation, Effect.suspend(() => say(operation, text, how))),
+        (id) => id === undefined ? Effect.fail(new OperationEnded({})) : Effect.succeed(id)
       ),
-    cancel: (reason) => operation.cancel(reason),
+    cancel: (reason) => cancel(operation, reason),
     pending: Effect.suspend(() => operation.agent?.pending ?? Effect.succeed([]))
   })
   const submit = Effect.fnUntraced(function*(
@@ -437,7 +450,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     endSession: Effect.fnUntraced(function*(owner) {
       const current = known.get(keyOf(owner))?.current
       if (current === undefined) return false
-      yield* current.cancel("the session has ended")
+      yield* Effect.ignore(cancel(current, "the session has ended"))
       yield* Deferred.await(current.over)
       return true
     }),

@@ -30,7 +30,8 @@ export class ServedOperation {
   private readonly requests = new Set<string>()
   /** The running agent. */
   agent: Agent | undefined
-  private cancelled: string | undefined
+  /** Why it was cancelled in this start, or in an earlier one. */
+  cancelled: string | undefined
   /** Whether its end is stored. */
   isStored = false
   /** Lifecycle events up to this place are stored, under so many numbers. */
@@ -41,6 +42,7 @@ export class ServedOperation {
 
   constructor(submitted: SubmittedOperation, log: OperationLog, prices: Cost | undefined) {
     this.submitted = submitted
+    this.cancelled = submitted.cancelled
     this.log = log
     this.prices = prices
   }
@@ -92,7 +94,7 @@ export class ServedOperation {
     }
   }
 
-  /** Attaches the agent that runs it. A cancellation that came before reaches it now. */
+  /** Attaches the agent that runs it. A cancellation that came meanwhile reaches it now. */
   runs(agent: Agent): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.agent = agent
@@ -101,6 +103,7 @@ export class ServedOperation {
     })
   }
 
+  /** Cancels it in this start of the server. */
   cancel(reason: string): Effect.Effect<void> {
     return Effect.suspend(() => {
       this.cancelled ??= reason

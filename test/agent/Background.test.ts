@@ -396,6 +396,28 @@ describe("an agent in the background whose host stops", () => {
       }
     }))
 
+  for (const perHeartbeat of [false, true]) {
+    test(`is not continued by one that begins cancelled, ${perHeartbeat ? "in its own process" : "in its process"}`, () =>
+      Effect.gen(function*() {
+        const left = yield* nothing
+        const script: Script = {
+          root: [{ calls: [research("1", "a")] }, { calls: [{ id: "3", name: "asks", params: {} }] }],
+          below: { a: [{ calls: [{ id: "2", name: "look", params: {} }], takes: "10 seconds" }] }
+        }
+        const first = yield* host(script, left)
+        yield* first.start("Go", { perHeartbeat })
+        yield* Effect.sleep("5 seconds")
+        yield* first.suspend
+        yield* first.stop
+        const second = yield* host(script, left)
+        const agent = yield* second.start([], { perHeartbeat, cancelled: "wrong order" })
+        const { history, reason } = yield* agent.result
+        assert.deepStrictEqual(reason, { _tag: "Cancelled", reason: "wrong order" })
+        assert.deepStrictEqual([left.ran, (yield* second.model.requests).length], [[], 0])
+        assert.deepStrictEqual(problemsOf(history), [])
+      }))
+  }
+
   test("is continued in its own process, where each turn has another one", () =>
     Effect.gen(function*() {
       const through = yield* run([], true)

@@ -301,6 +301,22 @@ describe("a continued operation", () => {
     })
   })
 
+  test("answers what was open and starts nothing where it begins cancelled", () => {
+    const ran: Array<string> = []
+    return Effect.gen(function*() {
+      const left = yield* dies([{ calls: [call("1", "look", { hangs: true }), call("2", "write")] }], [], ran)
+      assert.deepStrictEqual(ran, ["look"])
+      const { agents } = yield* host(left, [], [], ran)
+      const { history, reason, turns } = yield* Effect.orDie(
+        agents.run({ prompt: "Go on", session: "s", cancelled: "wrong order" })
+      )
+      assert.deepStrictEqual(reason, { _tag: "Cancelled", reason: "wrong order" })
+      assert.deepStrictEqual([ran, turns], [["look"], 0])
+      assert.deepStrictEqual(results(history).map((it) => it.slice(0, 7)), ["error 1", "error 2"])
+      assert.strictEqual(words(history).at(-1), "user: Go on")
+    })
+  })
+
   test("ends with what was resumed where that ends the loop and there is no more to say", () => {
     const ran: Array<string> = []
     const rules: ReadonlyArray<ToolRule.ToolRule> = [{ _tag: "ExitLoop", tool: "look" }]

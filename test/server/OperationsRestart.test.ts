@@ -27,7 +27,7 @@ const file = Effect.map(
 /** Tools whose slow one never ends in its first life. */
 const world = () => {
   const ran: Array<string> = []
-  const lives = { now: 1 }
+  const lives = { now: 1, isEnding: false }
   const tools = {
     save: { class: "SerialMut", handler: () => Effect.sync(() => ran.push("save")) },
     slow: {
@@ -52,7 +52,9 @@ const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Sco
           const model = yield* ScriptedModel.make(script)
           const agents = { helper: { model: model.layer } }
           const policy = { default: "allow", ask: ["save"] } as const
-          return yield* begin(filename, it.tools, { isAlone: true, policy, agents, ...options })
+          // of a life that is ending only what is submitted is stored in time
+          const isLost = (key: string) => it.lives.isEnding && !/^served\.(operation|conversation)\.\w+$/.test(key)
+          return yield* begin(filename, it.tools, { isAlone: true, policy, agents, isLost, ...options })
         })
         return yield* program({ ...it, live })
       })),
@@ -231,6 +233,93 @@ describe("a server with agents that is killed and started again", () => {
       const second = yield* live([], { agents: {} })
       const { end } = yield* (yield* found(second)).ended
       assert.include(end?.message, "\"helper\" is not configured")
+    }))
+})
+
+/** What the next start makes of an operation that was cancelled: its end, and nothing that runs. */
+const isCancelled = Effect.fnUntraced(function*({ lives, live, ran }: Env, reason: string) {
+  lives.now++
+  lives.isEnding = false
+  let requests = 0
+  const life = yield* live(() => {
+    requests++
+    return { text: "I go on" }
+  })
+  const { end } = yield* (yield* found(life)).ended
+  assert.deepEqual(end?.reason, { _tag: "Cancelled", reason })
+  assert.deepEqual(ran, [])
+  assert.equal(requests, 0)
+  assert.deepEqual(problemsOf(yield* operationsOf(life).history(ada)), [])
+  assert.deepEqual((yield* Context.get(life.context, PendingApprovals).list(bob)).open, [])
+  return life
+})
+
+describe("a server with agents that is killed as soon as it has answered a cancellation", () => {
+  for (const name of ["slow", "save"]) {
+    test(`cancels the operation whose call ${name === "save" ? "waits for approval" : "runs"}`, (env) =>
+      Effect.gen(function*() {
+        const first = yield* env.live([call(name)])
+        const handle = yield* start(first)
+        yield* Effect.sleep("1 second")
+        env.lives.isEnding = true
+        yield* handle.cancel("wrong order")
+        yield* first.kill
+        const second = yield* isCancelled(env, "wrong order")
+        yield* second.kill
+        // and so in each later start
+        yield* isCancelled(env, "wrong order")
+      }))
+  }
+
+  test("does not ask the model about a message that it had accepted", (env) =>
+    Effect.gen(function*() {
+      const first = yield* env.live([call("slow")])
+      const handle = yield* start(first)
+      yield* Effect.sleep("1 second")
+      yield* handle.say("and this", { id: "y" })
+      env.lives.isEnding = true
+      yield* handle.cancel("wrong order")
+      yield* first.kill
+      const second = yield* isCancelled(env, "wrong order")
+      const said = (yield* operationsOf(second).history(ada)).content.filter(({ role }) => role === "user")
+      assert.lengthOf(said, 2)
+    }))
+
+  test("cancels an operation that had not begun", ({ live, lives }) =>
+    Effect.gen(function*() {
+      const first = yield* live([call("slow")])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      lives.isEnding = true
+      const next = yield* operationsOf(first).start(ada, { agent: "helper", prompt: "b", id: "y", onBusy: "interrupt" })
+      yield* next.cancel("not this either")
+      yield* first.kill
+      lives.now++
+      lives.isEnding = false
+      const second = yield* live([])
+      const { end } = yield* (yield* found(second, "y")).ended
+      assert.deepEqual(end?.reason, { _tag: "Cancelled", reason: "not this either" })
+      assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
+    }))
+
+  test("ends the operation that a message interrupts, and runs the message", (env) =>
+    Effect.gen(function*() {
+      const first = yield* env.live([call("slow")])
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      const sent = { agent: "helper", prompt: "b", id: "y", onBusy: "interrupt" } as const
+      env.lives.isEnding = true
+      const next = yield* operationsOf(first).start(ada, sent)
+      assert.equal((yield* next.info).state, "queued")
+      yield* first.kill
+      env.lives.now++
+      env.lives.isEnding = false
+      const second = yield* env.live([{ text: "this" }])
+      assert.deepInclude((yield* (yield* found(second, "y")).ended).end, { text: "this" })
+      const reason = { _tag: "Cancelled" as const, reason: "a new message was sent instead" }
+      assert.deepEqual((yield* (yield* found(second)).info).end?.reason, reason)
+      assert.deepEqual(env.ran, [])
+      assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
     }))
 })
 

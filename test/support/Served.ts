@@ -96,16 +96,28 @@ export const inMemory = (tools: Tools, options: Options = {}) =>
   above(tools, options).pipe(Layer.provideMerge(Journal.layerMemory()))
 
 /** Stores in a database. */
-const stores = (held: { readonly lease: Duration.Input; readonly isAlone: boolean }, around: Around) =>
-  Layer.mergeAll(
+const stores = (
+  held: { readonly lease: Duration.Input; readonly isAlone: boolean },
+  around: Around,
+  isLost: (key: string) => boolean
+) => {
+  const losing = Layer.effect(
+    KeyValueStore.KeyValueStore,
+    Effect.map(KeyValueStore.KeyValueStore, (store): KeyValueStore.KeyValueStore => ({
+      ...store,
+      set: (key, value) => isLost(key) ? Effect.never : store.set(key, value)
+    }))
+  ).pipe(Layer.provide(KeyValueStore.layerSql()))
+  return Layer.mergeAll(
     SqlJournal.layer(held),
     SqlStateStore.layer(held.isAlone ? held : {}),
     Layer.effect(WaveStore.WaveStore, Effect.map(WaveStore.WaveStore, around)).pipe(
       Layer.provide(WaveStore.layer),
       Layer.provide(KeyValueStore.layerSql())
     ),
-    Layer.mergeAll(OperationStore.layer, TranscriptStore.layer).pipe(Layer.provide(KeyValueStore.layerSql()))
+    Layer.mergeAll(OperationStore.layer, TranscriptStore.layer).pipe(Layer.provide(losing))
   )
+}
 
 /** What a test does to a store of waves. */
 export type Around = (store: WaveStore.WaveStore["Service"]) => WaveStore.WaveStore["Service"]
@@ -127,8 +139,17 @@ export interface Life {
 export const begin = Effect.fnUntraced(function*(
   filename: string,
   tools: Tools,
-  { around = (store) => store, hasJournal = true, isAlone = false, lease = "200 millis", ...options }: Options & {
+  {
+    around = (store) => store,
+    hasJournal = true,
+    isAlone = false,
+    isLost = () => false,
+    lease = "200 millis",
+    ...options
+  }: Options & {
     readonly around?: Around
+    /** Records of operations and conversations that are being written when the life ends, and are not there after it. */
+    readonly isLost?: (key: string) => boolean
     readonly hasJournal?: boolean
     readonly isAlone?: boolean
     readonly lease?: Duration.Input
@@ -139,7 +160,7 @@ export const begin = Effect.fnUntraced(function*(
   // one that has no thread for reads: virtual time knows nothing of what goes on in others
   const client = Context.make(SqlClient.SqlClient, Context.get(sqlite, SqlClient.SqlClient).withoutTransforms())
   const layer = above(tools, options).pipe(
-    Layer.provideMerge(hasJournal ? stores({ lease, isAlone }, around) : withoutJournal),
+    Layer.provideMerge(hasJournal ? stores({ lease, isAlone }, around, isLost) : withoutJournal),
     Layer.provide(Layer.succeedContext(client))
   )
   const context = yield* Layer.buildWithScope(Layer.fresh(layer), rest)
