@@ -33,8 +33,8 @@ import {
   type TooMany,
   Unavailable
 } from "./ApiProblems.ts"
+import { KnownConversations, logged } from "./KnownConversations.ts"
 import { LiveLog } from "./LiveLog.ts"
-import { OperationLog } from "./OperationLog.ts"
 import * as OperationOptions from "./OperationOptions.ts"
 import * as Refusals from "./OperationRefusals.ts"
 import * as OperationRun from "./OperationRun.ts"
@@ -42,8 +42,8 @@ import * as OperationStore from "./OperationStore.ts"
 import { annotated, type Owner, toPrincipal } from "./Principals.ts"
 import * as RedactedEvents from "./RedactedEvents.ts"
 import * as RunnableAgents from "./RunnableAgents.ts"
-import { ServedConversation } from "./ServedConversation.ts"
-import { ServedOperation } from "./ServedOperation.ts"
+import type { ServedConversation } from "./ServedConversation.ts"
+import type { ServedOperation } from "./ServedOperation.ts"
 
 /** A known operation. */
 export interface Handle {
@@ -142,10 +142,13 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const { agents, listed } = yield* RunnableAgents.make(
     Option.getOrElse(yield* Effect.serviceOption(Agents.Agents), () => new Map<string, Agents.Agent>())
   )
-  const known = new Map<string, ServedConversation>()
+  const known = new KnownConversations({
+    store,
+    bounds,
+    life: (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36),
+    costOf: (agent) => agents.get(agent)?.agent.limits?.cost
+  })
   const fibers = yield* FiberMap.make<ServedOperation, void, never>()
-  const life = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
-  let logs = 0
   let isDraining = false
 
   const around: OperationRun.Around = {
@@ -154,65 +157,24 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     transcripts,
     approvals: yield* Approvals.Approvals,
     changed: (operation) => {
-      const conversation = known.get(keyOf(operation.submitted))
+      const conversation = known.get(operation.submitted)
       if (conversation === undefined) return
       live.tell(operation.submitted.user, { _tag: "ConversationChanged", conversation: conversation.summary })
     },
     ended: Effect.fnUntraced(function*(operation) {
-      const conversation = known.get(keyOf(operation.submitted))
+      const conversation = known.get(operation.submitted)
       if (conversation === undefined) return
       conversation.end(operation, yield* Clock.currentTimeMillis)
       yield* store.keepConversation(conversation.record)
     })
   }
-  const served = (submitted: OperationStore.SubmittedOperation) =>
-    new ServedOperation(
-      submitted,
-      new OperationLog(`${life}.${++logs}`, { events: bounds.keptEvents, chars: bounds.keptChars }),
-      agents.get(submitted.agent)?.agent.limits?.cost
-    )
-  const conversationOf = (owner: Owner, agent: string) => {
-    const key = keyOf(owner)
-    const found = known.get(key) ?? new ServedConversation(owner, {
-      ...owner,
-      agent,
-      title: "",
-      usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, cacheWriteInputTokens: 0 },
-      updatedAt: 0,
-      open: [],
-      operations: []
-    })
-    known.set(key, found)
-    return found
-  }
-  /** Without those that wait for their first operation. */
-  const conversations = (owner?: Owner) =>
-    (owner === undefined ? Array.from(known.values()) : [known.get(keyOf(owner))])
-      .filter((it) => it !== undefined && it.names.length > 0) as ReadonlyArray<ServedConversation>
   const launch = (operation: ServedOperation, how: Parameters<typeof OperationRun.run>[2]) =>
     FiberMap.run(fibers, operation, OperationRun.run(around, operation, how), { startImmediately: true })
-  const unfinished = () => Array.from(known.values()).flatMap((it) => it.operations.filter((one) => !one.isOver))
-
-  /** An operation that is not in memory. */
-  const recall = Effect.fnUntraced(function*(owner: Owner, name: string) {
-    const kept = yield* store.get(owner, name)
-    if (kept?.ended === undefined) return undefined
-    const operation = served(kept.submitted)
-    operation.restore(yield* store.events(owner, name))
-    operation.restoreEnd(kept.ended)
-    return operation
-  })
-  const find = Effect.fnUntraced(function*(owner: Owner, name: string) {
-    const conversation = known.get(keyOf(owner))
-    const here = conversation?.operations.find((it) => it.id === name)
-    if (here !== undefined || conversation?.names.includes(name) !== true) return here
-    return yield* recall(owner, name)
-  })
 
   /** Refuses work above the limits. */
   const admit = (user: string): Effect.Effect<void, TooMany> =>
     Effect.suspend(() => {
-      const all = unfinished()
+      const all = known.unfinished
       const mine = all.filter((it) => it.submitted.user === user)
       if (all.length >= bounds.maxOperations) return Refusals.tooMany(bounds.maxOperations, "operations")
       if (mine.length >= bounds.maxOperationsPerUser) {
@@ -226,7 +188,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     before?: ServedOperation
   ) {
     yield* admit(submitted.user)
-    const operation = served(submitted)
+    const operation = known.served(submitted)
     yield* store.submit(submitted)
     const { gone, undo } = conversation.begin(operation, submitted.startedAt, bounds.maxListed)
     yield* Effect.onError(store.keepConversation(conversation.record), () => {
@@ -260,7 +222,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     // before the agent runs, the message becomes a part of its prompt
     const isSaid = agent === undefined ? !operation.isOver : yield* agent.say(text, { id: said.id, settle })
     if (!isSaid) operation.submitted = before
-    const conversation = known.get(keyOf(operation.submitted))!
+    const conversation = known.get(operation.submitted)!
     conversation.joined(operation)
     yield* isSaid ? store.keepConversation(conversation.record) : store.submit(operation.submitted)
     return isSaid ? said.id : undefined
@@ -268,7 +230,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   /** One message or cancellation at a time. Nothing of a conversation that is not listed any more is running. */
   const inTurn = <A, E>(operation: ServedOperation, effect: Effect.Effect<A, E>) =>
     Effect.suspend((): Effect.Effect<A | undefined, E> => {
-      const conversation = known.get(keyOf(operation.submitted))
+      const conversation = known.get(operation.submitted)
       return conversation === undefined
         ? Effect.undefined
         : conversation.turns.withPermit(Effect.uninterruptible(effect))
@@ -304,7 +266,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     if (agent === undefined) return yield* Refusals.unknownAgent(name, Array.from(agents.keys()))
     const { owner } = conversation
     const same = given === undefined ? undefined : conversation.operationOf(given)
-    const found = same === undefined ? undefined : yield* find(owner, same)
+    const found = same === undefined ? undefined : yield* known.find(owner, same)
     if (found !== undefined) {
       const isSame = found.submitted.agent === name &&
         found.submitted.inputs.some((it) => it.id === given && it.text === prompt)
@@ -338,9 +300,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     message: OperationSubmission
   ): Effect.Effect<ServedOperation, Effect.Error<ReturnType<typeof submit>>> =>
     Effect.suspend(() => {
-      const conversation = conversationOf(owner, message.agent)
+      const conversation = known.open(owner, message.agent)
       return conversation.turns.withPermit(Effect.suspend(() =>
-        known.get(keyOf(owner)) === conversation
+        known.get(owner) === conversation
           ? Effect.asSome(Effect.uninterruptible(submit(conversation, message)))
           : Effect.succeedNone
       ))
@@ -348,29 +310,16 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       // it was forgotten while the message waited for its turn
       Effect.flatMap(Option.match({ onNone: () => take(owner, message), onSome: Effect.succeed }))
     )
-  /** Forgets an idle conversation. */
-  const forget = (conversation: ServedConversation, now: number) =>
-    Effect.suspend(() => {
-      if (conversation.operations.length > 0 || conversation.updatedAt + bounds.retention >= now) return Effect.void
-      return Effect.andThen(
-        logged(Effect.andThen(
-          Effect.forEach(conversation.names, (name) => store.removeOperation(conversation.owner, name)),
-          store.removeConversation(conversation.owner)
-        )),
-        Effect.sync(() => known.delete(keyOf(conversation.owner)))
-      )
-    })
 
   // the next start of a server: continue what has no end
   for (const kept of yield* store.conversations) {
     const owner = { user: kept.user, session: kept.session }
-    const conversation = new ServedConversation(owner, kept)
-    known.set(keyOf(owner), conversation)
+    const conversation = known.restore(kept)
     let before: ServedOperation | undefined
     for (const [index, name] of kept.open.entries()) {
       const open = yield* store.get(owner, name)
       if (open === undefined) continue
-      const operation = served(open.submitted)
+      const operation = known.served(open.submitted)
       operation.restore(yield* store.events(owner, name))
       conversation.add(operation)
       // a message that was stored may not be in the record of the conversation
@@ -394,19 +343,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     }
   }
   yield* Effect.forkScoped(Effect.repeat(
-    Effect.gen(function*() {
-      const now = yield* Clock.currentTimeMillis
-      for (const conversation of known.values()) {
-        const { operations } = conversation
-        for (const it of operations) {
-          if (it.hasEnded && !it.isStored) yield* logged(OperationRun.keepEnd(around, it, it.info))
-        }
-        const isOld = (it: ServedOperation) => it.isStored && it.hasEnded && it.overSince! + bounds.listed < now
-        operations.splice(0, operations.length, ...operations.filter((it) => !isOld(it)))
-        // a message that is being taken keeps it
-        yield* conversation.turns.withPermitsIfAvailable(1)(forget(conversation, now))
-      }
-    }),
+    known.tidy((operation) => OperationRun.keepEnd(around, operation, operation.info)),
     Schedule.spaced(Math.min(bounds.listed, 60_000))
   ))
 
@@ -414,20 +351,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     agents: listed,
     start: (owner, message) => take(owner, message).pipe(orUnavailable, annotated(owner), Effect.map(handle)),
     get: (owner, name) =>
-      Effect.map(orUnavailable(find(owner, name)), (it) => Option.map(Option.fromUndefinedOr(it), handle)),
-    running: (owner) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(keyOf(owner))?.current), handle)),
-    list: (owner) =>
-      orUnavailable(Effect.map(
-        Effect.forEach(known.get(keyOf(owner))?.names.toReversed() ?? [], (name) =>
-          Effect.gen(function*() {
-            const here = known.get(keyOf(owner))?.operations.find((it) => it.id === name)
-            return here?.info ?? (yield* store.get(owner, name))?.ended
-          })),
-        (all) => all.filter((it) => it !== undefined)
-      )),
+      Effect.map(orUnavailable(known.find(owner, name)), (it) => Option.map(Option.fromUndefinedOr(it), handle)),
+    running: (owner) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner)?.current), handle)),
+    list: (owner) => orUnavailable(Effect.suspend(() => known.list(owner))),
     history: (owner) =>
       Effect.suspend(() => {
-        const conversation = known.get(keyOf(owner))
+        const conversation = known.get(owner)
         if (conversation === undefined) return Effect.succeed(Prompt.empty)
         // no operation begins meanwhile: a transcript is open once
         return conversation.turns.withPermit(Effect.suspend(() =>
@@ -439,30 +368,28 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         ))
       }).pipe(orUnavailable),
     conversations: Effect.sync(() =>
-      conversations().map((it) => it.summary).toSorted((one, other) => other.updatedAt - one.updatedAt)
+      known.begun().map((it) => it.summary).toSorted((one, other) => other.updatedAt - one.updatedAt)
     ),
     conversation: (owner) =>
-      Effect.sync(() => Option.map(Option.fromUndefinedOr(conversations(owner)[0]), (it) => it.summary)),
+      Effect.sync(() => Option.map(Option.fromUndefinedOr(known.begun(owner)[0]), (it) => it.summary)),
     events: (owner, after, isShared) =>
-      Effect.sync(() =>
-        Option.map(Option.fromUndefinedOr(known.get(keyOf(owner))), (it) => it.events(after, isShared))
-      ),
+      Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner)), (it) => it.events(after, isShared))),
     endSession: Effect.fnUntraced(function*(owner) {
-      const current = known.get(keyOf(owner))?.current
+      const current = known.get(owner)?.current
       if (current === undefined) return false
       yield* Effect.ignore(cancel(current, "the session has ended"))
       yield* Deferred.await(current.over)
       return true
     }),
-    counts: Effect.sync(() => ({ operations: unfinished().length, conversations: known.size })),
+    counts: Effect.sync(() => ({ operations: known.unfinished.length, conversations: known.size })),
     drain: (within) =>
       Effect.suspend(() => {
         isDraining = true
         const empty = FiberMap.awaitEmpty(fibers)
-        const waiting = new Set(unfinished().filter((it) => it.info.state === "waiting"))
+        const waiting = new Set(known.unfinished.filter((it) => it.info.state === "waiting"))
         const cancel = (which: (operation: ServedOperation) => boolean) =>
           Effect.suspend(() =>
-            Effect.forEach(unfinished().filter(which), (it) => it.cancel("the server is stopping"), {
+            Effect.forEach(known.unfinished.filter(which), (it) => it.cancel("the server is stopping"), {
               discard: true
             })
           )
@@ -474,8 +401,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       })
   }
 })
-
-const keyOf = ({ session, user }: Owner): string => JSON.stringify([user, session])
 
 const randomName = Effect.map(
   Effect.all([Random.nextIntBetween(0, 2 ** 48), Random.nextIntBetween(0, 2 ** 48)]),
@@ -492,9 +417,6 @@ export const shared = ({ end, prompt, ...operation }: Operation): Operation => (
 })
 
 const interrupted = "a new message was sent instead"
-
-const logged = (effect: Effect.Effect<void, OperationStore.OperationStoreError>): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))
 
 type Internal = OperationStore.OperationStoreError | TranscriptError
 

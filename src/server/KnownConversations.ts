@@ -1,0 +1,153 @@
+/** The conversations of a server: those in memory, with the operations that are read from the store when needed. */
+import * as Clock from "effect/Clock"
+import * as Effect from "effect/Effect"
+import type { Cost } from "../agent/AgentLimits.ts"
+import type { Operation } from "./ApiOperations.ts"
+import { OperationLog } from "./OperationLog.ts"
+import type * as OperationOptions from "./OperationOptions.ts"
+import type { KeptConversation, OperationStore, OperationStoreError, SubmittedOperation } from "./OperationStore.ts"
+import type { Owner } from "./Principals.ts"
+import { ServedConversation } from "./ServedConversation.ts"
+import { ServedOperation } from "./ServedOperation.ts"
+
+/** What they are made with. */
+export interface Given {
+  readonly store: OperationStore["Service"]
+  readonly bounds: Effect.Success<ReturnType<typeof OperationOptions.read>>
+  /** Prefix of the names of logs, which no other start of the server has. */
+  readonly life: string
+  readonly costOf: (agent: string) => Cost | undefined
+}
+
+export class KnownConversations {
+  private readonly given: Given
+  private readonly known = new Map<string, ServedConversation>()
+  private logs = 0
+
+  constructor(given: Given) {
+    this.given = given
+  }
+
+  get size(): number {
+    return this.known.size
+  }
+
+  get(owner: Owner): ServedConversation | undefined {
+    return this.known.get(keyOf(owner))
+  }
+
+  /** The conversation of a session, which may be its first one. */
+  open(owner: Owner, agent: string): ServedConversation {
+    return this.get(owner) ?? this.restore({
+      ...owner,
+      agent,
+      title: "",
+      usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, cacheWriteInputTokens: 0 },
+      updatedAt: 0,
+      open: [],
+      operations: []
+    })
+  }
+
+  /** Adds a conversation that was stored. */
+  restore(kept: KeptConversation): ServedConversation {
+    const owner = { user: kept.user, session: kept.session }
+    const conversation = new ServedConversation(owner, kept)
+    this.known.set(keyOf(owner), conversation)
+    return conversation
+  }
+
+  /** Those that have had an operation: all, or that of one session. */
+  begun(owner?: Owner): ReadonlyArray<ServedConversation> {
+    return (owner === undefined ? Array.from(this.known.values()) : [this.get(owner)])
+      .filter((it) => it !== undefined && it.names.length > 0) as ReadonlyArray<ServedConversation>
+  }
+
+  /** Operations that are not over. */
+  get unfinished(): ReadonlyArray<ServedOperation> {
+    return Array.from(this.known.values()).flatMap((it) => it.operations.filter((one) => !one.isOver))
+  }
+
+  /** An operation with a log of this start. */
+  served(submitted: SubmittedOperation): ServedOperation {
+    const { bounds, costOf, life } = this.given
+    const log = new OperationLog(`${life}.${++this.logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
+    return new ServedOperation(submitted, log, costOf(submitted.agent))
+  }
+
+  /** An operation, in memory or in the store. */
+  find(owner: Owner, name: string): Effect.Effect<ServedOperation | undefined, OperationStoreError> {
+    return Effect.suspend(() => {
+      const conversation = this.get(owner)
+      const here = conversation?.operations.find((it) => it.id === name)
+      const isElsewhere = here === undefined && conversation?.names.includes(name) === true
+      return isElsewhere ? this.recall(owner, name) : Effect.succeed(here)
+    })
+  }
+
+  /** The latest operations of a session, newest first. */
+  list(owner: Owner): Effect.Effect<ReadonlyArray<Operation>, OperationStoreError> {
+    const { store } = this.given
+    return Effect.map(
+      Effect.forEach(this.get(owner)?.names.toReversed() ?? [], (name) =>
+        Effect.suspend(() => {
+          const here = this.get(owner)?.operations.find((it) => it.id === name)
+          return here === undefined
+            ? Effect.map(store.get(owner, name), (kept) => kept?.ended)
+            : Effect.succeed(here.info)
+        })),
+      (all) => all.filter((it) => it !== undefined)
+    )
+  }
+
+  /** Stores ends that could not be stored before, and forgets what is old. */
+  tidy(keepEnd: (operation: ServedOperation) => Effect.Effect<void, OperationStoreError>): Effect.Effect<void> {
+    const { listed } = this.given.bounds
+    return Effect.flatMap(
+      Clock.currentTimeMillis,
+      (now) =>
+        Effect.forEach(this.known.values(), (conversation) =>
+          Effect.gen({ self: this }, function*() {
+            const { operations } = conversation
+            for (const it of operations) if (it.hasEnded && !it.isStored) yield* logged(keepEnd(it))
+            const isOld = (it: ServedOperation) => it.isStored && it.hasEnded && it.overSince! + listed < now
+            operations.splice(0, operations.length, ...operations.filter((it) => !isOld(it)))
+            // a message that is being taken keeps it
+            yield* conversation.turns.withPermitsIfAvailable(1)(this.forget(conversation, now))
+          }), { discard: true })
+    )
+  }
+
+  /** An operation that is not in memory. */
+  private recall(owner: Owner, name: string): Effect.Effect<ServedOperation | undefined, OperationStoreError> {
+    const { store } = this.given
+    return Effect.gen({ self: this }, function*() {
+      const kept = yield* store.get(owner, name)
+      if (kept?.ended === undefined) return undefined
+      const operation = this.served(kept.submitted)
+      operation.restore(yield* store.events(owner, name))
+      operation.restoreEnd(kept.ended)
+      return operation
+    })
+  }
+
+  /** Forgets an idle conversation. */
+  private forget(conversation: ServedConversation, now: number): Effect.Effect<void> {
+    const { bounds, store } = this.given
+    return Effect.suspend(() => {
+      if (conversation.operations.length > 0 || conversation.updatedAt + bounds.retention >= now) return Effect.void
+      const { names, owner } = conversation
+      const removed = Effect.andThen(
+        Effect.forEach(names, (name) => store.removeOperation(owner, name), { discard: true }),
+        store.removeConversation(owner)
+      )
+      return Effect.andThen(logged(removed), Effect.sync(() => void this.known.delete(keyOf(owner))))
+    })
+  }
+}
+
+/** What the next try, or the next start, makes up for. */
+export const logged = (effect: Effect.Effect<void, OperationStoreError>): Effect.Effect<void> =>
+  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))
+
+const keyOf = ({ session, user }: Owner): string => JSON.stringify([user, session])
