@@ -21,17 +21,23 @@ export const removed = (
 ): Context.Context<LanguageModel.LanguageModel> => {
   const known = secrets.map(Redacted.value).filter((it) => it !== "")
   const scrub = (text: string) => Redact.usual.scrub(text, known)
-  const inCause = Cause.map((error: unknown) => scrubbed(error, scrub))
+  /** A defect may have a secret, too, such as a key that is no valid header. */
+  const inCause = (cause: Cause.Cause<unknown>): Cause.Cause<unknown> =>
+    Cause.fromReasons(cause.reasons.map((it) => {
+      if (Cause.isFailReason(it)) return Cause.makeFailReason(scrubbed(it.error, scrub))
+      return Cause.isDieReason(it) ? Cause.makeDieReason(scrubbed(it.defect, scrub)) : it
+    }))
   const service = Context.get(model, LanguageModel.LanguageModel)
   // the service is generic in its options, which nothing here reads
   const untyped = service as unknown as Untyped
   const wrapped: Untyped = {
     ...untyped,
-    generateText: (options) => Effect.catchCause(untyped.generateText(options), (it) => Effect.failCause(inCause(it))),
+    generateText: (options) =>
+      Effect.catchCause(Effect.suspend(() => untyped.generateText(options)), (it) => Effect.failCause(inCause(it))),
     generateObject: (options) =>
-      Effect.catchCause(untyped.generateObject(options), (it) => Effect.failCause(inCause(it))),
+      Effect.catchCause(Effect.suspend(() => untyped.generateObject(options)), (it) => Effect.failCause(inCause(it))),
     streamText: (options) =>
-      untyped.streamText(options).pipe(
+      Stream.suspend(() => untyped.streamText(options)).pipe(
         Stream.map((part) => part.type === "error" ? { ...part, error: scrubbed(part.error, scrub) } : part),
         Stream.catchCause((it) => Stream.failCause(inCause(it)))
       )
@@ -60,5 +66,7 @@ const scrubbed = (error: unknown, scrub: (text: string) => string): unknown => {
         })
     )
   }
-  return error instanceof Error ? new Error(scrub(error.message)) : Redact.mapTexts(error, scrub)
+  if (!(error instanceof Error)) return Redact.mapTexts(error, scrub)
+  const { message, name } = error
+  return Object.assign(new Error(scrub(message)), { name: scrub(name) })
 }
