@@ -62,7 +62,10 @@ export const layer: Layer.Layer<
       return yield* operations.start(owner, { agent: name, id, prompt, ...how === undefined ? {} : { onBusy: how } })
     })
 
-    /** Answers an approval request of an operation. One that was answered before keeps its answer. */
+    /**
+     * Answers a pending approval request of an operation. One that was answered before keeps its answer; those of other
+     * operations are ignored.
+     */
     const answer = Effect.fnUntraced(function*(
       operation: Operations.Handle,
       { hash, request: id }: Handle,
@@ -70,6 +73,7 @@ export const layer: Layer.Layer<
     ) {
       const user = yield* CurrentUser
       const isPending = Effect.map(operation.pending, (all) => all.some((it) => it.id === id))
+      if (!(yield* isPending)) return
       yield* approvals.answer(user, { id, hash, answer }).pipe(
         Effect.catchTags({
           AlreadyEnded: () => Effect.void,

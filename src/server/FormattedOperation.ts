@@ -73,7 +73,7 @@ export class FormattedOperation<Chunk> {
     this.from = from
     this.writerOf = writerOf
     this.message = operation
-    this.seen = from._tag === "Pause" ? Math.max(0, ...from.handles.map(({ place }) => place)) : 0
+    this.seen = from._tag === "Pause" ? from.handles.reduce((most, { place }) => Math.max(most, place), 0) : 0
     if (from._tag === "Start" || (from._tag === "Message" && from.id === operation)) this.writer = writerOf(operation)
   }
 

@@ -271,6 +271,35 @@ describe("a chat of the AI SDK with an agent", () => {
       assert.strictEqual(chat.status, "ready")
     }))
 
+  it.live("answers only requests of the operation that a client names", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const chat = chatOf(server)
+      yield* send(chat, "refund")
+      const [, place, hash, request] = pendingIn(chat)[0]!.split("~")
+      const other = chatOf(server, "other")
+      yield* send(other, "hello")
+      const operation = other.messages[0]!.id
+      const post = (approvals: ReadonlyArray<object>) =>
+        Effect.promise(async () => {
+          const parts = approvals.map((approval) => ({ state: "approval-responded", approval }))
+          const response = await fetch(`${server.url}/api/sessions/other/chat`, {
+            method: "POST",
+            headers: { ...headers, "content-type": "application/json" },
+            body: JSON.stringify({ messages: [{ id: `${operation}-reply`, role: "assistant", parts }] })
+          })
+          await response.text()
+          return response.status
+        })
+      const of = (operation: string) => ({ id: `${operation}~${place}~${hash}~${request}`, approved: true })
+      assert.strictEqual(yield* post([of(operation)]), 200)
+      assert.strictEqual(yield* post([of(chat.messages[0]!.id)]), 404)
+      yield* Effect.sleep("300 millis")
+      assert.deepStrictEqual(server.refunds, [])
+      yield* answer(chat, true)
+      assert.deepStrictEqual(server.refunds, [5])
+    }))
+
   it.live("tells what went wrong with the model, and what is wrong with a request", () =>
     Effect.gen(function*() {
       const server = yield* start()

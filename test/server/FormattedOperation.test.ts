@@ -508,4 +508,10 @@ describe("an operation in other formats", () => {
         }
       }
     }), timeout)
+
+  it("continues after the last pause, however many requests a client names", () => {
+    const handles = Array.from({ length: 300_000 }, (_, place) => ({ operation: "op", request: "r", place, hash: "" }))
+    const from: From = { _tag: "Pause", handles, knows: () => true }
+    assert.isFalse(new FormattedOperation("op", from, (it) => new UiMessageWriter(it)).isOver)
+  })
 })
