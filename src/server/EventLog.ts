@@ -249,9 +249,10 @@ const [streamEvents, streamChars] = [100, 64_000]
 /** Size of a page. */
 const [pageEvents, pageChars] = [1_000, 1_000_000]
 
-const heartbeat = "15 seconds"
+/** A reader hears something this often. */
+export const heartbeat = "15 seconds"
 
-const beat = (at: number) => ({ event: noteNames.Heartbeat, data: { _tag: "Heartbeat", at } as const })
+export const beat = (at: number) => ({ event: noteNames.Heartbeat, data: { _tag: "Heartbeat", at } as const })
 
 /** Index of the first entry after a position. */
 const firstBehind = (entries: ReadonlyArray<{ readonly place: number }>, place: number): number => {

@@ -118,6 +118,11 @@ export class KnownConversations {
     )
   }
 
+  /** Ends all readers of conversations. */
+  close(): void {
+    for (const conversation of this.known.values()) conversation.close()
+  }
+
   /** An operation that is not in memory. */
   private recall(owner: Owner, name: string): Effect.Effect<ServedOperation | undefined, OperationStoreError> {
     const { store } = this.given
@@ -141,7 +146,11 @@ export class KnownConversations {
         Effect.forEach(names, (name) => store.removeOperation(owner, name), { discard: true }),
         store.removeConversation(owner)
       )
-      return Effect.andThen(logged(removed), Effect.sync(() => void this.known.delete(keyOf(owner))))
+      const forgotten = Effect.sync(() => {
+        this.known.delete(keyOf(owner))
+        conversation.close()
+      })
+      return Effect.andThen(logged(removed), forgotten)
     })
   }
 }

@@ -102,7 +102,7 @@ export class Operations extends Context.Service<Operations, {
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly operations: number; readonly conversations: number }>
   /**
-   * Stops accepting work immediately, waits `within` for running operations, then cancels them.
+   * Stops accepting work immediately, waits `within` for running operations, then cancels them and ends all streams.
    * `PendingApprovals.suspend` suspends those that wait for approval.
    */
   readonly drain: (within: Duration.Input) => Effect.Effect<void>
@@ -397,7 +397,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
           Effect.flatMap(Effect.timeoutOption(empty, within), (it) => Option.isSome(it) ? Effect.void : effect)
         // what waited for people is being suspended; cancelling it would answer for them
         const stop = Effect.andThen(cancel((it) => !waiting.has(it)), unlessEmpty(cancel(() => true)))
-        return Effect.andThen(unlessEmpty(stop), empty)
+        return Effect.andThen(unlessEmpty(stop), empty).pipe(
+          // streams end last: they still report the ends of operations
+          Effect.ensuring(Effect.sync(() => known.close()))
+        )
       })
   }
 })

@@ -1,10 +1,13 @@
 /** A conversation on the server: a session that has had operations, and what runs in it now. */
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Spending from "../agent/Spending.ts"
 import type { AgentSse, Conversation, Operation } from "./ApiOperations.ts"
+import { beat, heartbeat } from "./EventLog.ts"
 import type { KeptConversation } from "./OperationStore.ts"
 import type { Owner } from "./Principals.ts"
 import * as RedactedEvents from "./RedactedEvents.ts"
@@ -20,6 +23,7 @@ export class ServedConversation {
   /** State of the last operation, while it is not in memory. */
   private state: Operation["state"] = "ended"
   private begun = Deferred.makeUnsafe<void>()
+  private isClosed = false
 
   constructor(owner: Owner, kept: KeptConversation) {
     this.owner = owner
@@ -132,6 +136,12 @@ export class ServedConversation {
     }
   }
 
+  /** Ends all readers once its operations have ended. */
+  close(): void {
+    this.isClosed = true
+    Deferred.doneUnsafe(this.begun, Effect.void)
+  }
+
   /** Streams the events of all operations after a position; without one, of the operation that runs, and of later ones. */
   events(after: string | undefined, isShared: boolean): Stream.Stream<AgentSse> {
     return Stream.suspend(() => {
@@ -145,11 +155,36 @@ export class ServedConversation {
 
   private later(last: ServedOperation | undefined, isShared: boolean): Stream.Stream<AgentSse> {
     return Stream.suspend(() => {
-      const next = this.operations[last === undefined ? 0 : this.operations.indexOf(last) + 1]
-      return next === undefined
-        ? Stream.concat(Stream.drain(Stream.fromEffect(Deferred.await(this.begun))), this.later(last, isShared))
-        : Stream.concat(next.log.stream(undefined, isShared), this.later(next, isShared))
+      const next = this.after(last)
+      if (next !== undefined) return Stream.concat(next.log.stream(undefined, isShared), this.later(next, isShared))
+      return this.isClosed ? Stream.empty : Stream.concat(this.waiting(last), this.later(last, isShared))
     })
+  }
+
+  /** Waits for the operation after one, or the end of the conversation. */
+  private waiting(last: ServedOperation | undefined): Stream.Stream<AgentSse> {
+    return Stream.paginate<undefined, AgentSse>(
+      undefined,
+      () =>
+        Effect.suspend(() =>
+          this.isClosed || this.after(last) !== undefined
+            ? Effect.succeedNone
+            : Effect.timeoutOption(Deferred.await(this.begun), heartbeat).pipe(
+              Effect.flatMap((news) =>
+                Option.isSome(news) ? Effect.succeedNone : Effect.asSome(Clock.currentTimeMillis)
+              )
+            )
+        ).pipe(
+          Effect.map(Option.match({
+            onNone: () => [[], Option.none()] as const,
+            onSome: (now) => [[beat(now)], Option.some(undefined)] as const
+          }))
+        )
+    )
+  }
+
+  private after(last: ServedOperation | undefined): ServedOperation | undefined {
+    return this.operations[last === undefined ? 0 : this.operations.indexOf(last) + 1]
   }
 
   private with({ cost, usage }: ServedOperation) {

@@ -4,6 +4,7 @@ import { AiError } from "effect/ai"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type * as Scope from "effect/Scope"
@@ -232,6 +233,30 @@ describe("an operation on a server", () => {
       }),
     { secrets: [Redacted.make("hunter2-is-no-usual-key")], retries: 0 }
   )
+
+  it.effect("tells no key when its model breaks, to clients or the log", () => {
+    const lines: Array<string> = []
+    const logger = Logger.map(Logger.formatLogFmt, (line) => void lines.push(line))
+    return VirtualTime.run(
+      Effect.gen(function*() {
+        const { layer: model } = yield* ScriptedModel.make(() => Effect.die(new TypeError(`invalid header: ${key}`)))
+        const agents = { helper: { model, secrets: [Redacted.make(key)], retries: 0 } }
+        yield* Effect.gen(function*() {
+          const operations = yield* Operations
+          const handle = yield* start(operations, "go")
+          const ended = yield* handle.ended
+          const events = yield* Stream.runCollect(handle.events(undefined))
+          assert.include(JSON.stringify([ended, events]), "invalid header: [redacted]")
+          assert.notInclude(JSON.stringify([ended, events]), key)
+        }).pipe(Effect.provide(inMemory(tools, { agents })), Effect.scoped)
+      }).pipe(Effect.provide(Logger.layer([logger]))),
+      { limit: "1 day" }
+    ).pipe(Effect.tap(() =>
+      Effect.sync(() => {
+        assert.notInclude(lines.join("\n"), key)
+      })
+    ))
+  })
 })
 
 const key = "hunter2-is-no-usual-key"
@@ -275,6 +300,25 @@ describe("conversations", () => {
         yield* second.ended
         const [end] = yield* Fiber.join(reading)
         assert.deepInclude(end?.data, { operation: second.id, text: "two" })
+      })
+  )
+
+  test(
+    "stream a heartbeat while nothing runs, and end with the server",
+    [{ text: "one" }, { text: "two" }],
+    ({ operations }) =>
+      Effect.gen(function*() {
+        yield* (yield* start(operations, "first")).ended
+        const events = Option.getOrThrow(yield* operations.events(ada, undefined, false))
+        const reading = yield* Effect.forkScoped(Stream.runCollect(Stream.map(events, ({ event }) => event)))
+        yield* Effect.sleep("40 seconds")
+        yield* (yield* start(operations, "second")).ended
+        yield* operations.drain("1 second")
+        const all = yield* Effect.timeout(Fiber.join(reading), "1 second")
+        assert.deepEqual(all.slice(0, 2), ["heartbeat", "heartbeat"])
+        assert.equal(all.at(-1), "operation_end")
+        const late = Option.getOrThrow(yield* operations.events(ada, undefined, false))
+        assert.deepEqual(yield* Stream.runCollect(late), [])
       })
   )
 })
