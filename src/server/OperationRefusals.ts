@@ -9,7 +9,8 @@ export const conflict = Effect.fail(
   new OperationConflict({ detail: "Another message was sent under this id. Choose another id." })
 )
 
-export const isRunning = "Wait until it has ended, cancel it, or send the message to it."
+export const isRunning =
+  "Answer its pending approval requests, send the message to it, cancel it, or wait until it has ended."
 
 export const otherAgent = (agent: string) =>
   `It belongs to the agent ${JSON.stringify(agent)}. Wait until it has ended.`

@@ -134,5 +134,6 @@ describe("a client of AG-UI with an agent", () => {
         catch: (error) => String(error)
       }))
       assert.include(refused, "urn:tool-executor:problem:session-busy")
+      assert.include(refused, "Answer its pending approval requests")
     }))
 })
