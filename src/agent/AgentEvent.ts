@@ -23,7 +23,7 @@ export interface Common {
   /** Names of the sub-agents from the root to the one the event is about. Empty for the root. */
   readonly agentPath: ReadonlyArray<string>
   readonly operation: string
-  /** The model's turn, from 1; 0 before the first. */
+  /** The model's turn, from 1; 0 before the first. An operation that resumes another one counts on. */
   readonly turn: number
   /** Epoch milliseconds. */
   readonly at: number

@@ -248,19 +248,24 @@ const unfinished = (operation: Operation, isSilent: boolean): Unfinished | undef
   const { messages } = operation
   const { calls, origin } = Conversation.open(messages)
   const behind = Conversation.behind(messages)
-  const { agentPath, tree: { branch, spending } } = operation.given
+  const { agentPath, id, tree: { branch, spending } } = operation.given
   // a sub-agent has one request; a message to a root may begin another one
   const isOne = agentPath.length > 0
   const isLeft = isSilent && origin !== undefined && (isOne || CompactedHistory.last(messages)?.role !== "user")
-  if (calls.length === 0 && behind.length === 0 && !isLeft) return undefined
-  const run = origin?.run ?? behind[0]?.run
-  if (run !== undefined) {
-    operation.batch = run.batch
-    const turns = isOne ? Conversation.originsIn(messages) : Conversation.turnsOf(messages, run)
-    const process = isOne ? undefined : run.process
-    spending.goesOn(turns, branch.used(process), CompactedHistory.originsIn(messages, process))
+  const isUnfinished = calls.length > 0 || behind.length > 0 || isLeft
+  const run = isUnfinished ? origin?.run ?? behind[0]?.run : undefined
+  if (run !== undefined) operation.batch = run.batch
+  const turns = isOne
+    ? run && Conversation.originsIn(messages)
+    // an operation of its name was here before, in any number of processes
+    : operation.batch === id
+    ? Conversation.turnsOf(messages, { batch: id })
+    : run && Conversation.turnsOf(messages, run)
+  if (turns !== undefined) {
+    const processes = isOne ? undefined : new Set(turns.flatMap((it) => it.run?.process ?? []))
+    spending.goesOn(turns, branch.used(processes), CompactedHistory.originsIn(messages, processes))
   }
-  return { behind, calls, run }
+  return isUnfinished ? { behind, calls, run } : undefined
 }
 
 /**

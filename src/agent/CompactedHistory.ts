@@ -35,10 +35,10 @@ export const isRecord = (message: Message): boolean => keepsOf(message) !== unde
 export const last = (messages: ReadonlyArray<Message>): Message | undefined => messages.findLast((it) => !isRecord(it))
 
 /** The origins of all summaries, or of those made for one process. */
-export const originsIn = (messages: ReadonlyArray<Message>, process?: string): ReadonlyArray<Origin> =>
+export const originsIn = (messages: ReadonlyArray<Message>, processes?: ReadonlySet<string>): ReadonlyArray<Origin> =>
   messages.flatMap(({ options, role }) => {
     const found = role === "user" && isSummary(options[key]) ? options[key] : undefined
-    return found === undefined || (process !== undefined && found.run?.process !== process) ? [] : [found]
+    return found === undefined || processes?.has(found.run?.process ?? "") === false ? [] : [found]
   })
 
 /** What a model reads of a history: all of it, or what the last compaction left and everything since. */

@@ -78,11 +78,12 @@ export const originOf = (message: Prompt.AssistantMessage): Origin | undefined =
   return undefined
 }
 
-/** The turns whose calls ran in one process, with their usage. */
+/** The turns whose calls ran in a batch, with their usage; if a process is named, those of it. */
 export const turnsOf = (
   messages: ReadonlyArray<Prompt.Message>,
-  run: Exclude<Origin["run"], undefined>
-): ReadonlyArray<Origin> => turnsIn(messages, run).map(([, origin]) => origin)
+  { batch, process }: { readonly batch: string; readonly process?: string | undefined }
+): ReadonlyArray<Origin> =>
+  originsIn(messages).filter(({ run }) => run?.batch === batch && (process === undefined || run.process === process))
 
 /** The message parts of those turns. */
 export const partsOf = (

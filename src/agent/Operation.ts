@@ -119,7 +119,7 @@ export class Operation {
   }
 
   get turn(): number {
-    return this.given.tree.spending.turns
+    return this.given.tree.spending.turn
   }
 
   now(): number {

@@ -90,6 +90,11 @@ export class Spending {
     }
   }
 
+  /** The turn it is in, after those of the operation it resumes. */
+  get turn(): number {
+    return this.before.turns + this.turns
+  }
+
   /** Whether this or an operation above limits cost without a price for the model. */
   unpriced(model: ModelId): boolean {
     const { cost } = this.limits
@@ -133,8 +138,8 @@ export class Spending {
 
   /** The limit that is reached, if any. */
   reached(): Extract<EndReason, { readonly _tag: "LimitReached" }> | undefined {
-    const { before, limits } = this
-    if (before.turns + this.turns >= limits.turns) return { _tag: "LimitReached", limit: "turns", max: limits.turns }
+    const { limits } = this
+    if (this.turn >= limits.turns) return { _tag: "LimitReached", limit: "turns", max: limits.turns }
     return this.spent()
   }
 

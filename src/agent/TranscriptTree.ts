@@ -102,10 +102,10 @@ export class Branch {
     return this.write({ messages: [], end })
   }
 
-  /** What its sub-agents have used: all of them, or those of one process. */
-  used(process?: string): Used {
+  /** What its sub-agents have used: all of them, or those of some processes. */
+  used(processes?: ReadonlySet<string>): Used {
     const below = Array.from(this.branches.values()).filter(({ path }) =>
-      process === undefined || path.at(-1)!.process === process
+      processes?.has(path.at(-1)!.process) !== false
     )
     return {
       turns: below.flatMap((it) => [

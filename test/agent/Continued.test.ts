@@ -210,10 +210,28 @@ describe("a continued operation", () => {
         const { agents } = yield* host(left, more, [], ["look"])
         const end = yield* Effect.orDie(agents.run({ prompt: "Go on", session: "s", limits }))
         assert.deepInclude(end.reason, { _tag: "LimitReached", limit: limits.turns === undefined ? "tokens" : "turns" })
-        assert.deepStrictEqual([end.turns, end.usage.inputTokens], [1, 10])
+        assert.deepStrictEqual([end.turn, end.turns, end.usage.inputTokens], [3, 1, 10])
       }
     })
   })
+
+  for (const id of ["x", "y"]) {
+    test(`counts on after a message without an answer, ${id === "x" ? "under its name" : "not under another one"}`, () => {
+      const ran: Array<string> = []
+      const looks = (n: number) => ({ calls: [call(`${n}`, "verify", { n })] })
+      return Effect.gen(function*() {
+        const first = yield* host(nothing, [looks(1), looks(2), { ...done, takes: "1 hour" }], [], ran)
+        const agent = yield* Effect.orDie(first.agents.start({ prompt: "Go", session: "s", id: "x" }))
+        yield* agent.say("And this")
+        yield* Effect.sleep("1 second")
+        const { agents } = yield* host(yield* first.left, [looks(3), done], [], ran)
+        const limits = { turns: 3 }
+        const end = yield* Effect.orDie(agents.run({ prompt: "And that", session: "s", id, limits }))
+        assert.deepStrictEqual([end.turn, end.turns], id === "x" ? [3, 1] : [2, 2])
+        assert.strictEqual(end.reason._tag, id === "x" ? "LimitReached" : "Finished")
+      })
+    })
+  }
 
   const usage = { input: 10, output: 10 }
   const hangs = { calls: [call("2", "look", { hangs: true })], usage }

@@ -28,7 +28,9 @@ describe("a compacted session of version 1", () => {
         "result c2: text of c2",
         "assistant: Done."
       ])
-      const used = CompactedHistory.originsIn(messages, "operation-1-1").map((it) => [it.model, it.usage?.inputTokens])
+      const used = CompactedHistory.originsIn(messages, new Set(["operation-1-1"])).map((
+        it
+      ) => [it.model, it.usage?.inputTokens])
       assert.deepStrictEqual(used, [["claude-sonnet-4-5", 900]])
     }).pipe(Effect.scoped, Effect.provide(KeyValueStore.layerMemory)))
 })

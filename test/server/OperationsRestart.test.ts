@@ -147,6 +147,26 @@ describe("a server with agents that is killed and started again", () => {
       assert.equal((yield* start(second, "and this", "y")).id, "x")
     }))
 
+  test("counts turns on, for its limit too", ({ lives, live }) =>
+    Effect.gen(function*() {
+      const model = yield* ScriptedModel.make(() => call("slow"))
+      const agents = { helper: { model: model.layer, limits: { turns: 3 } } }
+      const turns: Array<number> = []
+      const first = yield* live([], { agents })
+      yield* start(first)
+      yield* Effect.sleep("1 second")
+      turns.push((yield* (yield* found(first)).info).turn)
+      yield* first.kill
+      lives.now++
+      const second = yield* live([], { agents })
+      const handle = yield* found(second)
+      const { end, turn } = yield* handle.ended
+      assert.deepEqual(end?.reason, { _tag: "LimitReached", limit: "turns", max: 3 })
+      assert.deepEqual([...turns, turn], [1, 3])
+      const finals = (yield* eventsOf(handle)).filter(({ event }) => event === "assistant_message_final")
+      assert.deepEqual(finals.map(({ data }) => "turn" in data ? data.turn : 0), [1, 2, 3])
+    }))
+
   test("gives a client that comes again every event once, or says that it must begin anew", ({ lives, live }) =>
     Effect.gen(function*() {
       const first = yield* live([{ text: "I look", ...call("slow") }])
