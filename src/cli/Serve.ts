@@ -168,6 +168,12 @@ const executorsOptions = (
     maxWavesPerUser: limits.wavesPerUser,
     turnIdle
   },
+  operations: {
+    maxOperations: limits.operations,
+    maxOperationsPerUser: limits.operationsPerUser,
+    maxMessages: limits.messages,
+    maxMessageChars: limits.messageChars
+  },
   draining: { within: drain }
 } as Server.ExecutorsOptions)
 

@@ -127,6 +127,18 @@ export const Server = Schema.Struct({
       description: "Maximum number of open waves, including those with pending approvals; default 2000"
     }),
     wavesPerUser: optional(AtLeastOne).annotate({ description: "Maximum number of open waves per user; default 200" }),
+    operations: optional(AtLeastOne).annotate({
+      description: "Maximum number of open operations of agents, including queued and waiting ones; default 2000"
+    }),
+    operationsPerUser: optional(AtLeastOne).annotate({
+      description: "Maximum number of open operations per user; default 200"
+    }),
+    messages: optional(AtLeastOne).annotate({
+      description: "Maximum number of messages of an operation, including its prompt; default 1000"
+    }),
+    messageChars: optional(AtLeastOne).annotate({
+      description: "Maximum number of characters of these messages; default 4,000,000"
+    }),
     streams: optional(AtLeastOne).annotate({ description: "Maximum number of open streams; default 2000" }),
     streamsPerUser: optional(AtLeastOne).annotate({
       description: "Maximum number of open streams per user; default 600"

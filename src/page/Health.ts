@@ -87,6 +87,7 @@ export const Health = (): VNode => {
 const counted = [
   ["approvals", "Pending approvals", "approvals"],
   ["waves", "Runs in progress", "runs"],
+  ["operations", "Running agents", "conversations"],
   ["sessions", "Sessions", "conversations"],
   ["streams", "Open streams", undefined]
 ] as const

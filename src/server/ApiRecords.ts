@@ -155,9 +155,17 @@ export const Status = Schema.Struct({
   counts: Schema.NullOr(Schema.Struct({
     sessions: Schema.Finite,
     waves: Schema.Finite,
+    operations: Schema.Finite,
     approvals: Schema.Finite,
     streams: Schema.Finite
-  }))
+  })),
+  /** Limits of operations: how many may be open, and the messages and their characters of each. */
+  limits: Schema.Struct({
+    operations: Schema.Finite,
+    operationsPerUser: Schema.Finite,
+    messages: Schema.Finite,
+    messageChars: Schema.Finite
+  })
 }).annotate({ identifier: "Status" })
 
 /** The status of the server. */

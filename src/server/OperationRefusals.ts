@@ -26,6 +26,13 @@ export const unknownAgent = (name: string, names: ReadonlyArray<string>) =>
     }]
   })
 
+export const tooLong = (most: number) =>
+  Effect.fail(
+    new Invalid({
+      errors: [{ path: "prompt", problem: "it is too long", expected: `a text of at most ${most} characters` }]
+    })
+  )
+
 export const tooMany = (most: number, what: string) =>
   new TooMany({ detail: `At most ${most} ${what} can be open. Try again once one of them has ended.` })
 

@@ -33,6 +33,7 @@ import {
   type TooMany,
   Unavailable
 } from "./ApiProblems.ts"
+import type { Status } from "./ApiRecords.ts"
 import { KnownConversations, logged } from "./KnownConversations.ts"
 import { LiveLog } from "./LiveLog.ts"
 import * as OperationOptions from "./OperationOptions.ts"
@@ -101,6 +102,8 @@ export class Operations extends Context.Service<Operations, {
   /** Cancels the operation of a session and waits for its end. `false` if none runs. */
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly operations: number; readonly conversations: number }>
+  /** The limits of operations, as the API names them. */
+  readonly limits: Status["limits"]
   /**
    * Stops accepting work immediately, waits `within` for running operations, then cancels them and ends all streams.
    * `PendingApprovals.suspend` suspends those that wait for approval.
@@ -272,6 +275,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         found.submitted.inputs.some((it) => it.id === given && it.text === prompt)
       return isSame ? found : yield* Refusals.conflict
     }
+    if (prompt.length > bounds.maxMessageChars) return yield* Refusals.tooLong(bounds.maxMessageChars)
     if (isDraining) return yield* Refusals.stopping
     const { current } = conversation
     const id = given ?? (yield* randomName)
@@ -382,6 +386,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       return true
     }),
     counts: Effect.sync(() => ({ operations: known.unfinished.length, conversations: known.size })),
+    limits: {
+      operations: bounds.maxOperations,
+      operationsPerUser: bounds.maxOperationsPerUser,
+      messages: bounds.maxMessages,
+      messageChars: bounds.maxMessageChars
+    },
     drain: (within) =>
       Effect.suspend(() => {
         isDraining = true

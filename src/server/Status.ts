@@ -6,6 +6,7 @@ import type { User } from "./ApiAccess.ts"
 import type * as Api from "./ApiRecords.ts"
 import * as Health from "./Health.ts"
 import * as Limits from "./Limits.ts"
+import * as Operations from "./Operations.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Waves from "./Waves.ts"
 
@@ -17,7 +18,7 @@ export class Status extends Context.Service<Status, {
 export const layer: Layer.Layer<
   Status,
   never,
-  Health.Health | Limits.Limits | PendingApprovals.PendingApprovals | Waves.Waves
+  Health.Health | Limits.Limits | Operations.Operations | PendingApprovals.PendingApprovals | Waves.Waves
 > = Layer.effect(
   Status,
   Effect.gen(function*() {
@@ -25,12 +26,19 @@ export const layer: Layer.Layer<
     const limits = yield* Limits.Limits
     const approvals = yield* PendingApprovals.PendingApprovals
     const waves = yield* Waves.Waves
-    const counts = Effect.zipWith(waves.counts, approvals.count, (of, open) => ({ ...of, approvals: open })).pipe(
-      Effect.zipWith(limits.counts, (counts, { streams }) => ({ ...counts, streams }))
-    )
+    const operations = yield* Operations.Operations
+    const counts = Effect.gen(function*() {
+      const { streams } = yield* limits.counts
+      const { operations: running } = yield* operations.counts
+      return { ...(yield* waves.counts), operations: running, approvals: yield* approvals.count, streams }
+    })
     return Status.of({
       of: (user) =>
-        Effect.zipWith(now, user.operate ? counts : Effect.succeed(null), (health, counts) => ({ ...health, counts }))
+        Effect.zipWith(now, user.operate ? counts : Effect.succeed(null), (health, counts) => ({
+          ...health,
+          counts,
+          limits: operations.limits
+        }))
     })
   })
 )

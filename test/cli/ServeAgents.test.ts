@@ -79,6 +79,8 @@ const script = ({ messages }: Asked): Turn => {
     : { calls: [{ name: "writer", args: { prompt: "write it yourself" } }] }
 }
 
+const limits = { operations: 9, operationsPerUser: 1, messages: 5, messageChars: 100 }
+
 const world = Effect.fnUntraced(function*(baseUrl: string) {
   const me = yield* user
   const { file } = yield* folder({
@@ -90,7 +92,7 @@ const world = Effect.fnUntraced(function*(baseUrl: string) {
         helper: { model: "openai-compatible:local", baseUrl, subAgents: ["writer"], system: "Help." },
         writer: { description: "Writes", model: "openai-compatible:local", baseUrl, tools: ["write_file"] }
       },
-      server: { users: { ada: me.config }, drain: "2 seconds" }
+      server: { users: { ada: me.config }, drain: "2 seconds", limits }
     }
   })
   const data = yield* folder({})
@@ -126,6 +128,11 @@ describe("a server with agents in a process of its own", () => {
             onBusy: "queue"
           })
           yield* first.post(path, { agent: "helper", prompt: "write new.txt", id: "x" })
+          assert.deepEqual((yield* first.json("/api/status"))["limits"], limits)
+          const more = { agent: "helper", prompt: "go", id: "y" }
+          assert.include(yield* first.post("/api/sessions/more/operations", more), { status: 429 })
+          const long = { ...more, prompt: "x".repeat(101) }
+          assert.include(yield* first.post("/api/sessions/more/operations", long), { status: 400 })
           const reader = yield* first.events()
           const before = yield* reader.until(({ event }) => event === "request_tool_approvals")
           const [request] = openIn(yield* first.json("/api/approvals"))

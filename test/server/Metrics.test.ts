@@ -21,6 +21,8 @@ describe("the metrics", () => {
       assert.include(text, "{method=\"other\",route=\"other\",status=")
       assert.notMatch(text, /ada|bob|one|whatever/)
       const status = yield* server.request("ops", "GET", "/api/status")
-      assert.strictEqual(status.json.counts.streams, 1)
+      assert.deepInclude(status.json.counts, { streams: 1, operations: 0 })
+      const limits = { operations: 2_000, operationsPerUser: 200, messages: 1_000, messageChars: 4_000_000 }
+      assert.deepEqual(status.json.limits, limits)
     }).pipe(Effect.scoped, Effect.provideService(Metric.MetricRegistry, new Map())))
 })

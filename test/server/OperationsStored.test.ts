@@ -275,4 +275,18 @@ describe("a message to a busy session", () => {
       }),
     { operations: { maxMessages: 3, maxMessageChars: 100 } }
   )
+
+  test(
+    "is refused if its prompt is longer than the limit, and starts nothing",
+    [{ text: "done" }],
+    ({ operations, start }) =>
+      Effect.gen(function*() {
+        const refused = yield* Effect.flip(start("x".repeat(101), "x"))
+        assert.deepInclude(refused, { _tag: "Invalid" })
+        assert.include(JSON.stringify(refused), "at most 100 characters")
+        assert.deepEqual(yield* operations.list(ada), [])
+        assert.deepInclude((yield* (yield* start("x".repeat(100), "x")).ended).end, { text: "done" })
+      }),
+    { operations: { maxMessageChars: 100 } }
+  )
 })

@@ -80,7 +80,8 @@ const rules: typeof Rules.Type = {
 const status: Status = {
   status: "ready",
   checks: [{ name: "journal", isOk: true }],
-  counts: { sessions: 1, waves: 1, approvals: 1, streams: 1 }
+  counts: { sessions: 1, waves: 1, operations: 1, approvals: 1, streams: 1 },
+  limits: { operations: 2_000, operationsPerUser: 200, messages: 1_000, messageChars: 4_000_000 }
 }
 
 export const startScripted = async (folder: string): Promise<Script> => {
