@@ -3,6 +3,7 @@ import { Effect, Layer, Stream } from "effect"
 import { Approvals } from "effect-tool-executor"
 import { AgentEvent, AgentExecutor } from "effect-tool-executor/agent"
 import * as AiSdk from "effect-tool-executor/ai-sdk"
+import { once } from "node:events"
 import process from "node:process"
 import { createInterface } from "node:readline/promises"
 import { Agents, options } from "./agent.ts"
@@ -14,7 +15,11 @@ requireKey()
 const People = Approvals.layerApprover(({ args, tool, why }) =>
   Effect.promise(async () => {
     const terminal = createInterface({ input: process.stdin, output: process.stdout })
-    const typed = await terminal.question(`\nApprove ${tool} ${JSON.stringify(args)}? (${why}) [y/N] `)
+    // the end of the input is an answer, too
+    const typed = await Promise.race([
+      terminal.question(`\nApprove ${tool} ${JSON.stringify(args)}? (${why}) [y/N] `),
+      once(terminal, "close").then(() => "")
+    ])
     terminal.close()
     return typed.trim().toLowerCase() === "y" ? { _tag: "ApproveOnce" } : { _tag: "Deny" }
   })
