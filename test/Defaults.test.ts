@@ -19,6 +19,7 @@ import * as Authentication from "../src/server/Authentication.ts"
 import * as Draining from "../src/server/Draining.ts"
 import * as Limits from "../src/server/Limits.ts"
 import * as LiveLog from "../src/server/LiveLog.ts"
+import * as Operations from "../src/server/Operations.ts"
 import * as PendingApprovals from "../src/server/PendingApprovals.ts"
 import * as RequestBody from "../src/server/RequestBody.ts"
 import * as Waves from "../src/server/Waves.ts"
@@ -69,6 +70,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("PendingApprovals.layer ", PendingApprovals.defaults),
   ...dotted("LiveLog.layer ", LiveLog.defaults),
   ...dotted("Waves.layer ", Waves.defaults),
+  ...dotted("Operations.layer ", Operations.defaults),
   ...dotted("Draining.layer ", Draining.defaults),
   ...dotted("Limits.layer ", Limits.defaults),
   ...dotted("RequestBody.layer ", RequestBody.defaults),
