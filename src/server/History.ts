@@ -15,13 +15,25 @@ export interface Options {
   readonly isShared: boolean
 }
 
+/** The secrets in the arguments of calls, which other texts may repeat. */
+export const secretsIn = (
+  messages: ReadonlyArray<Prompt.Message>,
+  redactorOf: Options["redactorOf"]
+): ReadonlyArray<string> =>
+  messages.flatMap((message) =>
+    message.role === "assistant"
+      ? Conversation.callsOf(message).flatMap(({ name, params }) =>
+        (redactorOf(name) ?? Redact.usual).arguments(params).secrets
+      )
+      : []
+  )
+
 /** Converts messages for clients. */
 export const toWire = (
   messages: ReadonlyArray<Prompt.Message>,
   { isShared, redactorOf }: Options
 ): ReadonlyArray<Message> => {
-  /** Secrets in the arguments of calls so far: results and texts may repeat them. */
-  let known: ReadonlyArray<string> = []
+  const known = isShared ? secretsIn(messages, redactorOf) : []
   const shown = (text: string) => isShared ? Redact.usual.scrub(text, known) : text
   const all = inOrder(messages)
   return all.flatMap((message): ReadonlyArray<Message> => {
@@ -35,8 +47,7 @@ export const toWire = (
       }
       case "assistant": {
         const calls = Conversation.callsOf(message).map(({ id, name, params }) => {
-          const { secrets, value } = (redactorOf(name) ?? Redact.usual).arguments(params)
-          known = [...known, ...secrets]
+          const { value } = (redactorOf(name) ?? Redact.usual).arguments(params)
           return { id, name, params: PlainJson.shown(value) as Schema.Json }
         })
         const text = shown(Conversation.textOf(message))

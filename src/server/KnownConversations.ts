@@ -1,4 +1,5 @@
 /** The conversations of a server: those in memory, with the operations that are read from the store when needed. */
+import type * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Cost } from "../agent/AgentLimits.ts"
@@ -17,6 +18,8 @@ export interface Given {
   /** Prefix of the names of logs, which no other start of the server has. */
   readonly life: string
   readonly costOf: (agent: string) => Cost | undefined
+  /** Secrets in the arguments of calls. */
+  readonly secretsIn: (messages: ReadonlyArray<Prompt.Message>) => ReadonlyArray<string>
 }
 
 export class KnownConversations {
@@ -70,9 +73,9 @@ export class KnownConversations {
 
   /** An operation with a log of this start. */
   served(submitted: SubmittedOperation): ServedOperation {
-    const { bounds, costOf, life } = this.given
+    const { bounds, costOf, life, secretsIn } = this.given
     const log = new OperationLog(`${life}.${++this.logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
-    return new ServedOperation(submitted, log, costOf(submitted.agent))
+    return new ServedOperation(submitted, log, costOf(submitted.agent), (message) => secretsIn([message]))
   }
 
   /** An operation, in memory or in the store. */

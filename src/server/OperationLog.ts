@@ -5,9 +5,17 @@ import type { KeptEvents } from "./OperationStore.ts"
 import { RedactedEvents } from "./RedactedEvents.ts"
 
 export class OperationLog extends EventLog<AgentEvent.Wire, AgentEvent.Wire | undefined> {
+  private readonly redacted: RedactedEvents
+
   constructor(id: string, bounds: Bounds) {
     const redacted = new RedactedEvents()
     super(id, bounds, { nameOf: AgentEvent.sseName, isLifecycle, redact: (event) => redacted.ofAgent(event) })
+    this.redacted = redacted
+  }
+
+  /** Readers other than the owner do not get these texts, which a model may repeat. */
+  hide(secrets: ReadonlyArray<string>): void {
+    this.redacted.learn(secrets)
   }
 
   /** Whether it has the end of the operation. */

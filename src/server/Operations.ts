@@ -22,6 +22,7 @@ import type { Gates } from "../core/engine/ToolExecutor.ts"
 import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { Access } from "./Access.ts"
 import * as Agents from "./Agents.ts"
 import type { AgentSse, Conversation, Operation, OperationSubmission } from "./ApiOperations.ts"
@@ -34,6 +35,7 @@ import {
   Unavailable
 } from "./ApiProblems.ts"
 import type { Status } from "./ApiRecords.ts"
+import * as History from "./History.ts"
 import { KnownConversations, logged } from "./KnownConversations.ts"
 import { LiveLog } from "./LiveLog.ts"
 import * as OperationOptions from "./OperationOptions.ts"
@@ -98,7 +100,7 @@ export class Operations extends Context.Service<Operations, {
     owner: Owner,
     after: string | undefined,
     isShared: boolean
-  ) => Effect.Effect<Option.Option<Stream.Stream<AgentSse>>>
+  ) => Effect.Effect<Option.Option<Stream.Stream<AgentSse>>, Unavailable>
   /** Cancels the operation of a session and waits for its end. `false` if none runs. */
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly operations: number; readonly conversations: number }>
@@ -145,11 +147,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const { agents, listed } = yield* RunnableAgents.make(
     Option.getOrElse(yield* Effect.serviceOption(Agents.Agents), () => new Map<string, Agents.Agent>())
   )
+  const handlers = yield* ToolHandlers
+  const secretsIn = (messages: ReadonlyArray<Prompt.Message>) =>
+    History.secretsIn(messages, (tool) => handlers.current().get(tool)?.redactor)
   const known = new KnownConversations({
     store,
     bounds,
     life: (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36),
-    costOf: (agent) => agents.get(agent)?.agent.limits?.cost
+    costOf: (agent) => agents.get(agent)?.agent.limits?.cost,
+    secretsIn
   })
   const fibers = yield* FiberMap.make<ServedOperation, void, never>()
   let isDraining = false
@@ -315,6 +321,20 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       Effect.flatMap(Option.match({ onNone: () => take(owner, message), onSome: Effect.succeed }))
     )
 
+  const history = (owner: Owner) =>
+    Effect.suspend(() => {
+      const conversation = known.get(owner)
+      if (conversation === undefined) return Effect.succeed(Prompt.empty)
+      // no operation begins meanwhile: a transcript is open once
+      return conversation.turns.withPermit(Effect.suspend(() =>
+        conversation.current?.agent?.history ??
+          Effect.map(
+            Effect.scoped(transcripts.open(owner.session, toPrincipal(owner))),
+            ({ messages }) => Prompt.fromMessages(messages)
+          )
+      ))
+    }).pipe(orUnavailable)
+
   // the next start of a server: continue what has no end
   for (const kept of yield* store.conversations) {
     const owner = { user: kept.user, session: kept.session }
@@ -358,26 +378,22 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       Effect.map(orUnavailable(known.find(owner, name)), (it) => Option.map(Option.fromUndefinedOr(it), handle)),
     running: (owner) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner)?.current), handle)),
     list: (owner) => orUnavailable(Effect.suspend(() => known.list(owner))),
-    history: (owner) =>
-      Effect.suspend(() => {
-        const conversation = known.get(owner)
-        if (conversation === undefined) return Effect.succeed(Prompt.empty)
-        // no operation begins meanwhile: a transcript is open once
-        return conversation.turns.withPermit(Effect.suspend(() =>
-          conversation.current?.agent?.history ??
-            Effect.map(
-              Effect.scoped(transcripts.open(owner.session, toPrincipal(owner))),
-              ({ messages }) => Prompt.fromMessages(messages)
-            )
-        ))
-      }).pipe(orUnavailable),
+    history,
     conversations: Effect.sync(() =>
       known.begun().map((it) => it.summary).toSorted((one, other) => other.updatedAt - one.updatedAt)
     ),
     conversation: (owner) =>
       Effect.sync(() => Option.map(Option.fromUndefinedOr(known.begun(owner)[0]), (it) => it.summary)),
-    events: (owner, after, isShared) =>
-      Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner)), (it) => it.events(after, isShared))),
+    events: Effect.fnUntraced(function*(owner, after, isShared) {
+      const conversation = known.get(owner)
+      if (conversation === undefined) return Option.none()
+      // events of an earlier start do not have them
+      if (isShared) {
+        const secrets = secretsIn((yield* history(owner)).content)
+        for (const it of conversation.operations) it.log.hide(secrets)
+      }
+      return Option.some(conversation.events(after, isShared))
+    }),
     endSession: Effect.fnUntraced(function*(owner) {
       const current = known.get(owner)?.current
       if (current === undefined) return false
@@ -420,14 +436,15 @@ const randomName = Effect.map(
   ([one, other]) => `operation-${one.toString(36)}${other.toString(36)}`
 )
 
-/** An operation as other users than its owner see it. */
-export const shared = ({ end, prompt, ...operation }: Operation): Operation => ({
-  ...operation,
-  prompt: RedactedEvents.text(prompt),
-  ...end === undefined ? {} : {
-    end: { ...end, message: RedactedEvents.text(end.message), text: RedactedEvents.text(end.text) }
+/** An operation as other users than its owner see it, without recognised and known secrets. */
+export const shared = ({ end, prompt, ...operation }: Operation, known: ReadonlyArray<string>): Operation => {
+  const shown = (text: string) => RedactedEvents.text(text, known)
+  return {
+    ...operation,
+    prompt: shown(prompt),
+    ...end === undefined ? {} : { end: { ...end, message: shown(end.message), text: shown(end.text) } }
   }
-})
+}
 
 const interrupted = "a new message was sent instead"
 

@@ -32,8 +32,6 @@ export const layer: Layer.Layer<
       Effect.flatMap(effect, (it) => Option.isSome(it) ? Effect.succeed(it.value) : Effect.fail(new NotFound({})))
     const ownOperation = ({ operation, session }: { readonly operation: string; readonly session: string }) =>
       Effect.flatMap(Rights.ownSession(session), (owner) => found(operations.get(owner, operation)))
-    const messagesOf = (owner: Owner, isShared: boolean) =>
-      Effect.map(operations.history(owner), ({ content }) => History.toWire(content, { redactorOf, isShared }))
     /** A conversation that the user may see, and whether it belongs to another user. */
     const seen = Effect.fnUntraced(function*(owner: Owner) {
       const user = yield* CurrentUser
@@ -67,7 +65,8 @@ export const layer: Layer.Layer<
       history: Effect.fnUntraced(function*({ params }) {
         const owner = yield* Rights.ownSession(params.session)
         yield* limits.answer(owner.user)
-        return { messages: yield* messagesOf(owner, false) }
+        const { content } = yield* operations.history(owner)
+        return { messages: History.toWire(content, { redactorOf, isShared: false }) }
       }),
       conversations: Effect.fnUntraced(function*() {
         const user = yield* CurrentUser
@@ -77,14 +76,16 @@ export const layer: Layer.Layer<
       conversation: Effect.fnUntraced(function*({ params }) {
         const { conversation, isShared, user } = yield* seen(params)
         yield* limits.answer(user.name)
-        const messages = yield* messagesOf(params, isShared)
+        const { content } = yield* operations.history(params)
+        const messages = History.toWire(content, { redactorOf, isShared })
         const begun = messages.findIndex((it) => it.operation !== undefined && it.operation === conversation.operation)
         const all = yield* operations.list(params)
+        const secrets = isShared ? History.secretsIn(content, redactorOf) : []
         return {
           ...conversation,
           // the rest is in the events of the operation
           history: begun < 0 ? messages : messages.slice(0, begun),
-          operations: isShared ? all.map(Operations.shared) : all
+          operations: isShared ? all.map((it) => Operations.shared(it, secrets)) : all
         }
       }),
       conversationEvents: Effect.fnUntraced(function*({ headers, params, query }) {

@@ -107,7 +107,7 @@ const shown = (grant: Grant): typeof Api.Grant.Type => ({
   ...Principals.fromPrincipal(grant.principal),
   tool: grant.tool,
   agentPath: grant.agentPath,
-  ...grant.targets === undefined ? {} : { targets: grant.targets.map(RedactedEvents.text) },
+  ...grant.targets === undefined ? {} : { targets: grant.targets.map((it) => RedactedEvents.text(it)) },
   answer: grant.answer,
   grantedAt: grant.grantedAt,
   ...grant.expiresAt === undefined ? {} : { expiresAt: grant.expiresAt }

@@ -15,6 +15,14 @@ export class RedactedEvents {
   /** The same, by agent and id of the call. */
   private readonly byId = new Map<string, Secrets>()
 
+  /** Secrets that tools declare in arguments which events do not have. */
+  private readonly declared = new Secrets(Redact.usual)
+
+  /** Redacts these, too. */
+  learn(secrets: ReadonlyArray<string>): void {
+    this.declared.learn(secrets)
+  }
+
   /** The event without secrets; the same object if nothing was redacted. */
   of(event: ToolEvent.Wire): ToolEvent.Wire {
     switch (event._tag) {
@@ -46,7 +54,7 @@ export class RedactedEvents {
     // a model may repeat what any call had
     return Array.from(this.byId.values()).reduce(
       (it, secrets) => secrets.all(it),
-      shownOf(event, new Secrets(Redact.usual))
+      shownOf(event, this.declared)
     )
   }
 
@@ -63,8 +71,8 @@ export class RedactedEvents {
   }
 }
 
-/** Redacts recognised secrets in a text. */
-export const text = (text: string): string => Redact.usual.scrub(text, [])
+/** Redacts recognised secrets in a text, and known ones. */
+export const text = (text: string, known: ReadonlyArray<string> = []): string => Redact.usual.scrub(text, known)
 
 /** Fields that identify events and outcomes. */
 const identity: ReadonlySet<string> = new Set([

@@ -20,6 +20,8 @@ export class ServedOperation {
   readonly over = Deferred.makeUnsafe<void>()
   /** Prices of tokens, if its agent has a cost limit. */
   private readonly prices: Cost | undefined
+  /** Secrets in the arguments of the calls of a message. */
+  private readonly secretsIn: (message: Prompt.AssistantMessage) => ReadonlyArray<string>
   private state: "queued" | "running" | "suspended" | "ended" = "queued"
   private endedAt: number | undefined
   private end: Operation["end"]
@@ -40,7 +42,13 @@ export class ServedOperation {
   /** Open while there are lifecycle events that are not stored. */
   readonly unsaved = Latch.makeUnsafe()
 
-  constructor(submitted: SubmittedOperation, log: OperationLog, prices: Cost | undefined) {
+  constructor(
+    submitted: SubmittedOperation,
+    log: OperationLog,
+    prices: Cost | undefined,
+    secretsIn: (message: Prompt.AssistantMessage) => ReadonlyArray<string> = () => []
+  ) {
+    this.secretsIn = secretsIn
     this.submitted = submitted
     this.cancelled = submitted.cancelled
     this.log = log
@@ -115,6 +123,7 @@ export class ServedOperation {
   tell(event: AgentEvent.AgentEvent): boolean {
     const wire = AgentEvent.toWire(event)
     if (Result.isFailure(wire)) return false
+    if (event._tag === "AssistantMessageFinal") this.log.hide(this.secretsIn(event.message))
     this.log.append(wire.success)
     this.unsaved.openUnsafe()
     return this.fold(wire.success)

@@ -23,6 +23,11 @@ export class Secrets {
     return this.learnt(this.redactor.output(value))
   }
 
+  /** Remembers secrets that were found elsewhere. */
+  learn(secrets: ReadonlyArray<string>): void {
+    if (secrets.length > 0) this.known = Array.from(new Set([...this.known, ...secrets]))
+  }
+
   readonly text = (text: string): string => this.redactor.scrub(text, this.known)
 
   /** Redacts the known secrets in all texts of a value. */
@@ -52,7 +57,7 @@ export class Secrets {
   }
 
   private learnt({ secrets, value }: ReturnType<Redactor["arguments"]>): unknown {
-    if (secrets.length > 0) this.known = Array.from(new Set([...this.known, ...secrets]))
+    this.learn(secrets)
     // an output may repeat an argument
     return this.known.length === 0 ? value : this.all(value)
   }
