@@ -222,7 +222,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     if (inputs.length >= bounds.maxMessages) return yield* Refusals.tooManyMessages(bounds.maxMessages, "messages")
     const chars = inputs.reduce((sum, it) => sum + it.text.length, text.length)
     if (chars > bounds.maxMessageChars) return yield* Refusals.tooManyMessages(bounds.maxMessageChars, "characters")
-    const said = { id: id ?? `${operation.id}-said-${inputs.length}`, text }
+    let number = inputs.length
+    // a client may have chosen such an id
+    while (inputs.some((it) => it.id === `${operation.id}-said-${number}`)) number++
+    const said = { id: id ?? `${operation.id}-said-${number}`, text }
     const submitted: OperationStore.SubmittedOperation = { ...before, inputs: [...inputs, said] }
     // stored first: the next start says it again
     yield* store.submit(submitted)
