@@ -232,6 +232,21 @@ describe("a message to a busy session", () => {
   )
 
   test(
+    "has an id of its own, whatever ids clients choose",
+    [call("slow"), { text: "done" }],
+    ({ start, store }) =>
+      Effect.gen(function*() {
+        const running = yield* start("go", "x")
+        yield* Effect.sleep("1 second")
+        yield* start("two", "x-said-2")
+        assert.equal(yield* running.say("three"), "x-said-3")
+        yield* running.ended
+        const ids = (yield* store.get(ada, "x"))!.submitted.inputs.map(({ id }) => id)
+        assert.deepEqual(ids, ["x", "x-said-2", "x-said-3"])
+      })
+  )
+
+  test(
     "that cannot be stored interrupts nothing",
     [call("slow"), { text: "done" }],
     ({ start, writes }) =>
