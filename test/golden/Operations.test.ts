@@ -11,9 +11,12 @@ import { readFileSync } from "node:fs"
 import * as OperationStore from "../../src/server/OperationStore.ts"
 
 /** A key and its record on each line. */
-const records = readFileSync(new URL("operations.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n").map((it) =>
-  JSON.parse(it) as readonly [key: string, record: { readonly v: number }]
-)
+const recordsOf = (file: string) =>
+  readFileSync(new URL(file, import.meta.url), "utf8").trimEnd().split("\n").map((it) =>
+    JSON.parse(it) as readonly [key: string, record: { readonly v: number }]
+  )
+
+const records = recordsOf("operations.v1.jsonl")
 
 const ada = { user: "ada", session: "s" }
 
@@ -42,6 +45,17 @@ describe("operations of version 1", () => {
       yield* store.append(ada, "two", 0, events!)
       for (const [key, record] of records) assert.deepEqual(JSON.parse((yield* memory.get(key))!), record)
       assert.lengthOf(yield* memory.keys, records.length)
+    }).pipe(Effect.scoped))
+
+  it.effect("that were cancelled stay so", () =>
+    Effect.gen(function*() {
+      const { memory, store } = yield* stored
+      const [[key, record]] = recordsOf("operations-cancelled.v1.jsonl") as [typeof records[number]]
+      yield* memory.set(key, JSON.stringify(record))
+      const { submitted } = (yield* store.get(ada, "two"))!
+      assert.equal(submitted.cancelled, "The order was wrong")
+      yield* store.submit(submitted)
+      assert.deepEqual(JSON.parse((yield* memory.get(key))!), record)
     }).pipe(Effect.scoped))
 
   it.effect("of another version are not read, and do not hide others", () =>
