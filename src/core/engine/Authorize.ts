@@ -27,7 +27,7 @@ const ends = (end: End): Authorized => ({ _tag: "Ends", end })
 
 /** Returns the approval request that a call still needs, if any. */
 export const asks = (call: Call): Permissions.Asks | undefined =>
-  call.consent.approved === true
+  call.consent.approved !== undefined
     ? undefined
     : call.resumed?.why !== undefined
     ? { why: call.resumed.why, remember: "call" }
@@ -98,7 +98,7 @@ export const authorize = Effect.fnUntracedEager(function*(
   if (!found.isNothing) {
     return resolved(call, question, yield* ApprovalRound.ask(wave, call, { ...question, preview: found.preview }))
   }
-  call.consent = { ...call.consent, approved: true }
+  call.consent = { ...call.consent, approved: "unchanged" }
   return allowed
 })
 
@@ -180,7 +180,7 @@ export const resolved = (call: Call, question: Permissions.Asks, resolution: App
   const { grant, isOwn: isOwnGrant } = resolution
   // an answer to another request was about another diff
   const shown = isOwnGrant ? call.consent.shown : undefined
-  call.consent = { ...call.consent, approved: true, grant, isOwnGrant, shown }
+  call.consent = { ...call.consent, approved: "answer", grant, isOwnGrant, shown }
   return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
 }
 

@@ -120,8 +120,8 @@ export interface Consent {
   readonly guarded?: ToolRefusal | undefined
   /** It is refused before its turn: an approver denied it, or there is no approver. */
   readonly refused?: ToolRefusal
-  /** Approved: no further request is made. */
-  readonly approved?: true
+  /** No further request is made: an approver agreed, or the write changes nothing. */
+  readonly approved?: "answer" | "unchanged"
   /** The grant that covers it. */
   readonly grant?: Grant | undefined
   /** The answer to its own request created that permission. */
@@ -328,7 +328,7 @@ export class Call implements Ticket {
       attempt,
       limitMillis,
       mutates: tool!.readOnly !== true,
-      allowedBy: grant?.id ?? (approved === true ? "answer" : "policy"),
+      allowedBy: grant?.id ?? (approved === "answer" ? "answer" : "policy"),
       input: gateCall!,
       idempotencyKey: resumed?.idempotencyKey,
       reservation: reservation?.leaseMillis === undefined ? undefined : reservation

@@ -217,7 +217,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   private isLetThrough(gateCall: GateCall): boolean {
     const { agent, consent: { approved, grant, moved }, rules } = this.call
     if (grant !== undefined) return !this.engine.revoked.has(grant.id)
-    return (approved === true && moved === undefined) ||
+    return (approved !== undefined && moved === undefined) ||
       Permissions.asks(agent.permissions, gateCall, rules?.consent) === undefined
   }
 

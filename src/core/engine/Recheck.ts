@@ -59,7 +59,7 @@ const withdrawn = (
 ): ToolRefusal | undefined => {
   const { handlers, revoked: revokedHere } = wave.engine
   const { consent: { approved, grant, isOwnGrant }, tool } = call
-  if ((approved || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
+  if ((approved !== undefined || grant !== undefined) && !Revisions.isCurrent(handlers, tool!)) {
     return notAllowed(call, { remember: "tool" }, { by: "user", reason: "the tool has changed since it was approved" })
   }
   if (grant === undefined) return undefined

@@ -34,7 +34,7 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
     if (call.isSettled || call.decided !== undefined) continue
     const found = previews.get(call)
     call.consent = { ...call.consent, shown: found?.shown }
-    if (found?.isNothing === true) call.consent = { ...call.consent, approved: true }
+    if (found?.isNothing === true) call.consent = { ...call.consent, approved: "unchanged" }
     else questions.push([call, answer(wave, call, { ...question, preview: found?.preview })])
   }
   if (questions.length > 0) yield* wave.waits.waitAll(questions)

@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import * as Checkpoints from "../../../src/core/output/Checkpoints.ts"
+import * as Journal from "../../../src/core/store/Journal.ts"
 import { type FileChange, ToolAnnotations, ToolContext, type ToolOutcome } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import * as Harness from "../../support/Harness.ts"
@@ -120,6 +121,24 @@ describe("a write that changes nothing", () => {
           assert.strictEqual(outcomes[0]!._tag, "Succeeded")
           assert.deepStrictEqual(yield* checkpoints.list("default"), [])
         }), { approval }))
+
+    it.effect(`is not on record as approved by a person (${approval})`, () => {
+      const allowed: Array<string> = []
+      const append: Journal.Journal["Service"]["append"] = (lines) =>
+        Effect.sync(() => {
+          for (const { entry } of lines) if (entry._tag === "Started") allowed.push(entry.allowedBy)
+        })
+      return run(({ approvals, files, process }) =>
+        Effect.gen(function*() {
+          files.a = "ONE"
+          yield* process.executeWave(Harness.calls("upper"))
+          files.a = "two"
+          const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("upper")))
+          yield* approvals.answer((yield* asked(approvals)).id, yes)
+          yield* Fiber.join(fiber)
+          assert.deepStrictEqual(allowed, ["policy", "answer"])
+        }), { approval, dedupe: false, journal: { ...Journal.noop, append } })
+    })
   }
 
   it.effect("asks nobody from inside a handler either, and keeps nothing", () =>
