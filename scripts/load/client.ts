@@ -17,12 +17,14 @@ const open = (
   user: number,
   method: string,
   body: unknown,
-  headers: Record<string, string>
+  headers: Record<string, string>,
+  signal?: AbortSignal
 ): Promise<IncomingMessage> =>
   new Promise((resolve, reject) => {
     const sent = request(url, {
       agent,
       method,
+      ...signal === undefined ? {} : { signal },
       headers: {
         authorization: `Bearer ${tokenOf(user)}`,
         ...body === undefined ? {} : { "content-type": "application/json" },
@@ -32,7 +34,7 @@ const open = (
     sent.on("error", (error: NodeJS.ErrnoException) =>
       // a connection that was kept has ended just when it was used again
       sent.reusedSocket && error.code === "ECONNRESET"
-        ? resolve(open(url, user, method, body, headers))
+        ? resolve(open(url, user, method, body, headers, signal))
         : reject(error))
     sent.end(body === undefined ? undefined : JSON.stringify(body))
   })
@@ -43,9 +45,10 @@ export const send = async <A>(
   user: number,
   method: string,
   path: string,
-  body?: unknown
+  body?: unknown,
+  signal?: AbortSignal
 ): Promise<Answer<A>> => {
-  const response = await open(`${url}${path}`, user, method, body, {})
+  const response = await open(`${url}${path}`, user, method, body, {}, signal)
   let text = ""
   for await (const part of response.setEncoding("utf8")) text += part
   return { status: response.statusCode ?? 0, json: (text === "" ? undefined : JSON.parse(text)) as A }

@@ -49,11 +49,14 @@ export const copyInto = (folder: string, library: string): string => {
 
 /**
  * Starts a server with a temporary folder and a free port for the rest of the scope; gives the port. A server that does
- * not start is a defect with its output.
+ * not start is a defect with its output. `settings` such as `max_connections=500` go to the server.
  */
-export const start = (library: string): Effect.Effect<number, never, Scope.Scope> =>
+export const start = (
+  library: string,
+  settings: ReadonlyArray<string> = []
+): Effect.Effect<number, never, Scope.Scope> =>
   Effect.map(
-    Effect.acquireRelease(started(library), ({ folder, server }) =>
+    Effect.acquireRelease(started(library, settings), ({ folder, server }) =>
       Effect.promise(async () => {
         await server.stop()
         rmSync(folder, { recursive: true, force: true })
@@ -117,7 +120,7 @@ const freePort = Effect.callback<number>((resume) => {
   })
 })
 
-const started = Effect.fnUntraced(function*(library: string) {
+const started = Effect.fnUntraced(function*(library: string, settings: ReadonlyArray<string>) {
   const port = yield* freePort
   const output: Array<string> = []
   const note = (it: unknown) => void output.push(String(it))
@@ -141,7 +144,8 @@ const started = Effect.fnUntraced(function*(library: string) {
           "-c",
           "unix_socket_directories=",
           "-c",
-          "max_connections=200"
+          "max_connections=200",
+          ...settings.flatMap((it) => ["-c", it])
         ],
         onLog: note,
         onError: note

@@ -1,0 +1,189 @@
+// Three runners over one PostgreSQL under load, while one of them is killed or frozen every twenty seconds and started
+// again: every call has one outcome, what must not repeat happens once, limits hold over all runners, every approval
+// request is answered once, and the sessions of the runner that is gone are served again soon.
+//
+//     npm run load:cluster                                               300 sessions, 30,000 calls, three minutes
+//     npm run load:cluster -- --sessions 30 --calls 1000 --minutes 0.5 --seed 7
+//     npm run load:cluster -- --runners 1 --single                       one server without a cluster
+import { setTimeout as sleep } from "node:timers/promises"
+import { parseArgs } from "node:util"
+import { randomFrom } from "../../src/testing/SeededRandom.ts"
+import { median } from "../bench/measure.ts"
+import * as Database from "./cluster/database.ts"
+import * as Ledger from "./cluster/ledger.ts"
+import * as Runners from "./cluster/runners.ts"
+import * as Sessions from "./cluster/sessions.ts"
+import { cap, max, resourceOf } from "./cluster/tools.ts"
+
+const { values } = parseArgs({
+  options: {
+    runners: { type: "string", default: "3" },
+    sessions: { type: "string", default: "300" },
+    agents: { type: "string", default: "30" },
+    calls: { type: "string", default: "30000" },
+    minutes: { type: "string", default: "3" },
+    calm: { type: "string", default: "30" },
+    "kill-every": { type: "string", default: "20" },
+    freeze: { type: "boolean", default: true },
+    single: { type: "boolean", default: false },
+    connections: { type: "string", default: "10" },
+    seed: { type: "string", default: "1" }
+  },
+  allowNegative: true
+})
+const [count, sessions, agents, calls] = [values.runners, values.sessions, values.agents, values.calls]
+  .map(Number) as [number, number, number, number]
+const [calm, every] = [Number(values.calm) * 1_000, Number(values["kill-every"]) * 1_000]
+const millis = Number(values.minutes) * 60_000
+const users = Sessions.approvers + 20
+const random = randomFrom(Number(values.seed))
+
+/** Sessions are served again within this time. */
+const bar = 15_000
+
+const server = await Database.start()
+const postgres = await server.database()
+const runners = await Runners.start({
+  runners: count,
+  isCluster: !values.single,
+  postgres,
+  connections: Number(values.connections),
+  users
+})
+const database = Database.open(postgres)
+const balancer = Runners.balancer(runners)
+const load = Sessions.make({ balancer, random, users, sessions, calls, millis: calm + millis })
+const { counted, problem, problems } = load
+const begun = Date.now()
+console.log(`${count} runners, ${sessions} sessions, ${calls} calls wanted`)
+
+const stops: Array<Ledger.Stop> = []
+const recoveries: Array<{ readonly how: string; readonly millis: number }> = []
+const moves = { alarms: 0, ordered: 0 }
+const watched = { isOver: false }
+
+/** Counts sessions that a runner lost which was up, to one that had not just come. */
+const watching = async () => {
+  let before = new Map<string, Database.Held>()
+  while (!watched.isOver) {
+    const held = await database.held()
+    const names = await database.runners()
+    const byName = new Map(runners.all.map((it) => [names.get(it.address), it]))
+    for (const { epoch, principal, runner } of held) {
+      const last = before.get(principal)
+      if (last === undefined || last.epoch === epoch || last.runner === runner) continue
+      const [from, to] = [byName.get(last.runner), byName.get(runner)]
+      const isOrdered = from === undefined || from.state !== "up" || Date.now() - from.startedAt < 30_000 ||
+        to === undefined || Date.now() - to.startedAt < 30_000 || stops.some((it) => Date.now() - it.to < 30_000)
+      if (isOrdered) moves.ordered++
+      else moves.alarms++
+    }
+    before = new Map([...before, ...held.map((it) => [it.principal, it] as const)])
+    await sleep(500)
+  }
+}
+
+/** How long it takes until sessions answer again that a runner had. */
+const recovering = async (how: string, name: string | undefined, since: number, held: ReadonlyArray<Database.Held>) => {
+  const own = held.filter(({ runner }) => runner === name).map(({ principal }) => principal)
+  const chosen = own.toSorted(() => random.int(3) - 1).slice(0, 20)
+  await Promise.all(chosen.map(async (principal, n) => {
+    const index = Number(/s(\d+)$/.exec(principal)?.[1] ?? 0)
+    await load.wave(index, `probe${since}.${n}.s${index}`, ["look"]).catch((error) => problem(String(error)))
+    recoveries.push({ how, millis: Date.now() - since })
+  }))
+}
+
+let kills = 0
+const wanted = every > 0 ? Math.floor(millis / every) : 0
+const killing = async () => {
+  const probes: Array<Promise<void>> = []
+  while (kills < wanted) {
+    await sleep(every * 0.8)
+    const runner = runners.all[kills % count]!
+    const held = await database.held()
+    const name = (await database.runners()).get(runner.address)
+    const isFrozen = values.freeze && kills % 4 === 3
+    const { life } = runner
+    kills++
+    const since = Date.now()
+    if (isFrozen) {
+      runners.freeze(runner)
+      probes.push(recovering("frozen", name, since, held))
+      await sleep(every * 0.9)
+      runners.thaw(runner)
+    } else {
+      await runners.stop(runner, "SIGKILL")
+      probes.push(recovering("killed", name, since, held))
+      await sleep(every * 0.2)
+      await runners.again(runner)
+    }
+    stops.push({ runner: life, from: since, to: isFrozen ? Date.now() : Infinity })
+  }
+  await Promise.all(probes)
+}
+
+const watcher = watching()
+const approving = Array.from({ length: Sessions.approvers }, (_, index) => load.approving(index))
+const work = Array.from(
+  { length: sessions },
+  (_, index) => index < agents ? load.talking(index) : load.working(index)
+)
+await sleep(calm)
+const calmAlarms = moves.alarms + moves.ordered
+await killing()
+await Promise.all(work)
+load.now.isOver = true
+watched.isOver = true
+await Promise.all([...approving, watcher])
+const seconds = Math.round((Date.now() - begun) / 1_000)
+
+const lines = Ledger.read(runners.ledger())
+const expected = { outcomes: load.outcomes, decisions: load.decided(), stops, max, cap, resourceOf }
+for (const it of Ledger.problems(lines, expected)) problem(it)
+if (counted.outcomes !== counted.calls) problem(`${counted.calls} calls and ${counted.outcomes} outcomes`)
+const late = recoveries.filter(({ millis }) => millis > bar)
+if (late.length > 0) problem(`${late.length} sessions were served again after more than ${bar / 1_000} s`)
+
+const tags = new Map<string, number>()
+for (const tag of load.outcomes.values()) tags.set(tag, 1 + (tags.get(tag) ?? 0))
+const frozen = stops.filter(({ to }) => to < Infinity)
+const thawed = lines.filter(({ at, phase, runner }) =>
+  phase === "done" && frozen.some((it) => it.runner === runner && at >= it.to && at < it.to + 2_000)
+)
+const sorted = load.latencies.toSorted((a, b) => a - b)
+const share = (of: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * of))] ?? 0
+const times = (how: string) => {
+  const all = recoveries.filter((it) => it.how === how).map((it) => it.millis)
+  return all.length === 0 ? "-" : `median ${median(all)} ms, worst ${Math.max(...all)} ms, of ${all.length}`
+}
+const rows: ReadonlyArray<readonly [string, unknown]> = [
+  ["seconds", seconds],
+  ["kills, of them frozen", `${kills}, ${frozen.length}`],
+  ["waves", counted.waves],
+  ["calls, outcomes", `${counted.calls}, ${counted.outcomes}`],
+  ["outcomes by kind", Array.from(tags, ([tag, n]) => `${tag} ${n}`).join(", ")],
+  ["operations of agents", counted.operations],
+  ["waves submitted at two runners at once", counted.doubleSubmits],
+  ["streams followed, cut", `${counted.followed}, ${counted.cuts}`],
+  ["approvals taken, told who was first", `${counted.approvals}, ${counted.told}`],
+  ["approvals answered at two runners at once", counted.doubleAnswers],
+  ["wave without a person", `median ${share(0.5)} ms, p99 ${share(0.99)} ms, worst ${share(1)} ms`],
+  ["served again after a kill", times("killed")],
+  ["served again after a freeze", times("frozen")],
+  ["sessions moved before the first kill", calmAlarms],
+  ["sessions moved from a living runner later", moves.alarms],
+  ["sessions moved in order", moves.ordered],
+  ["effects within 2 s of a thaw", thawed.length]
+]
+for (const [name, value] of rows) console.log(`${name.padEnd(44)} ${String(value)}`)
+for (const [failure, n] of Array.from(balancer.failures).toSorted(([, a], [, b]) => b - a).slice(0, 8)) {
+  console.log(`${String(n).padStart(6)} × ${failure.slice(0, 160)}`)
+}
+for (const it of problems) console.log(`PROBLEM ${it}`)
+if (problems.length > 0) console.log(runners.log().split("\n").slice(-60).join("\n"))
+balancer.end()
+await runners.end()
+await database.end()
+await server.end()
+process.exit(problems.length === 0 ? 0 : 1)

@@ -1,0 +1,101 @@
+// The PostgreSQL under load, and what is read from it beside the runners: who holds which session, what it has done.
+import * as PgClient from "@effect/sql-pg/PgClient"
+import { Effect, Exit, Layer, ManagedRuntime, Redacted, Scope } from "effect"
+import { readdirSync, readFileSync } from "node:fs"
+import * as EmbeddedPostgres from "../../../src/cli/EmbeddedPostgres.ts"
+import { cpuOf } from "./runners.ts"
+
+const settings = ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=1000"]
+
+/** A session that a runner holds. */
+export interface Held {
+  readonly principal: string
+  readonly runner: string
+  readonly epoch: number
+}
+
+/** Starts PostgreSQL with statistics of its statements. */
+export const start = async () => {
+  const scope = Scope.makeUnsafe()
+  const port = await Effect.runPromise(
+    Scope.provide(EmbeddedPostgres.start(EmbeddedPostgres.installed()!, settings), scope)
+  )
+  const admin = open(EmbeddedPostgres.urlOf(port, "postgres"))
+  await admin.query("CREATE EXTENSION pg_stat_statements")
+  let databases = 0
+  return {
+    /** An empty database of its own. */
+    database: async () => {
+      const name = `load${++databases}`
+      await admin.query(`CREATE DATABASE ${name}`)
+      return EmbeddedPostgres.urlOf(port, name)
+    },
+    end: async () => {
+      await admin.end()
+      await Effect.runPromise(Scope.close(scope, Exit.void))
+    }
+  }
+}
+
+/** A connection to look with. */
+export const open = (url: string) => {
+  const runtime = ManagedRuntime.make(
+    Layer.orDie(PgClient.layer({ url: Redacted.make(url), maxConnections: 1, applicationName: "load" }))
+  )
+  const query = <A extends object>(text: string): Promise<ReadonlyArray<A>> =>
+    runtime.runPromise(
+      Effect.flatMap(PgClient.PgClient, (sql) => Effect.orDie(sql.unsafe<A>(text)))
+    )
+  const one = async (text: string): Promise<number> => Number((await query<{ readonly n: number }>(text))[0]?.n ?? 0)
+  const has = async (table: string) => await one(`SELECT count(to_regclass('${table}')) AS n`) > 0
+  return {
+    query,
+    one,
+    /** Sessions that a runner holds now; none without a cluster. */
+    held: async (): Promise<ReadonlyArray<Held>> =>
+      await has("tool_executor_sessions")
+        ? await query<Held>(
+          `SELECT principal, runner, epoch::int AS epoch FROM tool_executor_sessions WHERE state = 'held'`
+        )
+        : [],
+    /** Names of the runners by the address at which others reach them. */
+    runners: async (): Promise<ReadonlyMap<string, string>> =>
+      new Map(
+        await has("tool_executor_runners")
+          ? (await query<{ readonly name: string; readonly address: string }>(
+            "SELECT name, address FROM tool_executor_runners ORDER BY started_at"
+          )).map(({ address, name }) => [address, name])
+          : []
+      ),
+    /** Statements of all clients but this one, since the last time they were counted. */
+    statements: () =>
+      one(`SELECT coalesce(sum(calls), 0)::float8 AS n FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid
+        WHERE d.datname = current_database() AND query NOT LIKE '%pg_stat_statements%'`),
+    forget: () => query("SELECT pg_stat_statements_reset()"),
+    /** The statements that ran most often. */
+    often: (limit: number) =>
+      query<{ readonly calls: number; readonly query: string; readonly millis: number }>(
+        `SELECT calls::float8 AS calls, total_exec_time AS millis, query FROM pg_stat_statements s
+          JOIN pg_database d ON d.oid = s.dbid
+          WHERE d.datname = current_database() ORDER BY calls DESC LIMIT ${limit}`
+      ),
+    /** Milliseconds of processor time of the server's processes, those that have ended too. */
+    cpu: async (): Promise<number> => {
+      const backend = await one("SELECT pg_backend_pid() AS n")
+      const parent = parentOf(backend)
+      const children = readdirSync("/proc").filter((it) => /^\d+$/.test(it) && parentOf(Number(it)) === parent)
+      return children.reduce((sum, pid) => sum + cpuOf(Number(pid)), cpuOf(parent, true))
+    },
+    end: () => runtime.dispose()
+  }
+}
+
+export type Database = ReturnType<typeof open>
+
+const parentOf = (pid: number): number => {
+  try {
+    return Number(readFileSync(`/proc/${pid}/stat`, "utf8").replace(/^.*\) /s, "").split(" ")[1])
+  } catch {
+    return 0
+  }
+}
