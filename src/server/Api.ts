@@ -45,7 +45,10 @@ export class LoginGroup extends HttpApiGroup.make("login")
 export class SessionsGroup extends HttpApiGroup.make("sessions")
   .add(
     HttpApiEndpoint.get("me", "/me", { success: Models.Me }),
-    HttpApiEndpoint.get("list", "/sessions", { success: Schema.Array(Models.Session), error: NotAllowed }),
+    HttpApiEndpoint.get("list", "/sessions", {
+      success: Schema.Array(Models.Session),
+      error: [NotAllowed, Unavailable]
+    }),
     HttpApiEndpoint.get("tools", "/sessions/:session/tools", {
       params: ofSession,
       success: Schema.Array(Models.Tool),
@@ -54,7 +57,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     HttpApiEndpoint.delete("end", "/sessions/:session", {
       params: ofSession,
       success: HttpApiSchema.NoContent,
-      error: [NotAllowed, NotFound]
+      error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.post("submit", "/sessions/:session/waves", {
       params: ofSession,
@@ -92,7 +95,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       params: { ...ofSession, turn: Models.Name },
       payload: Schema.Struct({}),
       success: HttpApiSchema.NoContent,
-      error: [NotAllowed, NotFound]
+      error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.get("checkpoints", "/sessions/:session/checkpoints", {
       params: ofSession,
@@ -122,11 +125,11 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
 /** Approval requests that the user may answer, and grants. */
 export class ApprovalsGroup extends HttpApiGroup.make("approvals")
   .add(
-    HttpApiEndpoint.get("list", "/approvals", { success: Approvals.Approvals, error: NotAllowed }),
+    HttpApiEndpoint.get("list", "/approvals", { success: Approvals.Approvals, error: [NotAllowed, Unavailable] }),
     HttpApiEndpoint.get("get", "/approvals/:id", {
       params: { id: Schema.String },
       success: [Approvals.ApprovalRequest, Approvals.ResolvedApproval],
-      error: [NotAllowed, NotFound]
+      error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.get("part", "/approvals/:id/files/:index/:side", {
       params: {
@@ -136,18 +139,18 @@ export class ApprovalsGroup extends HttpApiGroup.make("approvals")
       },
       query: { from: Schema.optionalKey(Schema.FiniteFromString) },
       success: Approvals.Part,
-      error: [NotAllowed, NotFound]
+      error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.post("answer", "/approvals/:id/answer", {
       params: { id: Schema.String },
       payload: Approvals.ApprovalAnswer,
       success: Approvals.ResolvedApproval,
-      error: [NotAllowed, NotFound, Problems.AlreadyEnded, Problems.NotAnswered]
+      error: [NotAllowed, NotFound, Problems.AlreadyEnded, Problems.NotAnswered, Unavailable]
     }),
     HttpApiEndpoint.post("answerAll", "/approvals/answers", {
       payload: Approvals.BulkAnswers,
       success: Schema.Array(Approvals.ResolvedApproval),
-      error: [NotAllowed, NotFound, Problems.NotAnswered]
+      error: [NotAllowed, NotFound, Problems.NotAnswered, Unavailable]
     }),
     HttpApiEndpoint.get("grants", "/grants", {
       success: Schema.Array(Records.Grant),
@@ -175,13 +178,13 @@ export class RecordsGroup extends HttpApiGroup.make("records")
       description: "One stream of approval requests and waves. It continues after `Last-Event-ID` " +
         "or `after`. A `reset` means that the position is unknown: read the lists again."
     })),
-    HttpApiEndpoint.get("waves", "/waves", { success: Models.Waves }),
+    HttpApiEndpoint.get("waves", "/waves", { success: Models.Waves, error: Unavailable }),
     HttpApiEndpoint.get("happened", "/waves/:user/:session/:wave", {
       params: { user: Schema.String, session: Schema.String, wave: Schema.String },
       /** Events after this position: the `next` of another page. */
       query: { after: Schema.optionalKey(Schema.FiniteFromString) },
       success: Models.WaveEvents,
-      error: NotFound
+      error: [NotFound, Unavailable]
     }).annotateMerge(OpenApi.annotations({
       description: "The events of a running or recently ended wave, in pages."
     })),

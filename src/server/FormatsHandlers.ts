@@ -7,39 +7,33 @@ import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Approvals from "../core/gates/Approvals.ts"
-import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { AgUiWriter } from "./AgUi.ts"
 import { Api } from "./Api.ts"
 import { type Authorization, type Checks, CurrentUser } from "./ApiAccess.ts"
 import { type AgUiInput, FormatOptions } from "./ApiFormats.ts"
 import { isName } from "./ApiModels.ts"
 import type { OnBusy } from "./ApiOperations.ts"
-import { Invalid, NotAllowed, NotFound } from "./ApiProblems.ts"
+import { Invalid, NotAllowed } from "./ApiProblems.ts"
 import * as ChatMessages from "./ChatMessages.ts"
 import { FormattedOperation, type From, type Handle, readHandle, type Writer } from "./FormattedOperation.ts"
 import * as FormattedStream from "./FormattedStream.ts"
-import * as History from "./History.ts"
 import * as Limits from "./Limits.ts"
-import * as Operations from "./Operations.ts"
-import * as PendingApprovals from "./PendingApprovals.ts"
 import type { Owner } from "./Principals.ts"
 import * as Rights from "./Rights.ts"
+import { SessionDirectory } from "./SessionDirectory.ts"
 import { UiMessageWriter } from "./UiMessageStream.ts"
 
 /** Layer of the handlers. */
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "formats">,
   never,
-  Authorization | Checks | Limits.Limits | Operations.Operations | PendingApprovals.PendingApprovals
+  Authorization | Checks | Limits.Limits | SessionDirectory
 > = HttpApiBuilder.group(
   Api,
   "formats",
   Effect.fnUntraced(function*(handlers) {
-    const approvals = yield* PendingApprovals.PendingApprovals
+    const directory = yield* SessionDirectory
     const limits = yield* Limits.Limits
-    const operations = yield* Operations.Operations
-    const tools = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
-    const redactorOf = (tool: string) => tools?.current().get(tool)?.redactor
 
     /** Sends a message of the user. `waiting` replaces `queue` as what the agent does while approval is pending. */
     const send = Effect.fnUntraced(function*(
@@ -48,18 +42,18 @@ export const layer: Layer.Layer<
       waiting: OnBusy
     ) {
       if (!isName(id)) return yield* invalid("messages", "the id of the last message is not a name", names)
-      const listed = yield* operations.agents
-      const last = Option.getOrUndefined(yield* operations.conversation(owner))?.agent
+      const listed = yield* directory.agents
+      const last = Option.getOrUndefined(yield* directory.conversation(owner))?.agent
       const name = agent ?? last ?? (listed.length === 1 ? listed[0]!.name : undefined)
       if (name === undefined) {
         const known = listed.map((it) => `"${it.name}"`).join(", ")
         return yield* invalid("agent", "is missing, and there are several agents", `one of ${known}`)
       }
-      const running = Option.getOrUndefined(yield* operations.running(owner))
-      const isWaiting = running !== undefined && (yield* running.info).state === "waiting"
+      const running = Option.getOrUndefined(yield* directory.running(owner))
       const usual = listed.find((it) => it.name === name)?.onBusy
-      const how = onBusy ?? (isWaiting && usual === "queue" ? waiting : undefined)
-      return yield* operations.start(owner, { agent: name, id, prompt, ...how === undefined ? {} : { onBusy: how } })
+      const how = onBusy ?? (running?.state === "waiting" && usual === "queue" ? waiting : undefined)
+      const message = { agent: name, id, prompt, ...how === undefined ? {} : { onBusy: how } }
+      return (yield* directory.start(owner, message)).operation.id
     })
 
     /**
@@ -67,14 +61,15 @@ export const layer: Layer.Layer<
      * operations are ignored.
      */
     const answer = Effect.fnUntraced(function*(
-      operation: Operations.Handle,
+      owner: Owner,
+      operation: string,
       { hash, request: id }: Handle,
       answer: Approvals.Answer
     ) {
       const user = yield* CurrentUser
-      const isPending = Effect.map(operation.pending, (all) => all.some((it) => it.id === id))
+      const isPending = Effect.map(directory.pending(owner, operation), (all) => all.includes(id))
       if (!(yield* isPending)) return
-      yield* approvals.answer(user, { id, hash, answer }).pipe(
+      yield* directory.answer(user, { id, hash, answer }).pipe(
         Effect.catchTags({
           AlreadyEnded: () => Effect.void,
           NotFound: () => Effect.flatMap(isPending, (is) => is ? Effect.fail(new NotAllowed({})) : Effect.void)
@@ -82,45 +77,38 @@ export const layer: Layer.Layer<
       )
     })
 
-    /** The operation whose requests a client answers. */
-    const askedBy = Effect.fnUntraced(function*(owner: Owner, handles: ReadonlyArray<Handle>) {
-      const name = handles.at(-1)!.operation
-      const operation = Option.getOrUndefined(yield* operations.get(owner, name))
-      return operation ?? (yield* new NotFound({}))
-    })
-
-    const respond = <Chunk>(
-      { user }: Owner,
-      { events, id }: Operations.Handle,
+    const respond = Effect.fnUntraced(function*<Chunk>(
+      owner: Owner,
+      operation: string,
       from: From,
       writerOf: (message: string) => Writer<Chunk>,
       headers?: { readonly [name: string]: string }
-    ) =>
-      Effect.map(CurrentUser, (reader) =>
-        FormattedStream.respond(
-          {
-            events: events(undefined),
-            formatted: new FormattedOperation(id, from, writerOf),
-            hashes: Effect.map(approvals.list(reader), ({ open }) => new Map(open.map((it) => [it.id, it.hash])))
-          },
-          limits.turn(user),
-          headers
-        ))
-    const chat = (owner: Owner, operation: Operations.Handle, from: From) =>
+    ) {
+      const reader = yield* CurrentUser
+      const source = {
+        events: yield* directory.watchOperation(owner, operation),
+        formatted: new FormattedOperation(operation, from, writerOf),
+        hashes: Effect.map(directory.approvals(reader), ({ open }) => new Map(open.map((it) => [it.id, it.hash])))
+      }
+      return FormattedStream.respond(source, limits.turn(owner.user), headers)
+    })
+    const chat = (owner: Owner, operation: string, from: From) =>
       respond(owner, operation, from, (it) => new UiMessageWriter(ChatMessages.replyOf(it)), chatHeaders)
 
     const resumeChat = Effect.fnUntraced(function*({ session }: { readonly session: string }) {
       const owner = yield* Rights.ownSession(session)
-      const running = Option.getOrUndefined(yield* operations.running(owner))
-      return running === undefined ? HttpServerResponse.empty() : yield* chat(owner, running, { _tag: "Start" })
+      const running = Option.getOrUndefined(yield* directory.running(owner))
+      if (running === undefined) return HttpServerResponse.empty()
+      return yield* chat(owner, running.id, { _tag: "Start" }).pipe(
+        Effect.catchTag("NotFound", () => Effect.succeed(HttpServerResponse.empty()))
+      )
     })
 
     return handlers.handleAll({
       chat: Effect.fnUntraced(function*({ params }) {
         const owner = yield* Rights.ownSession(params.session)
         yield* limits.answer(owner.user)
-        const { content } = yield* operations.history(owner)
-        return { messages: ChatMessages.fromHistory(History.toWire(content, { redactorOf, isShared: false })) }
+        return { messages: ChatMessages.fromHistory(yield* directory.history(owner)) }
       }),
       sendChat: Effect.fnUntraced(function*({ params, payload: { messages, trigger, ...options } }) {
         const owner = yield* Rights.ownSession(params.session)
@@ -131,11 +119,11 @@ export const layer: Layer.Layer<
         const reply = messages.findLast((it) => it.role === "assistant")
         const asked = reply === undefined ? [] : ChatMessages.askedIn(reply)
         if (asked.some((it) => it.answer !== undefined)) {
-          const operation = yield* askedBy(owner, asked)
+          const { operation } = asked.at(-1)!
           for (const it of asked) {
             if (it.answer === undefined) continue
             const { isApproved, reason } = it.answer
-            yield* answer(operation, it, isApproved ? { _tag: "ApproveOnce" } : denial(reason))
+            yield* answer(owner, operation, it, isApproved ? { _tag: "ApproveOnce" } : denial(reason))
           }
           if (last === reply) {
             return yield* chat(owner, operation, { _tag: "Pause", handles: asked, knows: ChatMessages.knows(reply!) })
@@ -162,7 +150,7 @@ export const layer: Layer.Layer<
             JSON.stringify(owner.session)
           )
         }
-        const run = (operation: Operations.Handle, from: From) => {
+        const run = (operation: string, from: From) => {
           const writer = new AgUiWriter({ threadId, runId })
           return respond(owner, operation, from, () => writer)
         }
@@ -178,8 +166,8 @@ export const layer: Layer.Layer<
         })
         if (answers.length > 0) {
           const handles = answers.map((it) => it.handle)
-          const operation = yield* askedBy(owner, handles)
-          for (const { given, handle } of answers) yield* answer(operation, handle, given)
+          const { operation } = handles.at(-1)!
+          for (const { given, handle } of answers) yield* answer(owner, operation, handle, given)
           const calls = new Set(messages.flatMap((it) => it.toolCalls ?? []).map((it) => it.id))
           return yield* run(operation, { _tag: "Pause", handles, knows: (it) => calls.has(it) })
         }

@@ -6,6 +6,7 @@ import * as Option from "effect/Option"
 import * as Pull from "effect/Pull"
 import * as Stream from "effect/Stream"
 import type { AgentSse } from "./ApiOperations.ts"
+import type { Unavailable } from "./ApiProblems.ts"
 import type { FormattedOperation } from "./FormattedOperation.ts"
 
 /** What a stream is made of. */
@@ -14,7 +15,7 @@ export interface Source<Chunk> {
   readonly events: Stream.Stream<AgentSse>
   readonly formatted: FormattedOperation<Chunk>
   /** Hashes of the pending approval requests that the user may answer, by id. */
-  readonly hashes: Effect.Effect<ReadonlyMap<string, string>>
+  readonly hashes: Effect.Effect<ReadonlyMap<string, string>, Unavailable>
 }
 
 /** Answers with a stream, in pieces; `turn` is awaited before each. */
@@ -46,7 +47,7 @@ export const respond = <Chunk>(
  * Streams the texts of an answer. It ends with the operation, or once its approval requests have been pending for a
  * moment: calls that run meanwhile are continued with, like everything else, when the client has answered.
  */
-export const stream = <Chunk>({ events, formatted, hashes }: Source<Chunk>): Stream.Stream<string> =>
+export const stream = <Chunk>({ events, formatted, hashes }: Source<Chunk>): Stream.Stream<string, Unavailable> =>
   Stream.unwrap(Effect.gen(function*() {
     const pull = yield* Stream.toPull(events)
     const clock = yield* Clock.Clock
@@ -78,7 +79,7 @@ export const stream = <Chunk>({ events, formatted, hashes }: Source<Chunk>): Str
         Option.match({ onNone: () => pause, onSome: Effect.succeed })
       )
     })
-    return Stream.paginate<undefined, string>(
+    return Stream.paginate<undefined, string, Unavailable>(
       undefined,
       () => Effect.map(next, (texts) => [texts, formatted.isOver ? Option.none() : Option.some(undefined)])
     )

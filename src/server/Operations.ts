@@ -66,11 +66,17 @@ export interface Handle {
   readonly say: (
     text: string,
     options?: { readonly settle?: boolean | undefined; readonly id?: string | undefined }
-  ) => Effect.Effect<string, OperationEnded | TooMany | Unavailable>
+  ) => Effect.Effect<string, OperationConflict | OperationEnded | TooMany | Unavailable>
   /** Ends it, also if the server is killed as soon as this returns. */
   readonly cancel: (reason: string) => Effect.Effect<void, Unavailable>
   /** Pending approval requests, including those of sub-agents, oldest first. */
   readonly pending: Effect.Effect<ReadonlyArray<Approvals.ApprovalRequest>>
+}
+
+/** An operation that a message has reached. */
+export interface Reached extends Handle {
+  /** The message joined the operation after this position. */
+  readonly after: string | undefined
 }
 
 /** The operations. */
@@ -81,7 +87,7 @@ export class Operations extends Context.Service<Operations, {
   readonly start: (
     owner: Owner,
     message: OperationSubmission
-  ) => Effect.Effect<Handle, Invalid | OperationConflict | SessionBusy | TooMany | Unavailable>
+  ) => Effect.Effect<Reached, Invalid | OperationConflict | SessionBusy | TooMany | Unavailable>
   readonly get: (owner: Owner, operation: string) => Effect.Effect<Option.Option<Handle>, Unavailable>
   /** The operation of a session that has not ended. */
   readonly running: (owner: Owner) => Effect.Effect<Option.Option<Handle>>
@@ -214,11 +220,16 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     operation: ServedOperation,
     text: string,
     { id, settle }: { readonly id?: string | undefined; readonly settle?: boolean | undefined } = {}
-  ): Effect.fn.Return<string | undefined, OperationStore.OperationStoreError | TooMany | Unavailable> {
-    if (operation.isOver) return undefined
-    if (isDraining) return yield* Refusals.stopping
+  ): Effect.fn.Return<
+    string | undefined,
+    OperationConflict | OperationStore.OperationStoreError | TooMany | Unavailable
+  > {
     const before = operation.submitted
     const { inputs } = before
+    const same = id === undefined ? undefined : inputs.find((it) => it.id === id)
+    if (same !== undefined) return same.text === text ? id : yield* Refusals.conflict
+    if (operation.isOver) return undefined
+    if (isDraining) return yield* Refusals.stopping
     if (inputs.length >= bounds.maxMessages) return yield* Refusals.tooManyMessages(bounds.maxMessages, "messages")
     const chars = inputs.reduce((sum, it) => sum + it.text.length, text.length)
     if (chars > bounds.maxMessageChars) return yield* Refusals.tooManyMessages(bounds.maxMessageChars, "characters")
@@ -282,7 +293,9 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     if (found !== undefined) {
       const isSame = found.submitted.agent === name &&
         found.submitted.inputs.some((it) => it.id === given && it.text === prompt)
-      return isSame ? found : yield* Refusals.conflict
+      if (!isSame) return yield* Refusals.conflict
+      const isJoined = found === conversation.current && found.id !== given
+      return { operation: found, after: isJoined ? found.log.cursor : undefined }
     }
     if (prompt.length > bounds.maxMessageChars) return yield* Refusals.tooLong(bounds.maxMessageChars)
     if (isDraining) return yield* Refusals.stopping
@@ -294,8 +307,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         return yield* Refusals.busy(current, Refusals.otherAgent(current.submitted.agent))
       }
       if (how === "reject") return yield* Refusals.busy(current, Refusals.isRunning)
+      // taken first: events of the message come after it
+      const after = current.log.cursor
       const said = yield* say(current, prompt, { id, settle: how === "settle" })
-      if (said !== undefined) return current
+      if (said !== undefined) return { operation: current, after }
     }
     const startedAt = yield* Clock.currentTimeMillis
     const begun = yield* begin(
@@ -305,13 +320,13 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     )
     // a message that is refused interrupts nothing
     if (current !== undefined) yield* current.cancel(interrupted)
-    return begun
+    return { operation: begun, after: undefined }
   })
   /** One message at a time. It is taken whole, also if its client leaves meanwhile. */
   const take = (
     owner: Owner,
     message: OperationSubmission
-  ): Effect.Effect<ServedOperation, Effect.Error<ReturnType<typeof submit>>> =>
+  ): Effect.Effect<Effect.Success<ReturnType<typeof submit>>, Effect.Error<ReturnType<typeof submit>>> =>
     Effect.suspend(() => {
       const conversation = known.open(owner, message.agent)
       return conversation.turns.withPermit(Effect.suspend(() =>
@@ -376,7 +391,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 
   return {
     agents: listed,
-    start: (owner, message) => take(owner, message).pipe(orUnavailable, annotated(owner), Effect.map(handle)),
+    start: (owner, message) =>
+      take(owner, message).pipe(
+        orUnavailable,
+        annotated(owner),
+        Effect.map(({ after, operation }) => ({ ...handle(operation), after }))
+      ),
     get: (owner, name) =>
       Effect.map(orUnavailable(known.find(owner, name)), (it) => Option.map(Option.fromUndefinedOr(it), handle)),
     running: (owner) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner)?.current), handle)),

@@ -50,11 +50,13 @@ export class OperationsGroup extends HttpApiGroup.make("operations")
       params: ofOperation,
       payload: Schema.Struct({
         text: Schema.NonEmptyString,
+        /** Sending the same id and text twice says it once. Default: a random id. */
+        id: Schema.optionalKey(Models.Name),
         /** Denies pending approval requests, so that the model reads the message immediately. */
         settle: Schema.optionalKey(Schema.Boolean)
       }),
       success: Schema.Struct({ id: Schema.String }),
-      error: [NotAllowed, NotFound, Problems.OperationEnded, TooMany, Unavailable]
+      error: [NotAllowed, NotFound, Problems.OperationConflict, Problems.OperationEnded, TooMany, Unavailable]
     }),
     HttpApiEndpoint.post("cancelOperation", "/sessions/:session/operations/:operation/cancel", {
       params: ofOperation,

@@ -38,8 +38,8 @@ export class Records extends Context.Service<Records, {
   readonly call: (user: User, place: number) => Effect.Effect<Api.RecordedCallDetail, NotFound | Unavailable>
   /** Grants of the user and of the users they approve for, oldest first. */
   readonly grants: (user: User) => Effect.Effect<ReadonlyArray<typeof Api.Grant.Type>, Unavailable>
-  /** Revokes a permission; calls that it admitted and that have not started are refused. */
-  readonly revoke: (user: User, id: string) => Effect.Effect<void, NotFound | Unavailable>
+  /** Revokes a grant of a session; calls that it admitted and that have not started are refused. */
+  readonly revoke: (owner: Principals.Owner, id: string) => Effect.Effect<void, NotFound | Unavailable>
   /** The current rules. */
   readonly rules: Effect.Effect<typeof Api.Rules.Type>
 }>()("effect-tool-executor/server/Records") {}
@@ -54,11 +54,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
     const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal))
     const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
     const orUnavailable = orUnavailableWith(new Outages())
-    const grantsOf = (user: User) =>
-      Effect.flatMap(Clock.currentTimeMillis, (now) => store.allGrants(now)).pipe(
-        Effect.map((all) => all.filter(({ principal }) => looksAfter(user, Principals.fromPrincipal(principal).user))),
-        orUnavailable
-      )
+    const grants = orUnavailable(Effect.flatMap(Clock.currentTimeMillis, (now) => store.allGrants(now)))
     return Records.of({
       entries: (user, wanted) =>
         journal === undefined
@@ -74,10 +70,11 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
         )
         return checkpoint === undefined ? call : { ...call, checkpoint: checkpoint.id }
       }),
-      grants: (user) => Effect.map(grantsOf(user), (grants) => grants.map(shown)),
-      revoke: Effect.fnUntraced(function*(user, id) {
-        const grant = (yield* grantsOf(user)).find((it) => it.id === id)
-        if (grant === undefined) return yield* new NotFound({})
+      grants: (user) => Effect.map(grants, (all) => all.map(shown).filter((it) => looksAfter(user, it.user))),
+      revoke: Effect.fnUntraced(function*({ session, user }, id) {
+        const grant = (yield* grants).find((it) => it.id === id)
+        const owner = grant === undefined ? undefined : Principals.fromPrincipal(grant.principal)
+        if (grant === undefined || owner?.user !== user || owner.session !== session) return yield* new NotFound({})
         // by the session's executor, which knows the calls that wait behind the permission
         const revoke = Effect.scoped(
           Effect.flatMap(executors.get(grant.principal), (executor) => executor.revoke({ id }))

@@ -53,6 +53,7 @@ import * as FormatsHandlers from "./FormatsHandlers.ts"
 import * as Health from "./Health.ts"
 import { type Requires, serveRoutes } from "./Listener.ts"
 import * as LiveLog from "./LiveLog.ts"
+import * as LocalDirectory from "./LocalDirectory.ts"
 import * as LoginHandlers from "./LoginHandlers.ts"
 import * as Metrics from "./Metrics.ts"
 import * as Operations from "./Operations.ts"
@@ -63,6 +64,7 @@ import * as PendingApprovals from "./PendingApprovals.ts"
 import * as Records from "./Records.ts"
 import * as RecordsHandlers from "./RecordsHandlers.ts"
 import * as RequestGuard from "./RequestGuard.ts"
+import type { SessionDirectory } from "./SessionDirectory.ts"
 import * as SessionsHandlers from "./SessionsHandlers.ts"
 import * as Status from "./Status.ts"
 import * as SystemHandlers from "./SystemHandlers.ts"
@@ -88,6 +90,7 @@ export type Executors =
   | Operations.Operations
   | PendingApprovals.PendingApprovals
   | Records.Records
+  | SessionDirectory
   | Waves.Waves
 
 /**
@@ -104,7 +107,7 @@ export const layerExecutors = (
   ConfigurationError | OperationStoreError | WaveStoreError,
   Access | ToolExecutor.Gates | StateStore
 > =>
-  Layer.mergeAll(Records.layer, Health.layer, checked).pipe(
+  Layer.mergeAll(Layer.provideMerge(LocalDirectory.layer, Records.layer), Health.layer, checked).pipe(
     Layer.provideMerge(Draining.layer(options.draining)),
     Layer.provideMerge(Operations.layer(options.operations)),
     Layer.provideMerge(Waves.layer(options.waves)),

@@ -66,6 +66,9 @@ export * as PendingApprovals from "./public/PendingApprovals.ts"
 /** The server: routes for any `HttpRouter`. */
 export * as Server from "./Server.ts"
 
+/** All sessions by their owners: waves, operations, approval requests and records. */
+export * as SessionDirectory from "./public/SessionDirectory.ts"
+
 /** Tokens of users. */
 export * as Tokens from "./public/Tokens.ts"
 

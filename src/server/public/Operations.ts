@@ -1,2 +1,2 @@
 export type * from "../Operations.ts"
-export { layer, Operations } from "../Operations.ts"
+export { layer } from "../Operations.ts"

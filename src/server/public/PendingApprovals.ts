@@ -1,2 +1,2 @@
 export type * from "../PendingApprovals.ts"
-export { layer, PendingApprovals } from "../PendingApprovals.ts"
+export { layer } from "../PendingApprovals.ts"

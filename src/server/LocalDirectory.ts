@@ -1,0 +1,142 @@
+/** The `SessionDirectory` of one process: all its sessions run here. */
+import * as Tool from "effect/ai/Tool"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import type * as Schema from "effect/Schema"
+import { type RegisteredTool, ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
+import type * as Models from "./ApiModels.ts"
+import { NotFound } from "./ApiProblems.ts"
+import * as History from "./History.ts"
+import * as Operations from "./Operations.ts"
+import * as PendingApprovals from "./PendingApprovals.ts"
+import type { Owner } from "./Principals.ts"
+import * as Records from "./Records.ts"
+import * as Rights from "./Rights.ts"
+import { mostListed, SessionDirectory } from "./SessionDirectory.ts"
+import * as Undoing from "./Undoing.ts"
+import * as Waves from "./Waves.ts"
+
+/** Layer of the directory. Without `Undoing` there are no checkpoints. */
+export const layer: Layer.Layer<
+  SessionDirectory,
+  never,
+  Operations.Operations | PendingApprovals.PendingApprovals | Records.Records | Waves.Waves
+> = Layer.effect(
+  SessionDirectory,
+  Effect.gen(function*() {
+    const approvals = yield* PendingApprovals.PendingApprovals
+    const operations = yield* Operations.Operations
+    const records = yield* Records.Records
+    const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
+    const waves = yield* Waves.Waves
+    const tools = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
+    const redactorOf = (tool: string) => tools?.current().get(tool)?.redactor
+
+    const wave = (owner: Owner, name: string) => found(waves.get(owner, name))
+    const operation = (owner: Owner, name: string) => found(operations.get(owner, name))
+
+    return SessionDirectory.of({
+      submit: (owner, message) => Effect.flatMap(waves.submit(owner, message), ({ info }) => info),
+      wave: (owner, name) => Effect.flatMap(wave(owner, name), (it) => it.wave),
+      result: (owner, name) => Effect.flatMap(wave(owner, name), ({ ended }) => ended),
+      watch: (owner, name, after) => Effect.map(wave(owner, name), ({ events }) => events(after)),
+      happened: Effect.fnUntraced(function*(owner, name, after) {
+        const { happened, info } = yield* found(waves.known(owner, name))
+        return { wave: yield* info, ...yield* happened(after) }
+      }),
+      cancel: (owner, name, of) => Effect.flatMap(wave(owner, name), ({ cancel }) => cancel(of)),
+      endTurn: (owner, turn) => orNotFound(waves.endTurn(owner, turn)),
+      endSession: (owner) =>
+        // operations first: they use the executor that ends with the waves
+        orNotFound(Effect.zipWith(operations.endSession(owner), waves.endSession(owner), (one, other) => one || other)),
+      tools: (owner) => Effect.map(waves.tools(owner), (all) => all.map(toolOf)),
+
+      agents: operations.agents,
+      start: Effect.fnUntraced(function*(owner, message) {
+        const { after, info } = yield* operations.start(owner, message)
+        return { operation: yield* info, ...after === undefined ? {} : { after } }
+      }),
+      operation: (owner, name) => Effect.flatMap(operation(owner, name), ({ info }) => info),
+      operations: operations.list,
+      running: (owner) =>
+        Effect.flatMap(
+          operations.running(owner),
+          Option.match({ onNone: () => Effect.succeedNone, onSome: ({ info }) => Effect.asSome(info) })
+        ),
+      watchOperation: (owner, name, after) => Effect.map(operation(owner, name), ({ events }) => events(after)),
+      say: (owner, name, { text, ...how }) => Effect.flatMap(operation(owner, name), ({ say }) => say(text, how)),
+      cancelOperation: (owner, name, reason) => Effect.flatMap(operation(owner, name), ({ cancel }) => cancel(reason)),
+      pending: (owner, name) =>
+        operation(owner, name).pipe(
+          Effect.flatMap(({ pending }) => pending),
+          Effect.map((all) => all.map(({ id }) => id))
+        ),
+
+      history: (owner) =>
+        Effect.map(
+          operations.history(owner),
+          ({ content }) => History.toWire(content, { redactorOf, isShared: false })
+        ),
+      conversation: operations.conversation,
+      conversationDetail: Effect.fnUntraced(function*(owner, isShared) {
+        const conversation = yield* found(operations.conversation(owner))
+        const { content } = yield* operations.history(owner)
+        const messages = History.toWire(content, { redactorOf, isShared })
+        const begun = messages.findIndex((it) => it.operation !== undefined && it.operation === conversation.operation)
+        const all = yield* operations.list(owner)
+        const secrets = isShared ? History.secretsIn(content, redactorOf) : []
+        return {
+          ...conversation,
+          // the rest is in the events of the operation
+          history: begun < 0 ? messages : messages.slice(0, begun),
+          operations: isShared ? all.map((it) => Operations.shared(it, secrets)) : all
+        }
+      }),
+      watchConversation: (owner, { after, isShared }) =>
+        Effect.andThen(found(operations.conversation(owner)), found(operations.events(owner, after, isShared))),
+
+      sessions: waves.sessions,
+      waves: Effect.fnUntraced(function*(user) {
+        const seen = (yield* waves.list).filter(({ owner }) => Rights.seesWavesOf(user, owner.user))
+        return yield* Effect.forEach(seen.slice(-mostListed), ({ info }) => info)
+      }),
+      conversations: (user) =>
+        Effect.map(
+          operations.conversations,
+          (all) => all.filter((it) => Rights.seesWavesOf(user, it.user)).slice(0, mostListed)
+        ),
+
+      approvals: approvals.list,
+      approval: (user, id) => found(approvals.get(user, id)),
+      approvalPart: (user, of) => found(approvals.part(user, of)),
+      answer: approvals.answer,
+      answerAll: approvals.answerAll,
+
+      grants: records.grants,
+      revoke: records.revoke,
+
+      checkpoints: undoing.list,
+      undoPlan: undoing.plan,
+      undo: undoing.restore,
+
+      journal: records.entries,
+      journalCalls: records.calls,
+      journalCall: records.call
+    })
+  })
+)
+
+const found = <A, E>(effect: Effect.Effect<Option.Option<A>, E>): Effect.Effect<A, E | NotFound> =>
+  Effect.flatMap(effect, (it) => Option.isSome(it) ? Effect.succeed(it.value) : Effect.fail(new NotFound({})))
+
+const orNotFound = <E>(is: Effect.Effect<boolean, E>): Effect.Effect<void, E | NotFound> =>
+  Effect.flatMap(is, (it) => it ? Effect.void : Effect.fail(new NotFound({})))
+
+const toolOf = ({ annotations, description, jsonSchema, name }: RegisteredTool): typeof Models.Tool.Type => ({
+  name,
+  ...description === undefined ? {} : { description },
+  parameters: jsonSchema as Schema.Json,
+  readOnly: Context.get(annotations, Tool.Readonly)
+})
