@@ -21,14 +21,17 @@ export const start = async () => {
     Scope.provide(EmbeddedPostgres.start(EmbeddedPostgres.installed()!, settings), scope)
   )
   const admin = open(EmbeddedPostgres.urlOf(port, "postgres"))
-  await admin.query("CREATE EXTENSION pg_stat_statements")
   let databases = 0
   return {
     /** An empty database of its own. */
     database: async () => {
       const name = `load${++databases}`
       await admin.query(`CREATE DATABASE ${name}`)
-      return EmbeddedPostgres.urlOf(port, name)
+      const url = EmbeddedPostgres.urlOf(port, name)
+      const own = open(url)
+      await own.query("CREATE EXTENSION pg_stat_statements")
+      await own.end()
+      return url
     },
     end: async () => {
       await admin.end()
