@@ -68,15 +68,16 @@ export interface Listening {
   readonly ended: Promise<void>
 }
 
-/** Reads a stream; `told` is called at once with each event. */
+/** Reads a stream, of what a body submits if there is one; `told` is called at once with each event. */
 export const listen = async (
   url: string,
   user: number,
   path: string,
   told: (event: Event) => void,
-  after?: string
+  after?: string,
+  body?: unknown
 ): Promise<Listening> => {
-  const response = await open(`${url}${path}`, user, "GET", undefined, {
+  const response = await open(`${url}${path}`, user, body === undefined ? "GET" : "POST", body, {
     accept: "text/event-stream",
     ...after === undefined ? {} : { "last-event-id": after }
   })

@@ -1,0 +1,171 @@
+// What sessions cost that wait for people: thousands of waves, each with one call that needs approval, over some runners.
+// Bytes per session in each table, and what the runners hold behind a warm-up and a collection.
+//
+//     npm run load:cluster:waiting                             10,000 sessions, two runners
+//     npm run load:cluster:waiting -- --waiting 2000 --runners 1
+import type { ApiApprovals, ApiModels } from "effect-tool-executor/server"
+import { setTimeout as sleep } from "node:timers/promises"
+import { parseArgs } from "node:util"
+import { median } from "../bench/measure.ts"
+import * as Client from "./client.ts"
+import * as Database from "./cluster/database.ts"
+import * as Runners from "./cluster/runners.ts"
+import { approvers } from "./cluster/sessions.ts"
+
+const { values } = parseArgs({
+  options: {
+    runners: { type: "string", default: "2" },
+    waiting: { type: "string", default: "10000" },
+    warm: { type: "string", default: "1000" },
+    answers: { type: "string", default: "200" },
+    single: { type: "boolean", default: false }
+  }
+})
+const [count, waiting, warm, answers] = [values.runners, values.waiting, values.warm, values.answers].map(Number) as [
+  number,
+  number,
+  number,
+  number
+]
+const users = approvers + 100
+/** Megabytes of heap that the waiting sessions may add to a runner, and bytes of rows for each of them. */
+const bars = { heap: 5, rows: 4_096 }
+
+const server = await Database.start()
+const postgres = await server.database()
+const runners = await Runners.start({
+  runners: count,
+  isCluster: !values.single,
+  postgres,
+  connections: 10,
+  users
+})
+const database = Database.open(postgres)
+const runner = (n: number) => runners.all[n % count]!
+
+/** Submits a wave that asks, and leaves once the server says that it waits. */
+const ask = async (n: number, name: string) => {
+  const user = approvers + n % (users - approvers)
+  const path = `/api/sessions/${name}${n}/waves`
+  const body = { ...Client.message([["ask", `${name}${n}`, 0]]), wave: `${name}${n}` }
+  // it is known before the first event of it comes
+  const listening = await Client.listen(
+    runner(n).url,
+    user,
+    path,
+    ({ event }) => {
+      if (event === "tool_approval_request") listening.cut()
+    },
+    undefined,
+    body
+  )
+  await listening.ended
+}
+
+const askAll = async (name: string, size: number) => {
+  let next = 0
+  await Promise.all(Array.from({ length: 32 }, async () => {
+    for (let n = next++; n < size; n = next++) await ask(n, name)
+  }))
+}
+
+type Pending = typeof ApiApprovals.Approvals.Type
+
+/** Answers requests at other runners than the one that asked; gives how long each took to the end of its wave. */
+const answer = async (size: number): Promise<ReadonlyArray<number>> => {
+  const { json } = await Client.send<Pending>(runner(0).url, 0, "GET", "/api/approvals")
+  const times: Array<number> = []
+  for (const [n, { hash, id, session, user }] of json.open.slice(0, size).entries()) {
+    const begin = Date.now()
+    const body = { hash, answer: { _tag: "ApproveOnce" } }
+    const { status } = await Client.send(runner(n).url, 0, "POST", `/api/approvals/${id}/answer`, body)
+    if (status !== 200) throw new Error(`an answer had ${status}`)
+    // the wave has the name of its session
+    const path = `/api/sessions/${session}/waves/${session}`
+    for (let isEnded = false; !isEnded;) {
+      const wave = await Client.send<ApiModels.Wave>(runner(n + 1).url, Number(user.slice(1)), "GET", path)
+      isEnded = wave.json.status === "ended"
+      if (!isEnded) await sleep(10)
+    }
+    times.push(Date.now() - begin)
+  }
+  return times
+}
+
+/** Waits until no runner holds a session. */
+const left = async () => {
+  for (const until = Date.now() + 300_000; Date.now() < until; await sleep(500)) {
+    if ((await database.held()).length === 0) return
+  }
+  throw new Error("sessions were still held after five minutes")
+}
+
+const heaps = async () => {
+  const all: Array<number> = []
+  for (const it of runners.all) all.push(await runners.heap(it))
+  return all
+}
+
+interface Size {
+  readonly name: string
+  readonly rows: number
+  readonly table: number
+  readonly indexes: number
+}
+
+const sizes = async (): Promise<ReadonlyMap<string, Size>> => {
+  await database.query("VACUUM ANALYZE")
+  const all = await database.query<Size>(`SELECT relname AS name, n_live_tup::float8 AS rows,
+    (pg_total_relation_size(relid) - pg_indexes_size(relid))::float8 AS table, pg_indexes_size(relid)::float8 AS indexes
+    FROM pg_stat_user_tables ORDER BY relname`)
+  return new Map(all.map((it) => [it.name, it]))
+}
+
+await askAll("warm", warm)
+if (warm > 0) await answer(Math.min(warm, 100))
+await left()
+await sleep(1_000)
+const [heapBefore, sizeBefore] = [await heaps(), await sizes()]
+const begin = Date.now()
+await askAll("w", waiting)
+const asked = (Date.now() - begin) / 1_000
+await left()
+const released = (Date.now() - begin) / 1_000
+await sleep(2_000)
+const [heapAfter, sizeAfter] = [await heaps(), await sizes()]
+const times = await answer(answers)
+
+console.log(`${waiting} sessions wait: asked in ${asked.toFixed(1)} s, all released after ${released.toFixed(1)} s`)
+console.log(`${"table".padEnd(36)}${"rows each".padStart(12)}${"bytes each".padStart(12)}${"of indexes".padStart(12)}`)
+const total = { table: 0, indexes: 0 }
+for (const [name, after] of sizeAfter) {
+  const before = sizeBefore.get(name)
+  const each = (key: "indexes" | "rows" | "table") => (after[key] - (before?.[key] ?? 0)) / waiting
+  if (each("table") + each("indexes") === 0) continue
+  total.table += each("table")
+  total.indexes += each("indexes")
+  const columns = [each("rows").toFixed(2), each("table").toFixed(0), each("indexes").toFixed(0)]
+  console.log(name.padEnd(36) + columns.map((it) => it.padStart(12)).join(""))
+}
+console.log(
+  `${"together".padEnd(36)}${"".padStart(12)}${total.table.toFixed(0).padStart(12)}${
+    total.indexes.toFixed(0).padStart(12)
+  }`
+)
+const grown = heapAfter.map((it, index) => it - heapBefore[index]!)
+console.log(
+  `heap per runner: ${heapBefore.map((it) => it.toFixed(1)).join(", ")} MB before, ` +
+    `${heapAfter.map((it) => it.toFixed(1)).join(", ")} MB behind it`
+)
+if (times.length > 0) {
+  console.log(`from an answer to the end of its wave: median ${median(times)} ms, worst ${Math.max(...times)} ms`)
+}
+const problems = [
+  ...Math.max(...grown) > bars.heap ? [`a runner holds ${Math.max(...grown).toFixed(1)} MB more`] : [],
+  ...total.table > bars.rows ? [`a session has ${total.table.toFixed(0)} bytes of rows`] : []
+]
+for (const it of problems) console.log(`PROBLEM ${it}`)
+await runners.end()
+await database.end()
+await server.end()
+process.exit(problems.length === 0 ? 0 : 1)
