@@ -18,7 +18,7 @@ import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import type { TurnState } from "../core/gates/TurnState.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { annotated, type Owner, toPrincipal } from "./Principals.ts"
-import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
+import type { End, WaveStore, WaveStoreError } from "./WaveStore.ts"
 
 /** An open turn. */
 export interface Turn {
@@ -28,12 +28,12 @@ export interface Turn {
   /** Records that a wave has begun. Until its end is recorded, the turn is not evicted for being idle. */
   readonly began: (wave: string) => void
   /**
-   * Records that a wave has ended, which began with one state and left another. `persisted` completes before the next
-   * wave may end.
+   * Records that a wave has ended, which began with one state and left another. `persist` completes before the next
+   * wave may end; it gets what to store of the turn.
    */
   readonly ended: (
     wave: { readonly name: string; readonly before: TurnState | undefined; readonly after: TurnState },
-    persisted: Effect.Effect<void, WaveStoreError>
+    persist: (turn: Pick<End, "isTurnOpen" | "turn">) => Effect.Effect<void, WaveStoreError>
   ) => Effect.Effect<void, WaveStoreError>
 }
 
@@ -90,21 +90,23 @@ export const make = Effect.fnUntraced(function*(options: {
       Effect.suspend(() => {
         if (named.get(key) === opened) named.delete(key)
         if (isClosing || opened.isOver || opened.isAway || opened.open.size > 0) return Effect.void
-        const forget = isKept ? annotated(owner)(logged(store.keepTurn(owner, turn, undefined))) : Effect.void
+        const forget = isKept ? annotated(owner)(logged(store.removeTurn(owner, turn))) : Effect.void
         return Effect.andThen(complete, forget)
       })
     )
-    const ended: Turn["ended"] = ({ after, before, name }, persisted) =>
+    const ended: Turn["ended"] = ({ after, before, name }, persist) =>
       Effect.suspend(() => {
         // false for a resumed wave whose end the state already contains
         if (opened.wave !== name) opened.state = joined(opened.state, before, after)
         opened.wave = name
         const { state } = opened
         return opened.endings.withPermit(Effect.gen(function*() {
-          if (isKept && !opened.isOver && state !== undefined) {
-            yield* store.keepTurn(owner, turn, { state, wave: name, at: yield* Clock.currentTimeMillis })
-          }
-          yield* persisted
+          const isStored = isKept && !opened.isOver && state !== undefined
+          yield* persist(
+            isStored
+              ? { turn: { state, wave: name, at: yield* Clock.currentTimeMillis }, isTurnOpen: opened.open.size > 1 }
+              : {}
+          )
           opened.open.delete(name)
         }))
       })
@@ -149,7 +151,7 @@ export const make = Effect.fnUntraced(function*(options: {
         // it may be left from an earlier start
         if ((yield* store.turn(owner, turn)) === undefined) return false
         yield* (yield* executors.get(toPrincipal(owner))).completeBatch(turn)
-        yield* store.keepTurn(owner, turn, undefined)
+        yield* store.removeTurn(owner, turn)
         return true
       }
       const { complete, opened } = yield* RcMap.get(turns, key)
@@ -157,7 +159,7 @@ export const make = Effect.fnUntraced(function*(options: {
       // later waves open a new one
       yield* RcMap.invalidate(turns, key)
       yield* complete
-      if (!isOwn(turn)) yield* store.keepTurn(owner, turn, undefined)
+      if (!isOwn(turn)) yield* store.removeTurn(owner, turn)
       return true
     },
     Effect.scoped,

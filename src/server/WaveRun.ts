@@ -16,7 +16,7 @@ import * as Messages from "./Messages.ts"
 import * as Principals from "./Principals.ts"
 import type { ServedWave } from "./ServedWave.ts"
 import type { Turn, Turns } from "./Turns.ts"
-import type { WaveStore, WaveStoreError } from "./WaveStore.ts"
+import type { End, WaveStore, WaveStoreError } from "./WaveStore.ts"
 
 /** What all waves share. */
 export interface Around {
@@ -32,7 +32,7 @@ export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
     wave,
     Effect.gen(function*() {
       const turn = yield* around.turns.enter(wave.submitted, wave.submitted.turn)
-      yield* around.store.begin(wave.submitted)
+      yield* around.store.begin(wave.submitted, wave.info)
       turn.began(wave.submitted.wave)
       wave.begin()
       const before = yield* turn.state
@@ -107,8 +107,9 @@ const end = (
 ): Effect.Effect<void> =>
   result.suspended !== undefined ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
     const kept = yield* settled(wave, result.outcomes)
-    const persisted = store.end(wave.submitted, kept)
-    yield* logged(wave, turn.ended({ name: wave.submitted.wave, before, after }, persisted))
+    const persist = (turn: Pick<End, "isTurnOpen" | "turn">) =>
+      store.end(wave.submitted, { ...turn, ended: kept, info: wave.info })
+    yield* logged(wave, turn.ended({ name: wave.submitted.wave, before, after }, persist))
   }))
 
 /** Without a journal, the outcomes are unknown. */
@@ -116,7 +117,7 @@ const lost = Effect.fnUntraced(function*({ store }: Around, wave: ServedWave) {
   const outcomes = LostWave.outcomes(wave)
   const now = yield* Clock.currentTimeMillis
   for (const event of LostWave.events(wave, outcomes, now)) wave.tell(event)
-  yield* logged(wave, store.end(wave.submitted, yield* settled(wave, outcomes)))
+  yield* logged(wave, store.end(wave.submitted, { ended: yield* settled(wave, outcomes), info: wave.info }))
 })
 
 const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>

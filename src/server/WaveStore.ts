@@ -1,9 +1,6 @@
 /**
- * Submitted waves and their results in a key-value store (`effect/persistence`), so that the next start resumes
- * unfinished waves and clients find results again. The `Journal` has the records of calls.
- *
- * Keys are listed once, at startup: they show which waves have no end. Ends are numbered, so that old ones are found
- * without listing.
+ * Submitted waves, their results, and what turns remember, as rows of their sessions, so that unfinished waves are
+ * resumed and clients find results again. The `Journal` has the records of calls.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -12,8 +9,11 @@ import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as KeyValueRows from "../core/store/KeyValueRows.ts"
+import { type Change, type Row, type Rows, SessionRows } from "../core/store/SessionRows.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
-import type { Owner } from "./Principals.ts"
+import type { WaveInfo } from "./ApiModels.ts"
+import { type Owner, toPrincipal } from "./Principals.ts"
 import * as WaveText from "./WaveText.ts"
 
 /** Error of a store that cannot be read or written. */
@@ -47,138 +47,140 @@ export type Ended = typeof WaveText.Ended.Type
 /** What a turn remembers between its waves. */
 export type KeptTurn = typeof WaveText.KeptTurn.Type
 
+/** The end of a wave. */
+export interface End {
+  readonly ended: Ended
+  /** What lists show of the wave. */
+  readonly info: WaveInfo
+  /** What the turn remembers after the wave, if it has a name. */
+  readonly turn?: KeptTurn | undefined
+  /** Other waves of the turn have no end yet. */
+  readonly isTurnOpen?: boolean | undefined
+}
+
 /** The store of waves. */
 export class WaveStore extends Context.Service<WaveStore, {
-  /** Waves without an end, oldest first. Call it once, at startup: it also finds the records of earlier starts. */
+  /**
+   * Waves without an end, oldest first. Call it once, at startup: it also finds the records of earlier starts. Empty
+   * where each session is opened by the process that holds it.
+   */
   readonly open: Effect.Effect<ReadonlyArray<SubmittedWave>, WaveStoreError>
+  /** Waves of one session without an end, oldest first. */
+  readonly openOf: (owner: Owner) => Effect.Effect<ReadonlyArray<SubmittedWave>, WaveStoreError>
   readonly get: (owner: Owner, wave: string) => Effect.Effect<
     { readonly submitted: SubmittedWave; readonly ended: Ended | undefined } | undefined,
     WaveStoreError | WaveUnreadable
   >
-  readonly begin: (wave: SubmittedWave) => Effect.Effect<void, WaveStoreError>
-  readonly end: (wave: SubmittedWave, ended: Ended) => Effect.Effect<void, WaveStoreError>
+  /** Stores a new wave, with what lists show of it. */
+  readonly begin: (wave: SubmittedWave, info: WaveInfo) => Effect.Effect<void, WaveStoreError>
+  /** Stores the end of a wave and the state of its turn together. */
+  readonly end: (wave: SubmittedWave, end: End) => Effect.Effect<void, WaveStoreError>
   readonly turn: (owner: Owner, turn: string) => Effect.Effect<KeptTurn | undefined, WaveStoreError>
-  /** Stores the state of a turn; `undefined` deletes it. */
-  readonly keepTurn: (owner: Owner, turn: string, kept: KeptTurn | undefined) => Effect.Effect<void, WaveStoreError>
-  /** Deletes waves that ended before a time, and turns of earlier starts that were idle since another time. */
+  /** Deletes what a turn remembers. */
+  readonly removeTurn: (owner: Owner, turn: string) => Effect.Effect<void, WaveStoreError>
+  /** Deletes waves that ended before a time, and turns that were left and idle since another time. */
   readonly prune: (before: { readonly waves: number; readonly turns: number }) => Effect.Effect<void, WaveStoreError>
 }>()("effect-tool-executor/server/WaveStore") {}
 
-/** Creates the service over a key-value store. */
-export const make = Effect.fnUntraced(function*(
-  store: KeyValueStore.KeyValueStore
-): Effect.fn.Return<WaveStore["Service"]> {
-  const own: Ends = { life: (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36), from: 0, to: 0 }
-  const ends = new Map([[own.life, own]])
-  /** Numbers of ends that are being written. */
-  const pending = new Set<number>()
-  /** Keys of turns of earlier starts. */
-  const left = new Set<string>()
-  const read = <A>(key: string, text: WaveText.Text<A>) =>
-    Effect.map(store.get(key), (found) => found === undefined ? undefined : text.decode(found))
-  /** An unreadable record is logged and must not affect others. */
-  const readable = <A>(key: string, text: WaveText.Text<A>) =>
-    Effect.flatMap(read(key, text), (found) =>
-      found === undefined || Result.isSuccess(found)
-        ? Effect.succeed(found?.success)
-        : Effect.as(Effect.logError(`${key} cannot be read`, found.failure), undefined))
-  const forget = (id: string) => Effect.andThen(store.remove(keys.wave(id)), store.remove(keys.end(id)))
-  /** Deletes the waves of one start that ended before a time. */
-  const pruneEnds = Effect.fnUntraced(function*(of: Ends, before: number) {
-    const to = of === own ? Math.min(own.to, ...pending) : of.to
-    for (; of.from < to; of.from++) {
-      const key = keys.ended(of.life, of.from)
-      const ended = yield* readable(key, WaveText.endedAt)
-      if (ended !== undefined && ended.at >= before) return
-      // a wave whose end could not be stored is kept, and resumed
-      if (ended !== undefined && (yield* store.get(keys.end(ended.id))) !== undefined) yield* forget(ended.id)
-      yield* store.remove(key)
-    }
-    if (of !== own && of.from === of.to) ends.delete(of.life)
-  })
+/** Creates the service over rows of sessions. */
+export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => {
+  const of = (owner: Owner): Rows => rows.of(toPrincipal(owner))
   return {
-    open: failing(
-      "open",
-      Effect.gen(function*() {
-        const all = new Set(yield* store.keys)
-        const open: Array<SubmittedWave> = []
-        for (const key of all) {
-          if (turnPattern.test(key)) left.add(key)
-          const [, life, number] = endedPattern.exec(key) ?? []
-          if (life !== undefined && life !== own.life) {
-            const of = ends.get(life) ?? { life, from: Number(number), to: 0 }
-            ends.set(life, { life, from: Math.min(of.from, Number(number)), to: Math.max(of.to, Number(number) + 1) })
-          }
-          const [, id] = wavePattern.exec(key) ?? []
-          if (id === undefined || all.has(keys.end(id))) continue
-          const wave = yield* readable(key, WaveText.submitted)
-          if (wave !== undefined) open.push(wave)
-        }
-        return open.sort((one, other) => one.beganAt - other.beganAt)
-      })
-    ),
+    open: failing("open", Effect.flatMap(rows.found(kinds.wave), submittedIn)),
+    openOf: (owner) => failing("openOf", Effect.flatMap(of(owner).open(kinds.wave), submittedIn)),
     get: (owner, wave) =>
       failing(
         "get",
         Effect.gen(function*() {
           const id = idOf(owner, wave)
-          const orUnreadable = <A>(found: Result.Result<A, Error>) =>
-            Effect.fromResult(Result.mapError(found, ({ message }) => new WaveUnreadable({ wave, problem: message })))
-          const submitted = yield* read(keys.wave(id), WaveText.submitted)
-          if (submitted === undefined) return undefined
-          const ended = yield* read(keys.end(id), WaveText.ended)
-          return {
-            submitted: yield* orUnreadable(submitted),
-            ended: ended === undefined ? undefined : yield* orUnreadable(ended)
+          const found = yield* of(owner).read({ keys: [keys.wave(id), keys.end(id)] })
+          const [submitted, ended] = [found.get(keys.wave(id)), found.get(keys.end(id))]
+          const readable = <A>({ decode }: WaveText.Text<A>, text: string) =>
+            Effect.fromResult(
+              Result.mapError(decode(text), ({ message }) => new WaveUnreadable({ wave, problem: message }))
+            )
+          return submitted === undefined ? undefined : {
+            submitted: yield* readable(WaveText.submitted, submitted),
+            ended: ended === undefined ? undefined : yield* readable(WaveText.ended, ended)
           }
         })
       ),
-    begin: (wave) =>
+    begin: (wave, info) =>
       failing(
         "begin",
-        store.set(keys.wave(idOf(wave, wave.wave)), WaveText.submitted.encode(wave))
+        Effect.suspend(() => {
+          const changes: Array<Change> = [{
+            _tag: "Put",
+            key: keys.wave(idOf(wave, wave.wave)),
+            value: WaveText.submitted.encode(wave),
+            isNew: true,
+            listed: {
+              kind: kinds.wave,
+              isOpen: true,
+              at: wave.beganAt,
+              summary: () => WaveText.info.encode(info)
+            }
+          }, {
+            // retention leaves what the wave starts from
+            _tag: "List",
+            key: keys.turn(idOf(wave, wave.turn)),
+            listed: { kind: kinds.turn, isOpen: true, at: wave.beganAt }
+          }]
+          return of(wave).write(changes)
+        })
       ),
-    end: (wave, ended) =>
+    end: (wave, { ended, info, isTurnOpen = false, turn }) =>
       failing(
         "end",
         Effect.suspend(() => {
           const id = idOf(wave, wave.wave)
-          const number = own.to++
-          pending.add(number)
-          return Effect.gen(function*() {
-            // written first: only numbered ends are deleted later
-            yield* store.set(keys.ended(own.life, number), WaveText.endedAt.encode({ at: ended.at, id }))
-            yield* store.set(keys.end(id), WaveText.ended.encode(ended))
-          }).pipe(Effect.ensuring(Effect.sync(() => pending.delete(number))))
+          const changes: Array<Change> = turn === undefined ? [] : [{
+            _tag: "Put",
+            key: keys.turn(idOf(wave, wave.turn)),
+            value: WaveText.keptTurn.encode(turn),
+            listed: { kind: kinds.turn, isOpen: isTurnOpen, at: turn.at }
+          }]
+          changes.push({
+            _tag: "Put",
+            key: keys.end(id),
+            value: WaveText.ended.encode(ended),
+            partOf: keys.wave(id)
+          }, {
+            _tag: "List",
+            key: keys.wave(id),
+            listed: { kind: kinds.wave, isOpen: false, at: ended.at, summary: () => WaveText.info.encode(info) }
+          })
+          return of(wave).write(changes)
         })
       ),
     turn: (owner, turn) =>
       failing(
         "turn",
-        Effect.flatMap(read(keys.turn(idOf(owner, turn)), WaveText.keptTurn), (found) =>
-          found === undefined ? Effect.undefined : Effect.fromResult(found))
+        Effect.gen(function*() {
+          const key = keys.turn(idOf(owner, turn))
+          const text = (yield* of(owner).read({ keys: [key] })).get(key)
+          return text === undefined ? undefined : yield* Effect.fromResult(WaveText.keptTurn.decode(text))
+        })
       ),
-    keepTurn: (owner, turn, kept) =>
-      failing(
-        "keepTurn",
-        kept === undefined
-          ? store.remove(keys.turn(idOf(owner, turn)))
-          : store.set(keys.turn(idOf(owner, turn)), WaveText.keptTurn.encode(kept))
-      ),
+    removeTurn: (owner, turn) =>
+      failing("removeTurn", of(owner).write([{ _tag: "Remove", key: keys.turn(idOf(owner, turn)) }])),
     prune: ({ turns, waves }) =>
       failing(
         "prune",
-        Effect.gen(function*() {
-          for (const of of Array.from(ends.values())) yield* pruneEnds(of, waves)
-          for (const key of left) {
-            const kept = yield* readable(key, WaveText.keptTurn)
-            if (kept !== undefined && kept.at >= turns) continue
-            yield* store.remove(key)
-            left.delete(key)
-          }
-        })
+        Effect.andThen(
+          rows.prune({ kind: kinds.wave, before: waves }),
+          rows.prune({ kind: kinds.turn, before: turns })
+        )
       )
   }
+}
+
+/** Creates the service over a key-value store. */
+export const make = Effect.fnUntraced(function*(
+  store: KeyValueStore.KeyValueStore
+): Effect.fn.Return<WaveStore["Service"]> {
+  const life = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
+  return makeRows(KeyValueRows.make(store, layout, life))
 })
 
 /** Layer of the store over a key-value store, such as a database (`KeyValueStore.layerSql`). */
@@ -187,15 +189,17 @@ export const layer: Layer.Layer<WaveStore, never, KeyValueStore.KeyValueStore> =
   Effect.flatMap(KeyValueStore.KeyValueStore, make)
 )
 
+/** Layer of the store over rows of sessions (`SqlSessionRows.layer`), which several processes share. */
+export const layerRows: Layer.Layer<WaveStore, never, SessionRows> = Layer.effect(
+  WaveStore,
+  Effect.map(SessionRows, makeRows)
+)
+
 /** Layer of a store in memory. */
 export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
 
-/** The numbers of the ends that one start of the server has stored and not deleted. */
-interface Ends {
-  readonly life: string
-  from: number
-  to: number
-}
+/** Kinds of rows. Lists over processes are of waves. */
+export const kinds = { wave: "wave", turn: "turn" } as const
 
 /** A hash, since names of users may contain any character. */
 const idOf = ({ session, user }: Owner, name: string): string =>
@@ -208,9 +212,36 @@ const keys = {
   turn: (id: string) => `served.turn.${id}`
 }
 
-const wavePattern = /^served\.wave\.([0-9a-f]{32})$/
-const endedPattern = /^served\.ended\.([0-9a-z]{1,10})\.(\d{1,15})$/
-const turnPattern = /^served\.turn\.[0-9a-f]{32}$/
+const layout: KeyValueRows.Layout = {
+  kinds: {
+    [kinds.wave]: {
+      pattern: /^served\.wave\.([0-9a-f]{32})$/,
+      endOf: keys.end,
+      principalOf: (text) => Result.getOrUndefined(Result.map(WaveText.submitted.decode(text), toPrincipal)),
+      numbers: {
+        keyOf: keys.wave,
+        numberOf: keys.ended,
+        pattern: /^served\.ended\.([0-9a-z]{1,10})\.(\d{1,15})$/,
+        ...WaveText.endedAt
+      }
+    },
+    [kinds.turn]: {
+      pattern: /^served\.turn\.([0-9a-f]{32})$/,
+      atOf: (text) => Result.getOrUndefined(Result.map(WaveText.keptTurn.decode(text), ({ at }) => at))
+    }
+  }
+}
+
+/** The waves of rows. An unreadable row is logged and must not affect others. */
+const submittedIn = Effect.fnUntraced(function*(rows: ReadonlyArray<Row>) {
+  const waves: Array<SubmittedWave> = []
+  for (const { key, value } of rows) {
+    const wave = WaveText.submitted.decode(value)
+    if (Result.isSuccess(wave)) waves.push(wave.success)
+    else yield* Effect.logError(`${key} cannot be read`, wave.failure)
+  }
+  return waves.sort((one, other) => one.beganAt - other.beganAt)
+})
 
 const failing = <A, E, R>(
   operation: string,

@@ -11,6 +11,7 @@ import { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import * as Versioned from "../internal/versioned.ts"
 import * as Projection from "../wire/Projection.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
+import { WaveInfo } from "./ApiModels.ts"
 
 /** Schema of a wave as it was submitted. */
 export const SubmittedWave = Schema.Struct({
@@ -81,6 +82,9 @@ export const submitted = textOf(SubmittedWave)
 export const keptTurn = textOf(KeptTurn)
 
 export const endedAt = textOf(EndedAt)
+
+/** What lists over several processes show of a wave. */
+export const info = textOf(WaveInfo)
 
 /** An outcome that a `ToolCallComplete` has already is stored once: its second place holds the number of that event. */
 export const ended: Text<typeof Ended.Type> = {

@@ -63,8 +63,10 @@ describe("waves of version 1", () => {
       const store = yield* WaveStore.make(memory)
       const wave = Result.getOrThrow(WaveText.submitted.decode(submission))
       for (const name of ["a", "b"]) {
-        yield* store.begin({ ...wave, wave: name })
-        yield* store.end({ ...wave, wave: name }, read(ended))
+        const { format: _, message: __, ...of } = { ...wave, wave: name }
+        const info = { ...of, status: "running", calls: 1, tools: ["read"] } as const
+        yield* store.begin({ ...wave, wave: name }, info)
+        yield* store.end({ ...wave, wave: name }, { ended: read(ended), info })
       }
       const [key] = (yield* memory.keys).filter((it) => it.startsWith("served.end."))
       yield* memory.set(key!, ended.replace("\"v\":1", "\"v\":7"))

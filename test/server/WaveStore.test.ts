@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import { LocalExecutor, ToolHandlers } from "../../src/index.ts"
 import * as Access from "../../src/server/Access.ts"
+import type { WaveInfo } from "../../src/server/ApiModels.ts"
 import * as Server from "../../src/server/Server.ts"
 import { Waves } from "../../src/server/Waves.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
@@ -24,6 +25,21 @@ const begun = (wave: string): WaveStore.SubmittedWave => ({
   beganAt: 1
 })
 
+const infoOf = ({ format: _, message: __, ...wave }: WaveStore.SubmittedWave): WaveInfo => ({
+  ...wave,
+  status: "running",
+  calls: 0,
+  tools: []
+})
+
+const endOf = (wave: string, at: number, turn?: WaveStore.KeptTurn): WaveStore.End => ({
+  ended: { at, messages: [], events: [] },
+  info: { ...infoOf(begun(wave)), status: "ended", endedAt: at },
+  turn
+})
+
+const begin = (store: WaveStore.WaveStore["Service"], wave: string) => store.begin(begun(wave), infoOf(begun(wave)))
+
 describe("WaveStore", () => {
   it.effect("forgets what is old although something in it is damaged", () =>
     Effect.gen(function*() {
@@ -31,10 +47,10 @@ describe("WaveStore", () => {
       yield* store.set(`served.turn.${"0".repeat(32)}`, "{\"state\":")
       const waves = yield* WaveStore.make(store)
       yield* waves.open
-      yield* waves.begin(begun("old"))
-      yield* waves.end(begun("old"), { at: 5, messages: [], events: [] })
-      yield* waves.begin(begun("new"))
-      yield* waves.end(begun("new"), { at: 20, messages: [], events: [] })
+      yield* begin(waves, "old")
+      yield* waves.end(begun("old"), endOf("old", 5))
+      yield* begin(waves, "new")
+      yield* waves.end(begun("new"), endOf("new", 20))
       yield* waves.prune({ waves: 10, turns: 10 })
       assert.isUndefined(yield* waves.get(ada, "old"))
       assert.isDefined(yield* waves.get(ada, "new"))
@@ -46,7 +62,7 @@ describe("WaveStore", () => {
       const store = yield* WaveStore.make(
         Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
       )
-      yield* store.begin({ ...begun("w"), message: { of: "another version" } })
+      yield* store.begin({ ...begun("w"), message: { of: "another version" } }, infoOf(begun("w")))
       let runs = 0
       const { handlers, kit } = toolkit({ read: { handler: () => Effect.sync(() => ++runs) } })
       const services = yield* Layer.build(
@@ -71,8 +87,8 @@ describe("WaveStore", () => {
     Effect.gen(function*() {
       const store = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
       const before = yield* WaveStore.make(store)
-      for (const wave of ["damaged", "one", "later", "ended", "two"]) yield* before.begin(begun(wave))
-      yield* before.end(begun("ended"), { at: 5, messages: [], events: [] })
+      for (const wave of ["damaged", "one", "later", "ended", "two"]) yield* begin(before, wave)
+      yield* before.end(begun("ended"), endOf("ended", 5))
       const keyOf = Effect.fnUntraced(function*(wave: string) {
         for (const key of yield* store.keys) {
           if (key.startsWith("served.wave.") && (yield* store.get(key))?.includes(`"${wave}"`) === true) return key
@@ -110,10 +126,10 @@ describe("WaveStore", () => {
         const waves = yield* WaveStore.make(store)
         yield* waves.open
         for (let at = 10 * life; at < 10 * life + 10; at++) {
-          yield* waves.begin(begun(`w${at}`))
-          yield* waves.end(begun(`w${at}`), { at, messages: [], events: [] })
+          yield* begin(waves, `w${at}`)
+          const wave = { ...begun(`w${at}`), turn: `t${life}` }
+          yield* waves.end(wave, endOf(`w${at}`, at, { state, wave: `w${at}`, at: 10 * life }))
         }
-        yield* waves.keepTurn(ada, `t${life}`, { state, wave: "w", at: 10 * life })
         return waves
       })
       yield* play(0)
@@ -146,8 +162,8 @@ describe("WaveStore", () => {
         set: (key, value) => Effect.andThen(Effect.yieldNow, memory.set(key, value))
       }
       const waves = yield* WaveStore.make(slow)
-      yield* waves.begin(begun("w"))
-      const ending = yield* Effect.forkChild(waves.end(begun("w"), { at: 5, messages: [], events: [] }), {
+      yield* begin(waves, "w")
+      const ending = yield* Effect.forkChild(waves.end(begun("w"), endOf("w", 5)), {
         startImmediately: true
       })
       yield* waves.prune({ waves: 10, turns: 10 })

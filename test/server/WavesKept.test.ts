@@ -78,36 +78,34 @@ describe("waves that have ended", () => {
 })
 
 describe("a store that fails while a wave ends", () => {
-  for (const operation of ["end", "keepTurn"] as const) {
-    test(`(${operation}) keeps nobody from its results, is in the log, and the next start goes on`, (filename) =>
-      Effect.gen(function*() {
-        const { runs, tools } = world()
-        const lines: Array<string> = []
-        const logger = Logger.make<unknown, void>(({ fiber, message }) =>
-          void lines.push(JSON.stringify([message, fiber.getRef(References.CurrentLogAnnotations)]))
-        )
-        const life = yield* begin(filename, tools, {
-          lease: "1 minute",
-          around: (store) => ({
-            ...store,
-            [operation]: () => Effect.fail(new WaveStoreError({ operation, cause: "the disk is full" }))
-          })
+  test("keeps nobody from its results, is in the log, and the next start goes on", (filename) =>
+    Effect.gen(function*() {
+      const { runs, tools } = world()
+      const lines: Array<string> = []
+      const logger = Logger.make<unknown, void>(({ fiber, message }) =>
+        void lines.push(JSON.stringify([message, fiber.getRef(References.CurrentLogAnnotations)]))
+      )
+      const life = yield* begin(filename, tools, {
+        lease: "1 minute",
+        around: (store) => ({
+          ...store,
+          end: () => Effect.fail(new WaveStoreError({ operation: "end", cause: "the disk is full" }))
         })
-        const wave = yield* Effect.flatMap(
-          wavesOf(life).submit(ada, { message: message("write"), wave: "w", turn: "t" }),
-          (it) => it.ended
-        ).pipe(Effect.provide(Logger.layer([logger])))
-        assert.strictEqual(wave.status, "ended")
-        assert.strictEqual(wave.end?._tag, "ToolsEnd")
-        assert.lengthOf(wave.messages as ReadonlyArray<unknown>, 1)
-        const warning = lines.find((it) => it.includes("The end of a wave could not be stored"))
-        assert.include(warning, "\"tool_executor.principal\":\"ada/one\"", lines.join("\n"))
-        assert.include(warning, "\"tool_executor.wave\":\"w\"")
-        yield* life.close
-        const next = wavesOf(yield* begin(filename, tools))
-        const again = Option.getOrThrow(yield* next.get(ada, "w"))
-        assert.deepStrictEqual((yield* again.ended).messages, wave.messages)
-        assert.lengthOf(runs, 1)
-      }))
-  }
+      })
+      const wave = yield* Effect.flatMap(
+        wavesOf(life).submit(ada, { message: message("write"), wave: "w", turn: "t" }),
+        (it) => it.ended
+      ).pipe(Effect.provide(Logger.layer([logger])))
+      assert.strictEqual(wave.status, "ended")
+      assert.strictEqual(wave.end?._tag, "ToolsEnd")
+      assert.lengthOf(wave.messages as ReadonlyArray<unknown>, 1)
+      const warning = lines.find((it) => it.includes("The end of a wave could not be stored"))
+      assert.include(warning, "\"tool_executor.principal\":\"ada/one\"", lines.join("\n"))
+      assert.include(warning, "\"tool_executor.wave\":\"w\"")
+      yield* life.close
+      const next = wavesOf(yield* begin(filename, tools))
+      const again = Option.getOrThrow(yield* next.get(ada, "w"))
+      assert.deepStrictEqual((yield* again.ended).messages, wave.messages)
+      assert.lengthOf(runs, 1)
+    }))
 })
