@@ -1,0 +1,255 @@
+/**
+ * The tables of sessions and of the processes that hold them, and what other tables of a session are written with: a
+ * fence that lets through only rows of current epochs. PostgreSQL only; SQLite has one process.
+ */
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { ownerOf } from "../core/store/JournalEntry.ts"
+import { dueAgain, heardWithin } from "../core/store/MemorySessions.ts"
+import type { Epoch, Left } from "../core/store/SessionRegistry.ts"
+import { remembered } from "../internal/remembered.ts"
+import { plain } from "./JournalTables.ts"
+import type { Schema } from "./Migrations.ts"
+import { digest } from "./StateRecords.ts"
+
+type Sql = SqlClient.SqlClient
+
+/** The id of a session in tables: a hash of its principal. */
+export const sessionId: (principal: string) => string = remembered(digest, 10_000)
+
+/**
+ * A common table expression `owned (id, epoch)` with those of some epochs that are current, and stay so until the
+ * statement is committed. Its parameter is `epochsOf` them. A statement that writes only rows with a session in `owned`
+ * writes nothing for a process that lost the session.
+ */
+export const owned = (parameter: `$${number}`): string =>
+  `owned AS (
+    SELECT it.id, it.epoch FROM tool_executor_sessions AS it
+    JOIN json_to_recordset(${parameter}::json) AS mine (id text, epoch bigint)
+      ON it.id = mine.id AND it.epoch = mine.epoch
+    ORDER BY it.id FOR SHARE OF it
+  )`
+
+/** The parameter of `owned`. */
+export const epochsOf = (epochs: Iterable<Epoch>): string =>
+  JSON.stringify(Array.from(epochs, ({ number, principal }) => ({ id: sessionId(principal), epoch: number })))
+
+const create = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  // `clear_at`: no epoch before the current one takes its lease for valid from then on
+  yield* sql`CREATE TABLE tool_executor_sessions (
+    id TEXT PRIMARY KEY,
+    principal TEXT NOT NULL,
+    username TEXT NOT NULL,
+    epoch BIGINT NOT NULL,
+    runner TEXT NOT NULL,
+    state TEXT NOT NULL,
+    woken BOOLEAN NOT NULL DEFAULT false,
+    wake_at DOUBLE PRECISION,
+    due_at DOUBLE PRECISION,
+    clear_at DOUBLE PRECISION NOT NULL DEFAULT 0,
+    changed_at DOUBLE PRECISION NOT NULL
+  ) WITH (fillfactor = 70)`
+  yield* sql`CREATE INDEX tool_executor_sessions_due ON tool_executor_sessions (due_at) WHERE due_at IS NOT NULL`
+  yield* sql`CREATE INDEX tool_executor_sessions_held ON tool_executor_sessions (runner) WHERE state = 'held'`
+  yield* sql`CREATE INDEX tool_executor_sessions_old ON tool_executor_sessions (changed_at) WHERE state = 'free'`
+  yield* sql`CREATE TABLE tool_executor_runners (
+    name TEXT PRIMARY KEY,
+    address TEXT,
+    lease_until DOUBLE PRECISION NOT NULL,
+    started_at DOUBLE PRECISION NOT NULL
+  ) WITH (fillfactor = 50)`
+  // sessions that were taken from a process with a valid lease: it reads them when it renews that
+  yield* sql`CREATE TABLE tool_executor_sessions_taken (
+    runner TEXT NOT NULL,
+    id TEXT NOT NULL,
+    epoch BIGINT NOT NULL,
+    PRIMARY KEY (runner, id, epoch)
+  )`
+})
+
+/** The schema of sessions. */
+export const schema: Schema = {
+  table: "tool_executor_sessions_migrations",
+  tables: ["tool_executor_sessions", "tool_executor_runners", "tool_executor_sessions_taken"],
+  migrations: { "0001_sessions_and_runners": create }
+}
+
+/** Epoch milliseconds by the clock of the database. */
+const now = "(extract(epoch FROM clock_timestamp()) * 1000)::float8"
+
+/** A process with its lease. */
+export interface Registration {
+  readonly name: string
+  readonly address: string | undefined
+  readonly leaseMillis: number
+}
+
+/** Registers a process. */
+export const register = (
+  sql: Sql,
+  { address, leaseMillis, name }: Registration
+): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe(
+    `INSERT INTO tool_executor_runners (name, address, lease_until, started_at)
+    VALUES ($1, $2, ${now} + $3::float8, ${now}) ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until`,
+    [name, address ?? null, leaseMillis]
+  )
+
+/** Renews a lease; tells whether it had expired before. `undefined`: the process is not registered any more. */
+export const renew = (sql: Sql, { leaseMillis, name }: Registration): Effect.Effect<boolean | undefined, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly expired: boolean }>(
+      `WITH before AS (SELECT name, lease_until FROM tool_executor_runners WHERE name = $1 FOR UPDATE)
+      UPDATE tool_executor_runners AS it SET lease_until = ${now} + $2::float8 FROM before WHERE it.name = before.name
+      RETURNING before.lease_until <= ${now} AS expired`,
+      [name, leaseMillis]
+    ).withoutTransform,
+    ([row]) => row?.expired
+  )
+
+/** A session that was taken, with the epoch that ended. */
+export interface Taken {
+  readonly id: string
+  readonly epoch: number
+}
+
+/** The sessions that were taken from a process while its lease was valid. */
+export const taken = (sql: Sql, name: string): Effect.Effect<ReadonlyArray<Taken>, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly id: string; readonly epoch: unknown }>(
+      "SELECT id, epoch FROM tool_executor_sessions_taken WHERE runner = $1",
+      [name]
+    ).withoutTransform,
+    (rows) => rows.map(({ epoch, id }) => ({ id, epoch: Number(epoch) }))
+  )
+
+/** The ids of those of some epochs that are current. */
+export const currentOf = (sql: Sql, epochs: Iterable<Epoch>): Effect.Effect<ReadonlySet<string>, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly id: string }>(
+      `SELECT it.id FROM tool_executor_sessions AS it
+      JOIN json_to_recordset($1::json) AS mine (id text, epoch bigint) ON it.id = mine.id AND it.epoch = mine.epoch`,
+      [epochsOf(epochs)]
+    ).withoutTransform,
+    (rows) => new Set(rows.map(({ id }) => id))
+  )
+
+/**
+ * Raises the epoch of a session for a process; gives it, and in how many milliseconds no earlier epoch takes its lease
+ * for valid. `undefined`: somebody else has made the session at this moment.
+ *
+ * The row of a process that held it is locked. So that process either renews its lease before, and is waited for so
+ * long, or afterwards, and then finds that the session was taken. Epochs of a new row begin at the time: one that was
+ * pruned never has an earlier epoch again.
+ */
+export const activate = (
+  sql: Sql,
+  name: string,
+  principal: string
+): Effect.Effect<{ readonly epoch: number; readonly waitMillis: number } | undefined, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly epoch: unknown; readonly wait: number }>(
+      `WITH made AS (
+        INSERT INTO tool_executor_sessions (id, principal, username, epoch, runner, state, changed_at)
+        VALUES ($1, $2, $3, floor(${now}), $4, 'held', ${now}) ON CONFLICT (id) DO NOTHING RETURNING epoch
+      ), before AS (
+        SELECT id, epoch, runner, state, clear_at FROM tool_executor_sessions WHERE id = $1 FOR UPDATE
+      ), rival AS (
+        SELECT it.name, it.lease_until, before.id, before.epoch FROM tool_executor_runners AS it
+        JOIN before ON it.name = before.runner WHERE before.state = 'held' AND it.name <> $4 FOR SHARE OF it
+      ), told AS (
+        INSERT INTO tool_executor_sessions_taken (runner, id, epoch)
+        SELECT name, id, epoch FROM rival WHERE lease_until > ${now} ON CONFLICT DO NOTHING
+      ), raised AS (
+        UPDATE tool_executor_sessions AS it SET epoch = before.epoch + 1, runner = $4, state = 'held', woken = false,
+          wake_at = NULL, due_at = NULL, changed_at = ${now},
+          clear_at = greatest(before.clear_at, (SELECT lease_until FROM rival))
+        FROM before WHERE it.id = before.id RETURNING it.epoch, it.clear_at
+      )
+      SELECT epoch, 0::float8 AS wait FROM made
+      UNION ALL SELECT epoch, greatest(0, clear_at - ${now}) FROM raised`,
+      [sessionId(principal), plain(principal), plain(ownerOf(principal)), name]
+    ).withoutTransform,
+    ([row]) => row === undefined ? undefined : { epoch: Number(row.epoch), waitMillis: row.wait }
+  )
+
+/** Ends an epoch; tells whether the session was woken meanwhile. `undefined`: the epoch was over. */
+export const release = (sql: Sql, epoch: Epoch, left: Left): Effect.Effect<boolean | undefined, SqlError> => {
+  const [state, wakeAt] = left._tag === "Waiting"
+    ? ["waiting", left.until ?? null] as const
+    : [left._tag === "Open" ? "open" : "free", null] as const
+  return Effect.map(
+    sql.unsafe<{ readonly woken: boolean }>(
+      `UPDATE tool_executor_sessions SET state = $3, wake_at = $4::float8, changed_at = ${now},
+        due_at = CASE WHEN woken THEN ${now} + ${heardWithin} WHEN $3 = 'open' THEN ${now} ELSE $4::float8 END
+      WHERE id = $1 AND epoch = $2::bigint RETURNING woken`,
+      [sessionId(epoch.principal), epoch.number, state, wakeAt]
+    ).withoutTransform,
+    ([row]) => row?.woken
+  )
+}
+
+/**
+ * Has somebody activate sessions that a process no longer has, and still has in the database. One that it activates at
+ * this moment is left alone.
+ */
+export const giveUp = (sql: Sql, name: string, principals: Iterable<string>): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe(
+    `UPDATE tool_executor_sessions SET state = 'open', due_at = ${now}, changed_at = ${now}
+    WHERE runner = $1 AND state = 'held' AND changed_at < ${now} - ${heardWithin}
+      AND id IN (SELECT json_array_elements_text($2::json))`,
+    [name, JSON.stringify(Array.from(principals, sessionId))]
+  )
+
+/** Notes that the owner of a session will look; false if the epoch is over. */
+export const heard = (sql: Sql, { number, principal }: Epoch): Effect.Effect<boolean, SqlError> =>
+  Effect.map(
+    sql.unsafe(
+      `UPDATE tool_executor_sessions SET woken = false, due_at = NULL WHERE id = $1 AND epoch = $2::bigint RETURNING 1`,
+      [sessionId(principal), number]
+    ).withoutTransform,
+    (rows) => rows.length > 0
+  )
+
+/** What a statement sets in a session's row to wake it. */
+export const woken = `woken = true, due_at = least(due_at, ${now} + ${heardWithin})`
+
+/** Wakes a session. */
+export const wake = (sql: Sql, principal: string): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe(`UPDATE tool_executor_sessions SET ${woken} WHERE id = $1`, [sessionId(principal)])
+
+/** Takes sessions that are due, each at one place only. */
+export const due = (sql: Sql, limit: number): Effect.Effect<ReadonlyArray<string>, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly principal: string }>(
+      `WITH ripe AS (
+        SELECT id FROM tool_executor_sessions WHERE due_at <= (SELECT ${now})
+        ORDER BY due_at LIMIT $1 FOR UPDATE SKIP LOCKED
+      ), orphaned AS (
+        SELECT it.id FROM tool_executor_sessions AS it JOIN tool_executor_runners AS held ON held.name = it.runner
+        WHERE it.state = 'held' AND it.due_at IS NULL AND held.lease_until <= (SELECT ${now})
+        LIMIT $1 FOR UPDATE OF it SKIP LOCKED
+      )
+      UPDATE tool_executor_sessions SET due_at = ${now} + ${dueAgain}
+      WHERE id IN (SELECT id FROM ripe UNION ALL SELECT id FROM orphaned LIMIT $1) RETURNING principal`,
+      [limit]
+    ).withoutTransform,
+    (rows) => rows.map(({ principal }) => principal)
+  )
+
+/** Ends the life of a process. Its row stays as long as it may hold sessions. */
+export const unregister = (sql: Sql, name: string): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe("UPDATE tool_executor_runners SET lease_until = 0 WHERE name = $1", [name])
+
+/** Removes free sessions that nobody has used since, and processes that have ended before. */
+export const prune = Effect.fnUntraced(function*(sql: Sql, before: number): Effect.fn.Return<number, SqlError> {
+  const free =
+    yield* sql`DELETE FROM tool_executor_sessions WHERE state = 'free' AND changed_at < ${before} RETURNING 1`
+  yield* sql`DELETE FROM tool_executor_sessions_taken WHERE runner IN
+    (SELECT name FROM tool_executor_runners WHERE lease_until < ${before})`
+  yield* sql`DELETE FROM tool_executor_runners WHERE lease_until < ${before} AND NOT EXISTS
+    (SELECT 1 FROM tool_executor_sessions WHERE runner = name AND state = 'held')`
+  return free.length
+})

@@ -1,0 +1,165 @@
+/**
+ * This process in the session registry: its lease, and the sessions that it holds.
+ *
+ * A renewal reads which sessions were taken meanwhile. It checks all of them if the lease had expired in the database,
+ * or if that is not known because an answer was lost. Only then does the lease count for longer here.
+ */
+import type * as Clock from "effect/Clock"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { HeldSessions } from "../core/store/HeldSessions.ts"
+import type { Epoch, Runner } from "../core/store/SessionRegistry.ts"
+import { deadline, own } from "./OwnConnection.ts"
+import * as Tables from "./SessionTables.ts"
+
+/** The part of a lease after which a process takes it for expired: its clock may be so much slower. */
+const heldPart = 7 / 8
+
+/** So many renewals give up a session: a statement whose answer was lost may still be on its way. */
+const looseFor = 3
+
+/** A process with its lease. */
+export class SqlRunner implements Runner {
+  readonly name: string
+  readonly held: HeldSessions
+  private readonly sql: SqlClient.SqlClient
+  private readonly registration: Tables.Registration
+  private readonly clock: Clock.Clock
+  /** Monotonic milliseconds from before its lease was last renewed. */
+  private since = -Infinity
+  /** Whether nobody can have taken a session unnoticed since the last renewal. */
+  private isSure = true
+  /** Sessions that it no longer has, and may still have in the database; with how often they are given up yet. */
+  private readonly loose = new Map<string, number>()
+  private renewal: Deferred.Deferred<boolean> | undefined
+
+  constructor(sql: SqlClient.SqlClient, registration: Tables.Registration, clock: Clock.Clock) {
+    this.sql = sql
+    this.registration = registration
+    this.clock = clock
+    this.name = registration.name
+    this.held = new HeldSessions(this, ({ principal }) => this.loose.set(principal, looseFor))
+  }
+
+  get isHeld(): boolean {
+    return this.now() < this.since + this.registration.leaseMillis * heldPart
+  }
+
+  /** Registers the process. */
+  readonly register: Effect.Effect<void, SqlError> = Effect.suspend(() => {
+    const since = this.now()
+    return Effect.map(this.own(Tables.register(this.sql, this.registration)), () => {
+      this.since = since
+    })
+  })
+
+  /** Ends its lease: others may have its sessions at once. */
+  readonly close: Effect.Effect<void> = Effect.suspend(() => {
+    this.since = -Infinity
+    for (const epoch of this.held.epochs) epoch.lose()
+    return Effect.ignore(own(this.sql)(Tables.unregister(this.sql, this.name)))
+  })
+
+  /** Renews the lease; false if that failed. Those who ask meanwhile get the same answer. */
+  readonly renew: Effect.Effect<boolean> = Effect.suspend(() => {
+    if (this.renewal !== undefined) return Deferred.await(this.renewal)
+    const renewal = this.renewal = Deferred.makeUnsafe<boolean>()
+    const renewed = Effect.match(this.renewed, {
+      onFailure: () => {
+        this.isSure = false
+        return false
+      },
+      onSuccess: () => true
+    })
+    return Effect.onExit(Effect.uninterruptible(renewed), (exit) =>
+      Effect.suspend(() => {
+        this.renewal = undefined
+        return Deferred.done(renewal, exit)
+      }))
+  })
+
+  /** Renews the lease before it expires. */
+  readonly renewing: Effect.Effect<never> = Effect.gen({ self: this }, function*() {
+    const { leaseMillis } = this.registration
+    while (true) {
+      yield* Effect.sleep(leaseMillis / 3)
+      // a database that could not be reached is asked again before the lease has expired, more than once
+      while (!(yield* this.renew)) yield* Effect.sleep(leaseMillis / 10)
+      yield* Effect.ignore(this.giveUp)
+    }
+  })
+
+  /** Whether an epoch is current, by the database. */
+  readonly isCurrent = (epoch: Epoch): Effect.Effect<boolean | undefined> =>
+    Effect.map(this.renew, (isRenewed) => isRenewed && this.isHeld ? !epoch.isOver : undefined)
+
+  /** Runs a change of who holds a session. After a failure nobody knows; the session is then given up. */
+  settled<A, E>(principal: string, change: Effect.Effect<A, E>): Effect.Effect<A, E> {
+    return Effect.onExit(
+      Effect.suspend(() => {
+        this.loose.delete(principal)
+        return change
+      }),
+      (exit) =>
+        Effect.sync(() => {
+          if (exit._tag === "Success") this.loose.delete(principal)
+          else this.loose.set(principal, looseFor)
+        })
+    )
+  }
+
+  private readonly renewed: Effect.Effect<void, SqlError> = Effect.gen({ self: this }, function*() {
+    const since = this.now()
+    const hadExpired = yield* this.own(Tables.renew(this.sql, this.registration))
+    if (hadExpired === undefined) {
+      // it was removed long after its lease had expired: others have its sessions, or may have them
+      for (const epoch of this.held.epochs) epoch.lose()
+      yield* this.own(Tables.register(this.sql, this.registration))
+    } else {
+      const taken = yield* this.own(Tables.taken(this.sql, this.name))
+      for (const it of taken) this.lose(it)
+      if (hadExpired || !this.isSure) yield* this.check
+    }
+    this.isSure = true
+    this.since = Math.max(this.since, since)
+  })
+
+  /** Ends the epoch of a session that was taken. */
+  private lose(taken: Tables.Taken): void {
+    for (const epoch of this.held.epochs) {
+      if (epoch.number <= taken.epoch && Tables.sessionId(epoch.principal) === taken.id) epoch.lose()
+    }
+  }
+
+  /** Ends the epochs that are not current in the database. */
+  private readonly check: Effect.Effect<void, SqlError> = Effect.suspend(() => {
+    const { epochs } = this.held
+    if (epochs.length === 0) return Effect.void
+    return Effect.map(this.own(Tables.currentOf(this.sql, epochs)), (current) => {
+      for (const epoch of epochs) if (!current.has(Tables.sessionId(epoch.principal))) epoch.lose()
+    })
+  })
+
+  private readonly giveUp: Effect.Effect<unknown, SqlError> = Effect.suspend(() => {
+    const loose = Array.from(this.loose.keys())
+    if (loose.length === 0) return Effect.void
+    return Effect.map(own(this.sql)(Tables.giveUp(this.sql, this.name, loose)), () => {
+      for (const principal of loose) {
+        const left = (this.loose.get(principal) ?? 0) - 1
+        if (left > 0) this.loose.set(principal, left)
+        else this.loose.delete(principal)
+      }
+    })
+  })
+
+  /** Milliseconds of a monotonic clock. */
+  private now(): number {
+    return Number(this.clock.monotonicTimeNanosUnsafe()) / 1e6
+  }
+
+  private own<A>(statement: Effect.Effect<A, SqlError>): Effect.Effect<A, SqlError> {
+    return own(this.sql, Math.min(deadline, this.registration.leaseMillis / 3))(statement)
+  }
+}

@@ -1,0 +1,146 @@
+/**
+ * The session registry in PostgreSQL, for as many processes as share the database.
+ *
+ * A process has a lease for all its sessions, by its own monotonic clock and counted from before the database was
+ * asked. It is shorter than the lock by which a cluster places sessions, so that a frozen process knows that it may
+ * have lost them before another one has them. A process that takes a session from one whose lease is valid waits until
+ * that lease has expired, or was renewed, which tells the other one.
+ */
+import * as Clock from "effect/Clock"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
+import type * as Migrator from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { randomUUID } from "node:crypto"
+import { SessionRegistry, SessionRegistryError } from "../core/store/SessionRegistry.ts"
+import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
+import { isPg } from "./JournalTables.ts"
+import * as Migrations from "./Migrations.ts"
+import { own } from "./OwnConnection.ts"
+import * as Tables from "./SessionTables.ts"
+import { SqlRunner } from "./SqlRunner.ts"
+
+/** Who this process is, and how long its lease is. */
+export interface Options {
+  /** Its name, different in each life of a process. Default: a random one. */
+  readonly name?: string | undefined
+  /** Where other processes reach it, for operators. */
+  readonly address?: string | undefined
+  /**
+   * How long after its last sign of life other processes may take over its sessions. It gives one three times as often.
+   * Shorter than the expiration of a cluster's shard locks. Default 9 seconds.
+   */
+  readonly lease?: Duration.Input | undefined
+}
+
+/** The defaults. */
+export const defaults = { lease: "9 seconds" } as const satisfies Options
+
+/** Layer of the registry in the database of a client; ends the lease with the scope. */
+export const layer = (
+  options?: Options
+): Layer.Layer<
+  SessionRegistry,
+  ConfigurationError | Migrator.MigrationError | SqlError | SessionRegistryError,
+  SqlClient.SqlClient
+> => Layer.effect(SessionRegistry, make(options))
+
+/** Creates the registry, registers the process and renews its lease for the rest of the scope. */
+export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.fn.Return<
+  SessionRegistry["Service"],
+  ConfigurationError | Migrator.MigrationError | SqlError | SessionRegistryError,
+  SqlClient.SqlClient | Scope.Scope
+> {
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  if (!isPg(sql)) return yield* notPostgres
+  const { leaseMillis } = yield* readOptions("SqlSessionRegistry", (read) => ({
+    leaseMillis: read.millis("lease", options.lease ?? defaults.lease)
+  }))
+  const name = options.name ?? randomUUID()
+  yield* Migrations.run(sql, Tables.schema)
+  const runner = new SqlRunner(sql, { name, address: options.address, leaseMillis }, yield* Clock.Clock)
+  yield* Effect.acquireRelease(failing("register", runner.register), () => runner.close)
+  yield* Effect.forkScoped(runner.renewing)
+  const { held } = runner
+
+  return {
+    runner,
+    current: held.current,
+    activate: (principal) =>
+      failing(
+        "activate",
+        runner.settled(
+          principal,
+          Effect.gen(function*() {
+            held.current(principal)?.lose()
+            const { epoch, waitMillis } = yield* activated(sql, name, principal)
+            yield* Effect.sleep(waitMillis)
+            return held.begin(principal, epoch)
+          })
+        )
+      ),
+    release: (epoch, left) =>
+      failing(
+        "release",
+        runner.settled(
+          epoch.principal,
+          Effect.suspend(() => {
+            epoch.lose()
+            return Effect.map(
+              own(sql)(Tables.release(sql, epoch, left)),
+              (isWoken) => isWoken === undefined ? "Lost" : isWoken ? "Ready" : "Released"
+            )
+          })
+        )
+      ),
+    heard: (epoch) =>
+      failing(
+        "heard",
+        Effect.map(own(sql)(Tables.heard(sql, epoch)), (isOurs) => {
+          if (!isOurs) epoch.lose()
+          return isOurs
+        })
+      ),
+    wake: (principal) => failing("wake", Effect.asVoid(own(sql)(Tables.wake(sql, principal)))),
+    due: (limit) => failing("due", own(sql)(Tables.due(sql, limit)))
+  }
+})
+
+/**
+ * Removes sessions that are free and were not used since a time (epoch milliseconds), and processes that ended before
+ * it; gives how many sessions that were.
+ */
+export const prune = Effect.fnUntraced(function*(
+  before: number
+): Effect.fn.Return<number, SessionRegistryError, SqlClient.SqlClient> {
+  const sql = yield* SqlClient.SqlClient
+  return yield* failing("prune", own(sql)(Tables.prune(sql, before)))
+})
+
+// Utilities
+
+const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError, R>) =>
+  Effect.mapError(effect, (cause) => new SessionRegistryError({ operation, cause }))
+
+const notPostgres = new ConfigurationError({
+  subject: "SqlSessionRegistry",
+  problems: [{
+    path: "SqlClient",
+    problem: "it is not a client of PostgreSQL",
+    expected: "PgClient.layer, or SessionRegistry.layerMemory for one process"
+  }]
+})
+
+/** Raises the epoch; again where somebody else made the session at this moment. */
+const activated = (
+  sql: SqlClient.SqlClient,
+  name: string,
+  principal: string
+): Effect.Effect<{ readonly epoch: number; readonly waitMillis: number }, SqlError> =>
+  Effect.flatMap(
+    own(sql)(Tables.activate(sql, name, principal)),
+    (it) => it === undefined ? activated(sql, name, principal) : Effect.succeed(it)
+  )

@@ -1,0 +1,241 @@
+/** Who holds a session, among several processes over one PostgreSQL. */
+import { assert, describe, it, layer } from "@effect/vitest"
+import * as Sqlite from "effect-tool-executor/sqlite"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
+import * as Tables from "../../src/sql/SessionTables.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import * as Postgres from "../support/Postgres.ts"
+import { until } from "../support/silentProxy.ts"
+
+type Registry = SessionRegistry["Service"]
+
+const principal = "ann/s1"
+
+/** A process of its own over the database, until its scope is closed. */
+const start = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, options?: SqlSessionRegistry.Options) {
+  const scope = yield* Scope.make()
+  yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
+  const registry: Registry = yield* SqlSessionRegistry.make(options).pipe(
+    Effect.provideService(SqlClient.SqlClient, sql),
+    Scope.provide(scope)
+  )
+  return { registry, stop: Scope.close(scope, Exit.void) }
+})
+
+/** Has the lease of a process expire in the database. */
+const expire = (sql: SqlClient.SqlClient, { runner }: Registry) =>
+  sql`UPDATE tool_executor_runners SET lease_until = 0 WHERE name = ${runner.name}`
+
+/** Makes everything due that is due within a while. */
+const later = (sql: SqlClient.SqlClient) => sql`UPDATE tool_executor_sessions SET due_at = due_at - 60000`
+
+layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
+  const processes = Effect.gen(function*() {
+    const url = yield* (yield* Postgres.Postgres).database
+    const clients = yield* Layer.build(Postgres.clientOf(url))
+    const sql = Context.get(clients, SqlClient.SqlClient)
+    const one = yield* start(sql)
+    const two = yield* start(sql)
+    return { sql, one: one.registry, two: two.registry, stopOne: one.stop }
+  })
+
+  const test = (
+    name: string,
+    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>
+  ) => it.effect(name, () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)))
+
+  test("are held by who activated them, in an epoch that rises", ({ one }) =>
+    Effect.gen(function*() {
+      assert.isUndefined(one.current(principal))
+      const first = yield* one.activate(principal)
+      assert.strictEqual(one.current(principal), first)
+      assert.isTrue(first.isHeld)
+      assert.isTrue(yield* first.renew)
+      const second = yield* one.activate(principal)
+      assert.strictEqual(second.number, first.number + 1)
+      assert.isTrue(first.isOver)
+      assert.isFalse(first.isHeld)
+      assert.isFalse(yield* first.renew)
+      assert.strictEqual(one.current(principal), second)
+    }))
+
+  test("are taken from a process whose lease has expired at once, and it finds out when it asks", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const mine = yield* one.activate(principal)
+      let told = 0
+      mine.onOver(() => told++)
+      yield* expire(sql, one)
+      const its = yield* two.activate(principal)
+      assert.strictEqual(its.number, mine.number + 1)
+      // it does not know yet
+      assert.isFalse(mine.isOver)
+      assert.isFalse(yield* mine.renew)
+      assert.isTrue(mine.isOver)
+      assert.strictEqual(told, 1)
+      assert.isUndefined(one.current(principal))
+      assert.isTrue(its.isHeld)
+      assert.isTrue(yield* one.runner.renew)
+    }))
+
+  it.effect("are taken from a process that lives once it knows, or its lease has expired", () =>
+    Effect.gen(function*() {
+      const { sql, two } = yield* processes
+      const { registry: one } = yield* start(sql, { lease: "600 millis" })
+      const mine = yield* one.activate(principal)
+      const its = yield* two.activate(principal)
+      assert.isTrue(mine.isOver)
+      assert.isTrue(its.isHeld)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
+
+  test("keep their owner where a lease has expired and nobody took them", ({ one, sql }) =>
+    Effect.gen(function*() {
+      const mine = yield* one.activate(principal)
+      yield* expire(sql, one)
+      assert.isTrue(yield* mine.renew)
+      assert.isTrue(mine.isHeld)
+    }))
+
+  test("are released with what is left, unless somebody else has them", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const stateOf = Effect.map(
+        sql<
+          { readonly state: string; readonly due_at: number | null }
+        >`SELECT state, due_at FROM tool_executor_sessions`,
+        ([row]) => [row!.state, row!.due_at === null ? undefined : Number(row!.due_at)]
+      )
+      const first = yield* one.activate(principal)
+      assert.strictEqual(yield* one.release(first, { _tag: "Nothing" }), "Released")
+      assert.isTrue(first.isOver)
+      assert.isUndefined(one.current(principal))
+      assert.deepStrictEqual(yield* stateOf, ["free", undefined])
+      assert.deepStrictEqual(yield* two.due(10), [])
+      const second = yield* one.activate(principal)
+      assert.strictEqual(yield* one.release(second, { _tag: "Waiting", until: 1 }), "Released")
+      assert.deepStrictEqual(yield* stateOf, ["waiting", 1])
+      assert.deepStrictEqual(yield* two.due(10), [principal])
+      const third = yield* one.activate(principal)
+      assert.strictEqual(yield* one.release(third, { _tag: "Open" }), "Released")
+      assert.deepStrictEqual(yield* two.due(10), [principal])
+      const fourth = yield* one.activate(principal)
+      yield* two.activate(principal).pipe(Effect.forkChild, Effect.andThen(expire(sql, one)))
+      yield* until(
+        Effect.map(sql`SELECT 1 FROM tool_executor_sessions WHERE runner = ${two.runner.name}`, (it) => it.length > 0)
+      )
+      assert.strictEqual(yield* one.release(fourth, { _tag: "Nothing" }), "Lost")
+      assert.deepStrictEqual((yield* stateOf)[0], "held")
+    }))
+
+  test("are ready again where somebody woke them before the release", ({ one, two }) =>
+    Effect.gen(function*() {
+      const epoch = yield* one.activate(principal)
+      yield* two.wake(principal)
+      assert.strictEqual(yield* one.release(epoch, { _tag: "Waiting", until: undefined }), "Ready")
+      const next = yield* one.activate(principal)
+      // activation has heard it
+      assert.strictEqual(yield* one.release(next, { _tag: "Waiting", until: undefined }), "Released")
+    }))
+
+  test("are due if their owner has not heard that they were woken", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const epoch = yield* one.activate(principal)
+      yield* two.wake(principal)
+      assert.deepStrictEqual(yield* two.due(10), [])
+      yield* later(sql)
+      assert.deepStrictEqual(yield* two.due(10), [principal])
+      // not again for a while
+      assert.deepStrictEqual(yield* one.due(10), [])
+      assert.isTrue(yield* one.heard(epoch))
+      yield* later(sql)
+      assert.deepStrictEqual(yield* one.due(10), [])
+    }))
+
+  test("are due if the process that holds them has ended, once among all who ask", ({ one, stopOne, two }) =>
+    Effect.gen(function*() {
+      const all = Array.from({ length: 20 }, (_, n) => `ann/${n}`)
+      yield* Effect.forEach(all, (it) => one.activate(it), { concurrency: 5 })
+      assert.deepStrictEqual(yield* two.due(100), [])
+      yield* stopOne
+      const found = yield* Effect.all(Array.from({ length: 4 }, () => two.due(10)), { concurrency: "unbounded" })
+      assert.deepStrictEqual(found.flat().toSorted(), all.toSorted())
+    }))
+
+  test("are not due because of a wake-up for a session that nobody ever had", ({ one, sql }) =>
+    Effect.gen(function*() {
+      yield* one.wake("nobody/s")
+      yield* later(sql)
+      assert.deepStrictEqual(yield* one.due(10), [])
+    }))
+
+  test("are not heard by a process that has lost them", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const mine = yield* one.activate(principal)
+      yield* expire(sql, one)
+      yield* two.activate(principal)
+      assert.isFalse(yield* one.heard(mine))
+      assert.isTrue(mine.isOver)
+    }))
+
+  test("have their rows fenced: a statement writes for current epochs only", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const lost = yield* one.activate("ann/lost")
+      const kept = yield* one.activate("ann/kept")
+      yield* expire(sql, one)
+      yield* two.activate("ann/lost")
+      const rows = yield* sql.unsafe<{ readonly id: string }>(
+        `WITH ${Tables.owned("$1")} SELECT id FROM owned`,
+        [Tables.epochsOf([lost, kept])]
+      )
+      assert.deepStrictEqual(rows.map(({ id }) => id), [Tables.sessionId("ann/kept")])
+    }))
+
+  test("are activated by many at once, and one of them holds them in the end", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      yield* expire(sql, one)
+      yield* expire(sql, two)
+      const epochs = yield* Effect.all(
+        Array.from({ length: 10 }, (_, n) => (n % 2 === 0 ? one : two).activate(principal)),
+        { concurrency: "unbounded" }
+      )
+      assert.strictEqual(new Set(epochs.map((it) => it.number)).size, 10)
+      const asked = yield* Effect.forEach(epochs, (it) => it.renew)
+      assert.lengthOf(asked.filter((it) => it === true), 1)
+    }))
+
+  test("that were pruned never have an earlier epoch again", ({ one, sql }) =>
+    Effect.gen(function*() {
+      const first = yield* one.activate(principal)
+      yield* one.release(first, { _tag: "Nothing" })
+      const prune = Effect.provideService(SqlSessionRegistry.prune(Date.now() + 60_000), SqlClient.SqlClient, sql)
+      assert.strictEqual(yield* prune, 1)
+      const second = yield* one.activate(principal)
+      assert.isAbove(second.number, first.number)
+      assert.strictEqual(yield* prune, 0)
+    }))
+
+  test("of a process are over once it stops, and its fibers end", ({ one, stopOne }) =>
+    Effect.gen(function*() {
+      const epoch = yield* one.activate(principal)
+      const over = yield* Effect.forkChild(
+        Effect.callback<void>((resume) => void epoch.onOver(() => resume(Effect.void)))
+      )
+      yield* Effect.yieldNow
+      yield* stopOne
+      yield* Fiber.join(over)
+      assert.isFalse(one.runner.isHeld)
+    }))
+})
+
+describe("sessions in SQLite", () => {
+  it.effect("are refused with a sentence: a file has one process", () =>
+    Effect.gen(function*() {
+      const error = yield* Effect.flip(SqlSessionRegistry.make())
+      assert.include(String(error), "it is not a client of PostgreSQL")
+    }).pipe(Effect.scoped, Effect.provide(Sqlite.layer({ filename: ":memory:" }))))
+})
