@@ -334,7 +334,8 @@ const atEnd = Effect.fnUntraced(function*(
 ): Effect.fn.Return<EndReason | undefined, TranscriptError> {
   const { background, given, queue } = operation
   if (given.background === "wait" && background.isRunning) {
-    yield* operation.unlessStopped(background.until(() => queue.length > 0 || !background.isRunning))
+    const news = background.until(() => queue.length > 0 || !background.isRunning)
+    yield* operation.waiting("background", operation.unlessStopped(news))
   }
   // a message has arrived, or there is another reason to end
   if (queue.length > 0 || background.suspended.length > 0 || operation.stopped !== undefined) return undefined

@@ -96,6 +96,8 @@ export interface Agent {
   readonly answer: (id: string, answer: Answer, of?: Shown) => Effect.Effect<void, ApprovalError>
   /** Pending approval requests, including those of sub-agents, oldest first. */
   readonly pending: Effect.Effect<ReadonlyArray<ApprovalRequest>>
+  /** Whether nothing runs but calls that wait for approval, those of sub-agents included. */
+  readonly isWaiting: () => boolean
   /** The conversation so far. */
   readonly history: Effect.Effect<Prompt.Prompt>
 }

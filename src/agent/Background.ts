@@ -45,7 +45,7 @@ export const execute = Effect.fnUntraced(function*<E extends Unable = never>(
     named.set(call.id, name)
     yield* begin(operation, process, name, call, run)
   }
-  const wave = yield* run(others)
+  const wave = yield* others.length === 0 ? run(others) : operation.waiting("calls", run(others))
   return { named, wave: named.size === 0 ? wave : { ...wave, needsContinuation: true } }
 })
 
@@ -107,7 +107,9 @@ export const leave = Effect.fnUntraced(function*(
   const { background } = operation
   if (background.all.length === 0) return
   const isOver = () => !background.isRunning
-  if (isAwaited || isSuspended) yield* operation.unlessStopped(background.until(isOver))
+  if (isAwaited || isSuspended) {
+    yield* operation.waiting("background", operation.unlessStopped(background.until(isOver)))
+  }
   const { stopped } = operation
   yield* background.cancel(stopped?._tag === "Cancelled" ? stopped.reason : "the agent that started it has ended")
   yield* background.until(isOver)

@@ -39,8 +39,12 @@ export class BackgroundCalls {
     return this.entries.size === 0 ? none : this.all.filter((it) => it.state === state)
   }
 
+  get running(): ReadonlyArray<Entry> {
+    return this.in("running")
+  }
+
   get isRunning(): boolean {
-    return this.in("running").length > 0
+    return this.running.length > 0
   }
 
   /** Ids of the calls that the next operation continues. */
@@ -93,7 +97,7 @@ export class BackgroundCalls {
 
   cancel(reason: string): Effect.Effect<void> {
     return Effect.suspend(() =>
-      Effect.forEach(this.in("running"), ({ call, process }) => process.cancelCall(call, reason), { discard: true })
+      Effect.forEach(this.running, ({ call, process }) => process.cancelCall(call, reason), { discard: true })
     )
   }
 }

@@ -64,6 +64,8 @@ export class Operation {
   text = ""
   /** The process that runs its calls. */
   private process: ToolProcess | undefined
+  /** What it waits for, if it does nothing itself: a wave of its calls, or its calls in the background. */
+  private waitsFor: "calls" | "background" | undefined
   /** The tools whose calls run in the background. */
   backgroundTools: ReadonlySet<string> = new Set()
   /** How many processes it has had. */
@@ -216,6 +218,26 @@ export class Operation {
     const { process, stopText: text } = this
     if (process === undefined || text === undefined) return
     Effect.runForkWith(this.context)(Effect.andThen(process.cancel(text), this.background.cancel(text)))
+  }
+
+  /** Waits for its calls: a wave, or those in the background. */
+  waiting<A, E, R>(waitsFor: "calls" | "background", effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> {
+    return Effect.suspend(() => {
+      this.waitsFor = waitsFor
+      return effect
+    }).pipe(Effect.ensuring(Effect.sync(() => {
+      this.waitsFor = undefined
+    })))
+  }
+
+  /** Whether nothing runs but calls that wait for approval, also of sub-agents and in the background. */
+  get isWaiting(): boolean {
+    const { process, waitsFor } = this
+    if (process === undefined || waitsFor === undefined || this.stopped !== undefined) return false
+    // every wave that should be under way must be there, and wait
+    const waves = new Map(waitsFor === "calls" ? [[process, 1]] : [])
+    for (const it of this.background.running) waves.set(it.process, (waves.get(it.process) ?? 0) + 1)
+    return waves.size > 0 && Array.from(waves).every(([it, count]) => it.waiting() === count)
   }
 
   /** Waits for an effect until the operation is stopped; then interrupts it without waiting. */

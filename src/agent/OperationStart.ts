@@ -117,6 +117,7 @@ export const start = Effect.fnUntraced(function*<E, R>(
     cancel: (reason) => Effect.sync(() => operation.stop({ _tag: "Cancelled", reason })),
     answer,
     pending: Effect.sync(() => Array.from(requests.values())),
+    isWaiting: () => operation.isWaiting,
     history: Effect.sync(() => operation.history)
   }
 })
@@ -140,6 +141,8 @@ export interface Above {
   readonly branch: Branch
   /** Approval requests are denied immediately. */
   readonly isAutomatic: boolean
+  /** Takes what says whether it waits for nothing but approvals. */
+  readonly waits: (isWaiting: () => boolean) => Effect.Effect<void>
 }
 
 /** Runs a sub-agent's operation; its events go to the caller's reader. */
@@ -148,7 +151,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   options: Options<E, R>,
   above: Above
 ): Effect.fn.Return<OperationEnd, ConfigurationError | E, Scope.Scope | R> {
-  const { agentPath, branch, isAutomatic, place, tree } = above
+  const { agentPath, branch, isAutomatic, place, tree, waits } = above
   const checked = yield* CheckedOptions.check(around.executor, options)
   const report = tree?.report ?? (() => true)
   const tools = checked.tools ?? tree?.tools
@@ -180,6 +183,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
   yield* checkAsked(operation, checked.prompt)
   for (const { id, text } of branch.unread) operation.say(text, id)
   tree?.background.joins(place, operation)
+  yield* waits(() => operation.isWaiting)
   return yield* Loop.run(operation, checked.prompt)
 })
 

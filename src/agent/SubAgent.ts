@@ -147,7 +147,7 @@ const run = <Parameters extends Schema.Top>(
   params: Parameters["Type"]
 ): Effect.Effect<string, Failure> =>
   Effect.gen(function*() {
-    const { agentPath, callId, isResumed, process, suspend } = yield* ToolContext
+    const { agentPath, callId, isResumed, process, suspend, waits } = yield* ToolContext
     const tree = yield* Current
     const place = { process: process ?? "", call: callId ?? "" }
     const branch = tree?.branch.begin(place, isResumed) ?? Branch.root([], undefined)
@@ -166,7 +166,7 @@ const run = <Parameters extends Schema.Top>(
         compaction,
         model: own as Layer.Layer<LanguageModel.LanguageModel> | undefined
       },
-      { agentPath: [...agentPath, name], branch, place, tree, isAutomatic: mode === "Automatic" }
+      { agentPath: [...agentPath, name], branch, place, tree, waits, isAutomatic: mode === "Automatic" }
     )
     const isOpen = reason._tag === "Suspended" || reason._tag === "NotResumed"
     if (isOpen && tree !== undefined) return yield* suspend(describe(reason))

@@ -3,6 +3,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Cost } from "../agent/AgentLimits.ts"
+import { hashOf } from "../core/vocabulary/FileChange.ts"
 import type { Operation } from "./ApiOperations.ts"
 import { OperationLog } from "./OperationLog.ts"
 import type * as OperationOptions from "./OperationOptions.ts"
@@ -10,6 +11,7 @@ import type { KeptConversation, OperationStore, OperationStoreError, SubmittedOp
 import type { Owner } from "./Principals.ts"
 import { ServedConversation } from "./ServedConversation.ts"
 import { ServedOperation } from "./ServedOperation.ts"
+import { Stirs } from "./Stirs.ts"
 
 /** What they are made with. */
 export interface Given {
@@ -26,6 +28,8 @@ export class KnownConversations {
   private readonly given: Given
   private readonly known = new Map<string, ServedConversation>()
   private logs = 0
+  /** Tells when something changes. */
+  readonly stirs = new Stirs()
 
   constructor(given: Given) {
     this.given = given
@@ -71,11 +75,17 @@ export class KnownConversations {
     return Array.from(this.known.values()).flatMap((it) => it.operations.filter((one) => !one.isOver))
   }
 
-  /** An operation with a log of this start. */
-  served(submitted: SubmittedOperation): ServedOperation {
-    const { bounds, costOf, life, secretsIn } = this.given
-    const log = new OperationLog(`${life}.${++this.logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
-    return new ServedOperation(submitted, log, costOf(submitted.agent), (message) => secretsIn([message]))
+  /** An operation with a log of this start, or with one of a given id. */
+  served(submitted: SubmittedOperation, id = `${this.given.life}.${++this.logs}`): ServedOperation {
+    const { bounds, costOf, secretsIn } = this.given
+    const log = new OperationLog(id, { events: bounds.keptEvents, chars: bounds.keptChars })
+    return new ServedOperation(submitted, log, costOf(submitted.agent), (it) => secretsIn([it]), this.stirs)
+  }
+
+  /** Forgets a session and ends its readers; the store still has everything. */
+  drop(owner: Owner): void {
+    this.get(owner)?.close()
+    this.known.delete(keyOf(owner))
   }
 
   /** An operation, in memory or in the store. */
@@ -132,8 +142,10 @@ export class KnownConversations {
     return Effect.gen({ self: this }, function*() {
       const kept = yield* store.get(owner, name)
       if (kept?.ended === undefined) return undefined
-      const operation = this.served(kept.submitted)
-      operation.restore(yield* store.events(owner, name))
+      const events = yield* store.events(owner, name)
+      // nothing is added to it, so positions in it are those of its last log, whichever process reads it
+      const operation = this.served(kept.submitted, events.at(-1)?.log ?? hashOf(keyOf(owner) + name).slice(0, 16))
+      operation.restore(events)
       operation.restoreEnd(kept.ended)
       return operation
     })

@@ -157,6 +157,8 @@ const once = Effect.fnUntraced(function*(
 /** Stores the end before anybody sees it. A suspended operation has no end yet. */
 const end = (around: Around, operation: ServedOperation, ended: OperationEnd): Effect.Effect<void> =>
   Effect.uninterruptible(Effect.gen(function*() {
+    // readers of a session that is closed or lost connect again
+    if (operation.left === "lost" || (operation.left !== undefined && ended.reason._tag === "Suspended")) return
     if (ended.reason._tag !== "Suspended") {
       // without the end itself, which an ended operation has without its event
       yield* saved(around, operation)
@@ -180,7 +182,9 @@ export const keepEnd = (
   Effect.andThen(storeEnd(around, operation, ended), Effect.suspend(() => around.ended(operation)))
 
 const saved = ({ store }: Around, operation: ServedOperation) =>
-  Effect.uninterruptible(logged(operation, operation.save(store)))
+  Effect.suspend(() =>
+    operation.left === "lost" ? Effect.void : Effect.uninterruptible(logged(operation, operation.save(store)))
+  )
 
 /** If storing fails, the next start continues the operation, which has ended in its transcript. */
 const logged = (

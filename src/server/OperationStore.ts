@@ -81,10 +81,18 @@ export interface Kept {
   readonly ended: Operation | undefined
 }
 
+/** A conversation, and what it has left open, oldest first. */
+export interface OpenConversation {
+  readonly conversation: KeptConversation
+  readonly open: ReadonlyArray<Kept & { readonly events: ReadonlyArray<KeptEvents> }>
+}
+
 /** The store of operations. */
 export class OperationStore extends Context.Service<OperationStore, {
   /** All conversations. Call it once, at startup. */
   readonly conversations: Effect.Effect<ReadonlyArray<KeptConversation>, OperationStoreError>
+  /** The conversation of a session, with its operations that have no end in the record of the conversation. */
+  readonly conversationOf: (owner: Owner) => Effect.Effect<OpenConversation | undefined, OperationStoreError>
   readonly keepConversation: (conversation: KeptConversation) => Effect.Effect<void, OperationStoreError>
   readonly get: (owner: Owner, operation: string) => Effect.Effect<Kept | undefined, OperationStoreError>
   /** Stores an operation, for the first time or with more messages, or cancelled. */
@@ -131,6 +139,22 @@ export const make = (store: KeyValueStore.KeyValueStore): OperationStore["Servic
         return found
       })
     ),
+    conversationOf: (owner) =>
+      failing(
+        "conversationOf",
+        Effect.gen(function*() {
+          const conversation = yield* read(keys.conversation(idOf(owner)), texts.conversation)
+          if (conversation === undefined) return undefined
+          const open: Array<OpenConversation["open"][number]> = []
+          for (const name of conversation.open) {
+            const id = idOf(owner, name)
+            const submitted = yield* read(keys.operation(id), texts.submitted)
+            if (submitted === undefined) continue
+            open.push({ submitted, ended: yield* read(keys.end(id), texts.ended), events: yield* chunks(id) })
+          }
+          return { conversation, open }
+        })
+      ),
     keepConversation: (it) =>
       failing("keepConversation", store.set(keys.conversation(idOf(it)), texts.conversation.encode(it))),
     get: (owner, operation) =>

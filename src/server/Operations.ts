@@ -36,6 +36,7 @@ import {
 } from "./ApiProblems.ts"
 import type { Status } from "./ApiRecords.ts"
 import * as History from "./History.ts"
+import * as HostedOperations from "./HostedOperations.ts"
 import { KnownConversations, logged } from "./KnownConversations.ts"
 import { LiveLog } from "./LiveLog.ts"
 import * as OperationOptions from "./OperationOptions.ts"
@@ -47,6 +48,7 @@ import * as RedactedEvents from "./RedactedEvents.ts"
 import * as RunnableAgents from "./RunnableAgents.ts"
 import type { ServedConversation } from "./ServedConversation.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
+import type { SessionPart } from "./SessionPart.ts"
 
 /** A known operation. */
 export interface Handle {
@@ -109,6 +111,8 @@ export class Operations extends Context.Service<Operations, {
   ) => Effect.Effect<Option.Option<Stream.Stream<AgentSse>>, Unavailable>
   /** Cancels the operation of a session and waits for its end. `false` if none runs. */
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
+  /** What it does for one session at a time; see `SessionHost`. */
+  readonly hosting: SessionPart
   readonly counts: Effect.Effect<{ readonly operations: number; readonly conversations: number }>
   /** The limits of operations, as the API names them. */
   readonly limits: Status["limits"]
@@ -353,25 +357,24 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       ))
     }).pipe(orUnavailable)
 
-  // the next start of a server: continue what has no end
-  for (const kept of yield* store.conversations) {
-    const owner = { user: kept.user, session: kept.session }
+  /** Adds a conversation that was stored, and continues what has no end. */
+  const recall = Effect.fnUntraced(function*({ conversation: kept, open }: OperationStore.OpenConversation) {
+    const mayRun = open.some((it) => it.ended === undefined)
+      ? yield* Effect.result(access.mayRun(kept.user))
+      : Result.succeed(true)
     const conversation = known.restore(kept)
     let before: ServedOperation | undefined
-    for (const [index, name] of kept.open.entries()) {
-      const open = yield* store.get(owner, name)
-      if (open === undefined) continue
-      const operation = known.served(open.submitted)
-      operation.restore(yield* store.events(owner, name))
+    for (const [index, { ended, events, submitted }] of open.entries()) {
+      const operation = known.served(submitted)
+      operation.restore(events)
       conversation.add(operation)
       // a message that was stored may not be in the record of the conversation
       conversation.joined(operation)
-      if (open.ended !== undefined) {
-        operation.restoreEnd(open.ended)
+      if (ended !== undefined) {
+        operation.restoreEnd(ended)
         yield* around.ended(operation)
         continue
       }
-      const mayRun = yield* Effect.result(access.mayRun(kept.user))
       if (Result.isFailure(mayRun)) {
         const { cause, message } = mayRun.failure
         yield* Effect.logWarning(`${message}; an operation of ${kept.user} is left for the next start`, cause)
@@ -379,10 +382,34 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         continue
       }
       if (!mayRun.success) yield* operation.cancel("its user may no longer run calls")
-      else if (index < kept.open.length - 1) yield* operation.cancel(interrupted)
+      else if (index < open.length - 1) yield* operation.cancel(interrupted)
       yield* launch(operation, { before, isAgain: true })
       before = operation
     }
+  })
+  const hosting = HostedOperations.make({
+    known,
+    open: (owner) =>
+      Effect.gen(function*() {
+        if (isDraining) return yield* Refusals.stopping
+        const conversation = known.get(owner)
+        if (conversation?.isSuspended === false) return
+        const kept = yield* store.conversationOf(owner)
+        // another request may have been first
+        if (kept === undefined || known.get(owner) !== conversation) return
+        known.drop(owner)
+        yield* recall(kept)
+      }).pipe(orUnavailable, annotated(owner)),
+    interrupt: (operation) => FiberMap.remove(fibers, operation)
+  })
+
+  // the next start of a server
+  for (const conversation of yield* store.conversations) {
+    yield* recall(
+      conversation.open.length === 0
+        ? { conversation, open: [] }
+        : (yield* store.conversationOf(conversation)) ?? { conversation, open: [] }
+    )
   }
   yield* Effect.forkScoped(Effect.repeat(
     known.tidy((operation) => OperationRun.keepEnd(around, operation, operation.info)),
@@ -425,6 +452,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       return true
     }),
     counts: Effect.sync(() => ({ operations: known.unfinished.length, conversations: known.size })),
+    hosting,
     limits: {
       operations: bounds.maxOperations,
       operationsPerUser: bounds.maxOperationsPerUser,

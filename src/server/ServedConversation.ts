@@ -35,6 +35,12 @@ export class ServedConversation {
     return this.operations.findLast((it) => !it.hasEnded)
   }
 
+  /** Whether operations without an end are here, and none of them runs. */
+  get isSuspended(): boolean {
+    const open = this.operations.filter((it) => !it.hasEnded)
+    return open.length > 0 && open.every((it) => it.isOver)
+  }
+
   /** Names of the latest operations, oldest first. */
   get names(): ReadonlyArray<string> {
     return this.kept.operations.map(({ id }) => id)

@@ -12,6 +12,7 @@ import * as Spending from "../agent/Spending.ts"
 import type { Operation } from "./ApiOperations.ts"
 import type { OperationLog } from "./OperationLog.ts"
 import type { KeptEvents, OperationStore, OperationStoreError, SubmittedOperation } from "./OperationStore.ts"
+import { Stirs } from "./Stirs.ts"
 
 export class ServedOperation {
   submitted: SubmittedOperation
@@ -22,6 +23,7 @@ export class ServedOperation {
   private readonly prices: Cost | undefined
   /** Secrets in the arguments of the calls of a message. */
   private readonly secretsIn: (message: Prompt.AssistantMessage) => ReadonlyArray<string>
+  private readonly stirs: Stirs
   private state: "queued" | "running" | "suspended" | "ended" = "queued"
   private endedAt: number | undefined
   private end: Operation["end"]
@@ -34,6 +36,8 @@ export class ServedOperation {
   agent: Agent | undefined
   /** Why it was cancelled in this start, or in an earlier one. */
   cancelled: string | undefined
+  /** Why it does not continue by itself: its session was closed or lost. */
+  left: "closed" | "stopped" | "lost" | undefined
   /** Whether its end is stored. */
   isStored = false
   /** Lifecycle events up to this place are stored, under so many numbers. */
@@ -46,8 +50,10 @@ export class ServedOperation {
     submitted: SubmittedOperation,
     log: OperationLog,
     prices: Cost | undefined,
-    secretsIn: (message: Prompt.AssistantMessage) => ReadonlyArray<string> = () => []
+    secretsIn: (message: Prompt.AssistantMessage) => ReadonlyArray<string> = () => [],
+    stirs: Stirs = new Stirs()
   ) {
+    this.stirs = stirs
     this.secretsIn = secretsIn
     this.submitted = submitted
     this.cancelled = submitted.cancelled
@@ -73,6 +79,11 @@ export class ServedOperation {
 
   get overSince(): number | undefined {
     return this.endedAt
+  }
+
+  /** Whether it runs and waits for nothing but approvals. */
+  get isWaiting(): boolean {
+    return this.agent?.isWaiting() === true
   }
 
   get usage(): AgentEvent.Usage {
@@ -126,6 +137,7 @@ export class ServedOperation {
     if (event._tag === "AssistantMessageFinal") this.log.hide(this.secretsIn(event.message))
     this.log.append(wire.success)
     this.unsaved.openUnsafe()
+    this.stirs.stir(this.submitted)
     return this.fold(wire.success)
   }
 
@@ -170,6 +182,7 @@ export class ServedOperation {
     this.endedAt = at
     this.log.close()
     Deferred.doneUnsafe(this.over, Effect.void)
+    this.stirs.stir(this.submitted)
   }
 
   /** Restores the events of earlier starts. */

@@ -9,6 +9,7 @@ import type { Wave, WaveInfo } from "./ApiModels.ts"
 import { Unavailable } from "./ApiProblems.ts"
 import type { LiveLog } from "./LiveLog.ts"
 import * as LostWave from "./LostWave.ts"
+import type { Stirs } from "./Stirs.ts"
 import type { WaveLog } from "./WaveLog.ts"
 import type { Ended, SubmittedWave } from "./WaveStore.ts"
 import { isLifecycle, type LifecycleEvent } from "./WaveText.ts"
@@ -24,6 +25,7 @@ export class ServedWave {
   readonly messageChars: number
   readonly log: WaveLog
   private readonly live: LiveLog["Service"]
+  private readonly stirs: Stirs
   /** Completes once its calls have been announced. */
   private readonly announced = Deferred.makeUnsafe<void>()
   private status: WaveInfo["status"] = "running"
@@ -35,13 +37,19 @@ export class ServedWave {
   private process: ToolProcess | undefined
   /** Reason of a cancellation of the whole wave. */
   private cancelled: string | undefined
+  /** Why it does not continue by itself: its session was closed or lost, or something failed. */
+  left: "closed" | "stopped" | "lost" | undefined
+  /** Why it could not continue. */
+  hasFailed = false
 
   constructor(
     submitted: SubmittedWave,
     calls: ReadonlyArray<ToolCall>,
     log: WaveLog,
-    live: LiveLog["Service"]
+    live: LiveLog["Service"],
+    stirs: Stirs
   ) {
+    this.stirs = stirs
     this.submitted = submitted
     this.calls = calls
     this.messageChars = JSON.stringify(submitted.message).length
@@ -69,6 +77,11 @@ export class ServedWave {
   /** Epoch milliseconds at which it ended or was suspended. */
   get overSince(): number | undefined {
     return this.isRunning ? undefined : this.endedAt
+  }
+
+  /** Whether it runs and waits for nothing but approvals. */
+  get isWaiting(): boolean {
+    return this.process !== undefined && this.process.waiting() > 0
   }
 
   /** Whether an executor runs its calls. */
@@ -108,12 +121,15 @@ export class ServedWave {
   }
 
   tell(event: ToolEvent.ToolEvent): void {
+    // readers of a session that is closed or lost connect again: there is nothing to tell them
+    if (this.left === "lost" || (this.left !== undefined && event._tag === "WaveSuspended")) return
     if (isLifecycle(event)) this.lifecycle.push(event)
     const wire = ToolEvent.toWire(event)
     const chars = JSON.stringify(wire).length
     const { session, user, wave } = this.submitted
     const shared = this.log.append(wire, chars)
     Deferred.doneUnsafe(this.announced, Effect.void)
+    this.stirs.stir(this.submitted)
     if (chars > mostLiveChars) this.live.tell(user, { _tag: "WaveEventLeftOut", user, session, wave })
     else {
       const item = {
@@ -168,6 +184,7 @@ export class ServedWave {
     if (!isNobodys) this.live.tell(this.submitted.user, { _tag: "WaveEnded", wave: this.info })
     Deferred.doneUnsafe(this.announced, Effect.void)
     Deferred.doneUnsafe(this.over, Effect.void)
+    this.stirs.stir(this.submitted)
   }
 
   /** Restores a wave that has ended. */

@@ -49,6 +49,8 @@ export interface Turns {
   readonly end: (owner: Owner, turn: string) => Effect.Effect<boolean, WaveStoreError>
   /** Ends all turns of a session. */
   readonly endAll: (owner: Owner) => Effect.Effect<void, WaveStoreError>
+  /** Closes all turns of a session and keeps what is stored of them, for whoever opens the session next. */
+  readonly leaveAll: (owner: Owner) => Effect.Effect<void>
   /** Ends parked turns that have been idle since a time. */
   readonly forget: (before: number) => Effect.Effect<void, WaveStoreError>
 }
@@ -77,6 +79,8 @@ export const make = Effect.fnUntraced(function*(options: {
   /** Open named turns, and parked ones with the time of parking, both in order of use. */
   const named = new Map<string, Opened>()
   const away = new Map<string, number>()
+  /** All open turns. */
+  const all = new Map<string, Opened>()
   const open = Effect.fnUntraced(function*(key: string) {
     const { owner, turn } = JSON.parse(key) as Key
     const executor = yield* executors.get(toPrincipal(owner))
@@ -85,9 +89,11 @@ export const make = Effect.fnUntraced(function*(options: {
     const isKept = !isOwn(turn)
     const kept = isKept ? yield* store.turn(owner, turn) : undefined
     const opened = new Opened(owner.user, batch, kept?.state, kept?.wave)
+    all.set(key, opened)
     if (isKept) named.set(key, opened)
     yield* Effect.addFinalizer(() =>
       Effect.suspend(() => {
+        if (all.get(key) === opened) all.delete(key)
         if (named.get(key) === opened) named.delete(key)
         if (isClosing || opened.isOver || opened.isAway || opened.open.size > 0) return Effect.void
         const forget = isKept ? annotated(owner)(logged(store.removeTurn(owner, turn))) : Effect.void
@@ -184,10 +190,19 @@ export const make = Effect.fnUntraced(function*(options: {
       return entered
     }),
     end: (owner, turn) => end({ owner, turn }),
-    endAll: Effect.fnUntraced(function*(owner) {
-      const all = Array.from([...yield* RcMap.keys(turns), ...away.keys()], (key) => JSON.parse(key) as Key)
-      yield* Effect.forEach(all.filter((it) => isOf(owner, it)), end, { discard: true })
-    }),
+    endAll: (owner) =>
+      Effect.suspend(() => {
+        const keys = [...all.keys(), ...away.keys()].filter(isOf(owner))
+        return Effect.forEach(keys, (key) => end(JSON.parse(key) as Key), { discard: true })
+      }),
+    leaveAll: (owner) =>
+      Effect.suspend(() => {
+        const isOwn = isOf(owner)
+        for (const key of Array.from(away.keys()).filter(isOwn)) away.delete(key)
+        const keys = Array.from(all.keys()).filter(isOwn)
+        for (const key of keys) all.get(key)!.isAway = true
+        return Effect.forEach(keys, (key) => RcMap.invalidate(turns, key), { discard: true })
+      }),
     forget: Effect.fnUntraced(function*(before) {
       for (const [key, since] of Array.from(away)) {
         if (since < before) yield* end(JSON.parse(key) as Key)
@@ -257,7 +272,10 @@ class Opened {
 
 const keyOf = ({ session, user }: Owner, turn: string): string => JSON.stringify({ owner: { user, session }, turn })
 
-const isOf = (one: Owner, { owner }: Key): boolean => owner.user === one.user && owner.session === one.session
+const isOf = ({ session, user }: Owner) => {
+  const prefix = JSON.stringify({ owner: { user, session } }).slice(0, -1)
+  return (key: string): boolean => key.startsWith(`${prefix},`)
+}
 
 const isOwn = (turn: string): boolean => turn.startsWith("~")
 

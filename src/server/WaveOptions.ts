@@ -1,5 +1,6 @@
 /** Limits of the waves of a server, and their defaults. */
 import type * as Duration from "effect/Duration"
+import type * as Effect from "effect/Effect"
 import { readOptions } from "../core/vocabulary/ConfigurationError.ts"
 
 export interface Options {
@@ -88,3 +89,6 @@ export const read = (options: Options) =>
       retention: read.millis("retention", given.retention ?? defaults.retention)
     }
   })
+
+/** The checked options. */
+export type Checked = Effect.Success<ReturnType<typeof read>>

@@ -70,10 +70,13 @@ const toItsEnd = (
     Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => wave.close(now)))
   )
 
-const failed = ({ submitted: { session, user, wave } }: ServedWave, cause: Cause.Cause<unknown>) =>
-  Principals.annotated({ user, session }, wave)(
-    Effect.logError("A wave could not continue and is left for the next start", cause)
-  )
+const failed = (wave: ServedWave, cause: Cause.Cause<unknown>) =>
+  Effect.suspend(() => {
+    // whoever holds its session now has the reason
+    if (wave.left === "lost") return Effect.void
+    wave.hasFailed = true
+    return Effect.logError("A wave could not continue and is left for the next start", cause)
+  }).pipe(Principals.annotated(wave.submitted, wave.submitted.wave))
 
 const isForNow = (error: ConfigurationError | ResumeError): boolean =>
   error._tag === "ResumeError" && error.reason !== "Changed"
@@ -105,7 +108,7 @@ const end = (
     readonly result: WaveResult
   }
 ): Effect.Effect<void> =>
-  result.suspended !== undefined ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
+  result.suspended !== undefined || wave.left === "lost" ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
     const kept = yield* settled(wave, result.outcomes)
     const persist = (turn: Pick<End, "isTurnOpen" | "turn">) =>
       store.end(wave.submitted, { ...turn, ended: kept, info: wave.info })

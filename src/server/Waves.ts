@@ -19,18 +19,19 @@ import { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as Journal from "../core/store/Journal.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
-import type { ToolCall } from "../core/vocabulary/ToolCall.ts"
 import type { RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 import { Access } from "./Access.ts"
 import type { Session, Submission, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
 import { Invalid, TooMany, Unavailable, WaveConflict, WaveUnreadable } from "./ApiProblems.ts"
+import * as HostedWaves from "./HostedWaves.ts"
+import { KnownWaves } from "./KnownWaves.ts"
 import { LiveLog } from "./LiveLog.ts"
 import { annotated, fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
-import { ServedWave } from "./ServedWave.ts"
+import type { ServedWave } from "./ServedWave.ts"
+import type { SessionPart } from "./SessionPart.ts"
 import * as Turns from "./Turns.ts"
-import { WaveLog } from "./WaveLog.ts"
 import * as WaveOptions from "./WaveOptions.ts"
 import * as WaveRun from "./WaveRun.ts"
 import * as WaveStore from "./WaveStore.ts"
@@ -79,6 +80,8 @@ export class Waves extends Context.Service<Waves, {
   readonly sessions: (user: string) => Effect.Effect<ReadonlyArray<typeof Session.Type>>
   /** Ends a session and cancels its waves. `false` if it does not exist. */
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
+  /** What it does for one session at a time; see `SessionHost`. */
+  readonly hosting: SessionPart
   /** Ends a turn, cancels its calls and deletes its counts. `false` if it does not exist. */
   readonly endTurn: (owner: Owner, turn: string) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly sessions: number; readonly waves: number }>
@@ -127,32 +130,14 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     turns: yield* Turns.make({ executors, store, idleTimeToLive: bounds.turnIdle, bounds }),
     hasJournal: journal !== undefined && journal !== Journal.noop
   }
-  const known = new Map<string, ServedWave>()
-  const running = yield* FiberMap.make<string, void, never>()
-  const life = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
-  let logs = 0
+  const known = new KnownWaves(bounds, (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36), live)
+  const running = yield* FiberMap.make<ServedWave, void, never>()
   let isDraining = false
 
-  const served = (submitted: WaveStore.SubmittedWave, calls: ReadonlyArray<ToolCall>) => {
-    const log = new WaveLog(`${life}.${++logs}`, { events: bounds.keptEvents, chars: bounds.keptChars })
-    return new ServedWave(submitted, calls, log, live)
-  }
-  /** Evicts ended waves that are too many or too large; the store still has them. */
-  const letGo = () => {
-    let [count, chars] = [0, 0]
-    for (const [key, wave] of Array.from(known).reverse()) {
-      if (!wave.hasEnded) continue
-      count++
-      chars += wave.chars
-      if (count > bounds.maxListed || chars > bounds.listedChars) known.delete(key)
-    }
-  }
   /** Registers a wave and runs it in the background. */
   const launch = (wave: ServedWave, run: typeof WaveRun.first) => {
-    const key = keyOf(wave.submitted, wave.submitted.wave)
-    known.delete(key)
-    known.set(key, wave)
-    return FiberMap.run(running, key, Effect.ensuring(run(around, wave), Effect.sync(letGo)), {
+    known.add(wave)
+    return FiberMap.run(running, wave, Effect.ensuring(run(around, wave), Effect.sync(() => known.evict())), {
       startImmediately: true
     })
   }
@@ -167,11 +152,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       yield* Effect.logError("A submitted wave can no longer be read", read.failure)
       return undefined
     }
-    const wave = served(submitted, read.success.calls)
+    const wave = known.served(submitted, read.success.calls, ended !== undefined)
     if (ended !== undefined) {
       wave.recall(ended)
-      known.set(keyOf(submitted, submitted.wave), wave)
-      letGo()
+      known.add(wave)
+      known.evict()
     } else {
       if (!mayRun) yield* wave.cancel(userGone)
       yield* launch(wave, WaveRun.again)
@@ -182,15 +167,14 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     owner: Owner,
     name: string
   ): Effect.fn.Return<ServedWave | undefined, Unavailable | WaveUnreadable> {
-    const key = keyOf(owner, name)
-    const here = known.get(key)
+    const here = known.get(owner, name)
     if (here !== undefined && (!here.isSuspended || isDraining)) return here
     const kept = yield* Effect.catchTag(store.get(owner, name), "WaveUnreadable", unreadable).pipe(
       orUnavailable,
       annotated(owner, name)
     )
     // another request may have been first
-    const meanwhile = known.get(key)
+    const meanwhile = known.get(owner, name)
     if (meanwhile !== here && meanwhile !== undefined) return meanwhile
     if (kept === undefined) return here
     // the next start resumes it
@@ -199,13 +183,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     return (yield* recall(kept.submitted, kept.ended)) ??
       (yield* unreadable(new WaveStore.WaveUnreadable({ wave: name, problem: "its message is not valid" })))
   })
-  const runningOf = (user?: string) =>
-    Array.from(known.values()).filter((it) => it.isRunning && (user === undefined || it.submitted.user === user))
-
   /** Refuses work above the limits. */
   const admit = Effect.fnUntraced(function*(owner: Owner, wave?: ServedWave): Effect.fn.Return<void, TooMany> {
-    const mine = runningOf(owner.user)
-    const all = runningOf()
+    const mine = known.running(owner.user)
+    const all = known.running()
     const sessions = new Set([...yield* executors.active, ...all.map((it) => toPrincipal(it.submitted))])
     const isNew = !sessions.has(toPrincipal(owner)) ? 1 : 0
     const ofUser = Array.from(sessions).filter((it) => fromPrincipal(it).user === owner.user).length
@@ -249,6 +230,25 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     cancel: ({ callId, reason }) => callId === undefined ? wave.cancel(reason) : wave.cancelCall(callId, reason)
   })
 
+  /** Resumes those of these waves that do not run here. */
+  const resume = Effect.fnUntraced(function*(wave: WaveStore.SubmittedWave, mayRun: boolean) {
+    const here = known.get(wave, wave.wave)
+    if (here === undefined || here.isSuspended) yield* recall(wave, undefined, mayRun)
+  })
+  const hosting = HostedWaves.make({
+    executors,
+    known,
+    turns: around.turns,
+    open: (owner) =>
+      Effect.gen(function*() {
+        if (isDraining) return yield* stopping
+        const waves = yield* store.openOf(owner)
+        if (waves.length === 0) return
+        const mayRun = yield* access.mayRun(owner.user)
+        for (const wave of waves) yield* resume(wave, mayRun)
+      }).pipe(orUnavailable, annotated(owner)),
+    interrupt: (wave) => FiberMap.remove(running, wave)
+  })
   const open = yield* store.open
   const runners = new Map<string, boolean>()
   for (const user of new Set(open.map((it) => it.user))) {
@@ -259,13 +259,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         mayRun.failure.cause
       )}
   }
-  for (const wave of open) if (runners.has(wave.user)) yield* recall(wave, undefined, runners.get(wave.user))
+  for (const wave of open) if (runners.has(wave.user)) yield* resume(wave, runners.get(wave.user)!)
   yield* Effect.forkScoped(Effect.repeat(
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
-      for (const [key, { overSince }] of known) {
-        if (overSince !== undefined && overSince + bounds.listed < now) known.delete(key)
-      }
+      known.evictOld(now)
       yield* logged(around.turns.forget(now - bounds.turnIdle))
       yield* logged(store.prune({ waves: now - retention, turns: now - bounds.turnIdle }))
     }),
@@ -288,10 +286,10 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         beganAt: yield* Clock.currentTimeMillis
       }
       const kept = wave === undefined ? undefined : yield* find(owner, name)
-      const begun = served(submitted, calls)
+      const begun = known.served(submitted, calls)
       if (kept === undefined) yield* admit(owner, begun)
       // another request may have been first; from here to `launch` nothing else runs
-      const found = kept ?? known.get(keyOf(owner, name))
+      const found = kept ?? known.get(owner, name)
       if (found !== undefined) {
         if (!isSame(found.submitted, submitted)) return yield* conflict
         yield* Deferred.await(found.begun)
@@ -299,16 +297,13 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       }
       if (isDraining) return yield* stopping
       yield* launch(begun, WaveRun.first)
-      yield* Effect.tapError(Deferred.await(begun.begun), () =>
-        Effect.sync(() => {
-          if (known.get(keyOf(owner, name)) === begun) known.delete(keyOf(owner, name))
-        }))
+      yield* Effect.tapError(Deferred.await(begun.begun), () => Effect.sync(() => known.remove(begun)))
       return handle(begun)
     }),
     get: (owner, wave) => Effect.map(find(owner, wave), (found) => Option.map(Option.fromUndefinedOr(found), handle)),
-    known: (owner, wave) =>
-      Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(keyOf(owner, wave))), handle)),
-    list: Effect.sync(() => Array.from(known.values(), handle)),
+    known: (owner, wave) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner, wave)), handle)),
+    list: Effect.sync(() => known.all.map(handle)),
+    hosting,
     tools: Effect.fnUntraced(function*(owner) {
       if (isDraining) return yield* stopping
       yield* admit(owner)
@@ -321,12 +316,12 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         (active) =>
           active.map(fromPrincipal).filter((it) => it.user === user).map(({ session }) => ({
             session,
-            waves: runningOf(user).filter((it) => it.submitted.session === session).length
+            waves: known.of({ user, session }).filter((it) => it.isRunning).length
           }))
       ),
     endSession: Effect.fnUntraced(function*(owner) {
       const principal = toPrincipal(owner)
-      const waves = runningOf(owner.user).filter((it) => it.submitted.session === owner.session)
+      const waves = known.of(owner).filter((it) => it.isRunning)
       if (waves.length === 0 && !(yield* executors.active).includes(principal)) return false
       yield* Effect.forEach(waves, (it) => it.cancel(sessionEnded), { discard: true })
       // outcomes so far are final; closing the executor would suspend the rest
@@ -340,15 +335,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         around.turns.end(owner, turn),
         (error) => Effect.as(annotated(owner)(logged(Effect.fail(error))), true)
       ),
-    counts: Effect.map(executors.size, (sessions) => ({ sessions, waves: runningOf().length })),
+    counts: Effect.map(executors.size, (sessions) => ({ sessions, waves: known.running().length })),
     drain: (within) =>
       Effect.suspend(() => {
         isDraining = true
         const empty = FiberMap.awaitEmpty(running)
-        const stop = Effect.forEach(runningOf(), (wave) =>
+        const stop = Effect.forEach(known.running(), (wave) =>
           wave.isUnderWay
             ? executors.end(toPrincipal(wave.submitted), "the server is stopping")
-            : FiberMap.remove(running, keyOf(wave.submitted, wave.submitted.wave)), {
+            : FiberMap.remove(running, wave), {
           concurrency: "unbounded",
           discard: true
         })
@@ -362,8 +357,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       })
   }
 })
-
-const keyOf = ({ session, user }: Owner, wave: string): string => JSON.stringify([user, session, wave])
 
 const randomName = Effect.map(
   Effect.all([Random.nextIntBetween(0, 2 ** 48), Random.nextIntBetween(0, 2 ** 48)]),

@@ -120,6 +120,11 @@ export interface Service {
    * `ToolAnnotations.Continues`; a call of another tool is `Cancelled`. Outside an executor it only interrupts.
    */
   readonly suspend: (reason: string) => Effect.Effect<never>
+  /**
+   * Lets the executor look whether the handler waits for nothing but approvals of calls that it makes: a host may then
+   * suspend the call. For tools with `ToolAnnotations.Continues`.
+   */
+  readonly waits: (isWaiting: () => boolean) => Effect.Effect<void>
   /** The approval that allowed the call: a grant, or one for this call only. */
   readonly grant: Given | undefined
   /** Stores a payload as an artifact; `None` without a store, if it fails, or after the outcome. */
@@ -164,6 +169,7 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       confirmWrite: () => Effect.void,
       permits: () => Effect.succeed("allow"),
       isResumed: false,
+      waits: () => Effect.void,
       suspend: () => Effect.interrupt,
       grant: undefined,
       artifact: () => Effect.succeedNone,

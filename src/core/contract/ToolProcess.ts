@@ -223,6 +223,8 @@ export interface ToolProcess {
    * whether it took the event; a throw counts as false. Tool events not taken are counted (`ToolCallComplete.dropped`).
    */
   readonly listen: (tell: (event: ToolEvent) => boolean) => Effect.Effect<void, never, Scope.Scope>
+  /** The number of its waves if all of them wait for nothing but approvals, otherwise 0. */
+  readonly waiting: () => number
   /** Cancels every call without an outcome, and all later calls of this process. */
   readonly cancel: (reason: string) => Effect.Effect<void>
   /** Cancels the running calls with this id; other calls continue. */

@@ -74,8 +74,12 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       }
       // an answer counts even if the call ended before it could continue
       return Effect.ensuring(
-        people.submit(request, told),
+        Effect.suspend(() => {
+          wave.waits.shown(call, true)
+          return people.submit(request, told)
+        }),
         Effect.sync(() => {
+          wave.waits.shown(call, false)
           wave.facts?.report({ _tag: "Answered", at: wave.now(), requestId, ...answerOf(said) }, call)
           const grant = grantOf(said)
           if (grant !== undefined) wave.facts?.report({ _tag: "Granted", at: grant.grantedAt, grant }, call)

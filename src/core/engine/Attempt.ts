@@ -142,6 +142,15 @@ export class Attempt {
     return this.time.isPaused
   }
 
+  /** The handler waits for nothing but approvals of calls that it makes. */
+  get rests(): boolean {
+    return this.phase === "running" && this.pending === undefined && this.ends.isWaiting?.() === true
+  }
+
+  waits(isWaiting: () => boolean): void {
+    this.ends = { ...this.ends, isWaiting }
+  }
+
   /** Pauses the limits while a request is pending, until each `pause` has its `resume`. */
   pause(): void {
     const since = this.isOver ? undefined : this.time.pause()
@@ -404,6 +413,8 @@ interface Large {
 
 interface Ends {
   readonly controller?: AbortController
+  /** Whether the handler waits for nothing but approvals. */
+  readonly isWaiting?: () => boolean
   readonly waiting?: Set<() => void> | undefined
 }
 

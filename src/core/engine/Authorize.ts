@@ -81,7 +81,13 @@ export const authorize = Effect.fnUntracedEager(function*(
     return resolved(call, question, yield* ApprovalRound.ask(wave, call, question))
   }
   for (let earlier = writerBefore(wave, call); earlier !== undefined; earlier = writerBefore(wave, call)) {
-    yield* over(earlier)
+    call.peers = { ...call.peers, behind: earlier }
+    yield* Effect.ensuring(
+      over(earlier),
+      Effect.sync(() => {
+        call.peers = { ...call.peers, behind: undefined }
+      })
+    )
     // the earlier call may have blocked the tool or changed the order, and its answer may cover this one
     const end = Recheck.recheck(wave, call, undefined, wave.now())
     if (end !== undefined) return ends(end)

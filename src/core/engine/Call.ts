@@ -146,6 +146,8 @@ export interface Peers {
   readonly isWanted?: true
   /** Calls that joined this one. */
   readonly followers?: Array<Call> | undefined
+  /** The earlier call that must be over before approval of this one is requested. */
+  readonly behind?: Call | undefined
   /** Called when it has its outcome and has returned its permits, or when it joins another call. */
   readonly afterwards?: Set<() => void> | undefined
 }
@@ -184,6 +186,8 @@ export interface Driver {
   readonly settle: (call: Call, end: CallEnd.End, fiber?: Fiber.Fiber<unknown, unknown>) => void
   /** Dispatches a call again after the call that it joined. */
   readonly redispatch: (call: Call) => void
+  /** Whether a call without an outcome waits for nothing but approvals. */
+  readonly rests: (call: Call) => boolean
 }
 
 /** The state of one call of a wave. */

@@ -120,6 +120,23 @@ export class Driver implements Drives, Stoppable {
     )
   }
 
+  rests(call: Call): boolean {
+    const { peers: { behind }, phase } = call
+    switch (phase._tag) {
+      case "Arrived":
+        // its run has not begun
+        return true
+      case "Asking":
+        return this.wave.waits.isPending(call) || (behind !== undefined && rests(behind))
+      case "Joined":
+        return rests(phase.leader)
+      case "Running":
+        return call.tool!.continues !== undefined && phase.rests
+      default:
+        return false
+    }
+  }
+
   end(call: Call, end: End): void {
     if (call.phase._tag === "Running") call.phase.stop(end)
     else this.settle(call, end)
@@ -200,6 +217,9 @@ export class Driver implements Drives, Stoppable {
     this.end(call, HandlerExit.failed(call, "defect", causeText(cause), told))
   }
 }
+
+/** Whether a call of any wave waits for nothing but approvals. */
+const rests = (call: Call): boolean => !call.isSettled && call.driver.rests(call)
 
 /**
  * Whether a call is skipped: no outcome, not even on record, and not started. A call that joined a running one counts

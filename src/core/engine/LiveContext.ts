@@ -185,6 +185,10 @@ export class LiveContext extends Caller implements Service, Surroundings {
       })
   }
 
+  get waits(): Service["waits"] {
+    return (isWaiting) => Effect.sync(() => this.attempt.waits(isWaiting))
+  }
+
   get isSuspending(): boolean {
     const { call, wave } = this
     return call.consent.isSuspended === true || wave.isSuspended(call)

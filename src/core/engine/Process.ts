@@ -146,6 +146,10 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     toolChoice: NextTools.choice(engine, state),
     events: state.hub.stream,
     listen: (tell) => state.hub.listen(tell),
+    waiting: () => {
+      for (const wave of state.waves) if (!wave.rests()) return 0
+      return state.waves.size
+    },
     cancel: (reason) =>
       Effect.sync(() => {
         if (handle?.isOver) return

@@ -84,6 +84,8 @@ export interface UnderWay {
   readonly holds: (grant: string) => boolean
   /** Refuses calls that this grant let through and that have not started. */
   readonly revoke: (grant: string) => void
+  /** Whether it waits for nothing but approvals. */
+  readonly rests: () => boolean
   /** Lets the turn's clock run again after it paused for approval requests. */
   readonly resumed: () => void
 }

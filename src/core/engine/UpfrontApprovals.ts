@@ -37,7 +37,10 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
     if (found?.isNothing === true) call.consent = { ...call.consent, approved: "unchanged" }
     else questions.push([call, answer(wave, call, { ...question, preview: found?.preview })])
   }
-  if (questions.length > 0) yield* wave.waits.waitAll(questions)
+  if (questions.length === 0) return
+  wave.waits.isUpfront = true
+  yield* wave.waits.waitAll(questions)
+  wave.waits.isUpfront = false
 })
 
 /** Requests approval for a call and notes the answer. Edited arguments pass Arrival again once no request is open. */

@@ -143,6 +143,18 @@ export class Wave implements Watcher, UnderWay {
     if (calls.length > 0) this.driver.refuse(calls, (call) => revoked(call, call.consent.grant!))
   }
 
+  /** Looks at every call, so that calls that need no approval pay nothing for it. */
+  rests(): boolean {
+    const { calls, tally, waits } = this.wave
+    if (tally.lingering > 0) return false
+    if (waits.isUpfront) return waits.isAsking
+    // between two runs it does something itself
+    if (this.runDone === undefined) return false
+    const open = calls.filter((call) => !call.isSettled)
+    // a call that has its outcome may still be stored
+    return open.length === tally.unsettled && this.runPending > 0 && open.every((call) => this.driver.rests(call))
+  }
+
   /** The turn's clock, which paused for approval requests, runs again. */
   resumed(): void {
     this.watchDeadline()

@@ -24,6 +24,10 @@ export class Waits {
   private waitingForQuiet: Array<{ readonly index: number; readonly resume: () => void }> | undefined = undefined
   /** Approval requests without an answer. */
   requests = 0
+  /** The calls whose requests approvers can see. */
+  private pending: Set<Call> | undefined = undefined
+  /** Whether approval is requested up front: nothing else of the wave happens meanwhile. */
+  isUpfront = false
   /** Admitted calls, starting with the first one whose resources are not known yet. */
   readonly line: Array<{ readonly isKnown: boolean; readonly go: () => void }> = []
 
@@ -51,6 +55,23 @@ export class Waits {
         })
       })
     )
+  }
+
+  /** Whether a request of this call is pending. */
+  isPending(call: Call): boolean {
+    return this.pending?.has(call) === true
+  }
+
+  /** Whether all requests of the wave are pending, and there are some. */
+  get isAsking(): boolean {
+    return this.requests > 0 && this.pending?.size === this.requests
+  }
+
+  /** Notes that the request of a call is pending, or no longer is. */
+  shown(call: Call, isPending: boolean): void {
+    this.pending ??= new Set()
+    if (isPending) this.pending.add(call)
+    else this.pending.delete(call)
   }
 
   /** Notes that an approval request has ended. */

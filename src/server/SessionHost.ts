@@ -1,0 +1,113 @@
+/**
+ * Hosts sessions one at a time: opens what a session has left in the stores, says when nothing of it runs, and closes it
+ * again, so that a session that waits for people costs rows and no memory.
+ *
+ * It decides nothing about who may host a session. In a process that is alone, every session is opened at startup and
+ * stays open; where several processes share the stores, a session is opened by the process that holds it.
+ */
+import * as Clock from "effect/Clock"
+import * as Context from "effect/Context"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { Unavailable } from "./ApiProblems.ts"
+import { Operations } from "./Operations.ts"
+import { PendingApprovals } from "./PendingApprovals.ts"
+import { type Owner, toPrincipal } from "./Principals.ts"
+import { type SessionPart, stateOf, unfinished } from "./SessionPart.ts"
+import { Waves } from "./Waves.ts"
+
+/** What a session has left when it is closed. */
+export type Left =
+  | { readonly _tag: "Nothing" }
+  /** Only approvals are missing. `until` is when the earliest request expires, in epoch milliseconds. */
+  | { readonly _tag: "Waiting"; readonly until: number | undefined }
+  /** It can continue at once. */
+  | { readonly _tag: "Open" }
+
+/** Hosts sessions. */
+export class SessionHost extends Context.Service<SessionHost, {
+  /**
+   * Continues what has no end in the stores. Does nothing for what runs here already, so it may be called again, also
+   * after an answer arrived.
+   */
+  readonly open: (owner: Owner) => Effect.Effect<void, Unavailable>
+  /**
+   * Waits until nothing of a session runs: all its waves and operations have ended, or wait only for approvals. It may
+   * be called again at any time, and something may start as soon as it returns.
+   */
+  readonly idle: (owner: Owner) => Effect.Effect<void>
+  /**
+   * Suspends a session and forgets it. Its pending approval requests keep their ids. What runs may take this long,
+   * 20 seconds by default; then it is stopped, as if the server stopped. Returns what is left in the stores.
+   */
+  readonly close: (owner: Owner, within?: Duration.Input) => Effect.Effect<Left>
+  /**
+   * The session belongs to another process: everything of it is interrupted at once and writes nothing. Its streams end,
+   * so that clients reconnect.
+   */
+  readonly lose: (owner: Owner, reason: string) => Effect.Effect<void>
+}>()("effect-tool-executor/server/SessionHost") {}
+
+/** Layer of the host over the waves, the operations and the approval requests. */
+export const layer: Layer.Layer<SessionHost, never, Operations | PendingApprovals | Waves> = Layer.effect(
+  SessionHost,
+  Effect.gen(function*() {
+    const { hosting: waves } = yield* Waves
+    const { hosting: operations } = yield* Operations
+    const approvals = yield* PendingApprovals
+    const parts: ReadonlyArray<SessionPart> = [waves, operations]
+    const each = <A, E>(of: (part: SessionPart) => Effect.Effect<A, E>) => Effect.forEach(parts, of, together)
+    const state = (owner: Owner) => stateOf(parts.map((it) => it.state(owner)))
+    /** Waits until the state may have changed. */
+    const changed = (owner: Owner) =>
+      Effect.raceAll([...parts.map((it) => it.changed(owner)), Effect.sleep("1 second")])
+    return SessionHost.of({
+      open: (owner) => Effect.asVoid(each((it) => it.open(owner))),
+      idle: (owner) =>
+        Effect.gen(function*() {
+          while (state(owner) === "running") yield* changed(owner)
+        }),
+      close: Effect.fnUntraced(function*(owner, within = defaultWithin) {
+        const principal = toPrincipal(owner)
+        const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(within)
+        let until: number | undefined
+        let isStored = true
+        while (state(owner) !== "over") {
+          if (state(owner) === "waiting") {
+            yield* each((it) => it.leave(owner))
+            const suspended = yield* approvals.suspendOf(principal, "the session is not in memory")
+            until = earliest(until, suspended.until)
+            isStored = isStored && suspended.isStored
+          }
+          const left = end - (yield* Clock.currentTimeMillis)
+          if (left <= 0) yield* each((it) => it.stop(owner))
+          else if (state(owner) !== "over") yield* Effect.timeoutOption(changed(owner), left)
+        }
+        const now = yield* Clock.currentTimeMillis
+        switch (unfinished(yield* each((it) => it.forget(owner)))) {
+          case "nothing":
+            return { _tag: "Nothing" }
+          case "failed":
+            return { _tag: "Waiting", until: earliest(until, now + retryMillis) }
+          case "stopped":
+            return { _tag: "Open" }
+          case "waiting":
+            return isStored ? { _tag: "Waiting", until } : { _tag: "Open" }
+        }
+      }, Effect.uninterruptible),
+      lose: (owner) => Effect.asVoid(Effect.timeoutOption(each((it) => it.lose(owner)), "5 seconds"))
+    })
+  })
+)
+
+const together = { concurrency: "unbounded" } as const
+
+/** How long calls that run may take until they are stopped. */
+const defaultWithin = "20 seconds"
+
+/** After this time, what could not continue is tried again. */
+const retryMillis = 60_000
+
+const earliest = (one: number | undefined, other: number | undefined): number | undefined =>
+  one === undefined || other === undefined ? one ?? other : Math.min(one, other)
