@@ -83,7 +83,7 @@ export class KnownWaves {
   evict(): void {
     const { listedChars, maxListed } = this.bounds
     let [count, chars] = [0, 0]
-    for (const wave of this.all.reverse()) {
+    for (const wave of this.all.toReversed()) {
       if (!wave.hasEnded) continue
       count++
       chars += wave.chars

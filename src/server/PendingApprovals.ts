@@ -57,9 +57,20 @@ export class PendingApprovals extends Context.Service<PendingApprovals, {
   ) => Effect.Effect<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered>
   /** Number of pending requests. */
   readonly count: Effect.Effect<number>
+  /** Suspends the pending requests of a session. They can still be answered, and return when their calls are resumed. */
+  readonly suspendOf: (principal: string, reason: string) => Effect.Effect<Suspended>
   /** Suspends pending and later requests. They return when their calls are resumed. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }>()("effect-tool-executor/server/PendingApprovals") {}
+
+/** The suspended requests of a session. */
+export interface Suspended {
+  readonly pending: number
+  /** When the earliest one expires, in epoch milliseconds. */
+  readonly until: number | undefined
+  /** All of them are stored. */
+  readonly isStored: boolean
+}
 
 /** Options of approval requests. */
 export interface Options {
@@ -95,7 +106,7 @@ export const layer = (
       ((tool: string) => handlers?.current().get(tool)?.jsonSchema as Schema.Json | undefined)
     const record = new ApprovalRecord({ number, millis }, () => clock.currentTimeMillisUnsafe())
     const coming = new WeakMap<Approvals.ApprovalRequest, RedactedRequest.RedactedRequest>()
-    const { answerAll, approvals, suspend } = yield* Approvals.makeRecorded((request) => {
+    const { answerAll, approvals, end, suspend } = yield* Approvals.makeRecorded((request) => {
       const shown = coming.get(request)!
       const { owner, summary } = shown
       record.begin(shown)
@@ -180,6 +191,14 @@ export const layer = (
           }),
         answerAll: (user, given) => Effect.suspend(() => Effect.fromResult(settle(user, given))),
         count: Effect.sync(() => record.open.size),
+        suspendOf: (principal, reason) =>
+          Effect.sync(() => {
+            const all = Array.from(record.open.values(), (it) => it.request).filter((it) => it.principal === principal)
+            for (const { id } of all) end(id, { _tag: "Suspended", reason })
+            const ends = all.flatMap(({ expiresAt }) => expiresAt === "unlimited" ? [] : [expiresAt])
+            const until = ends.length === 0 ? undefined : Math.min(...ends)
+            return { pending: all.length, until, isStored: true }
+          }),
         suspend
       })
     ))

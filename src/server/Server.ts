@@ -65,6 +65,7 @@ import * as Records from "./Records.ts"
 import * as RecordsHandlers from "./RecordsHandlers.ts"
 import * as RequestGuard from "./RequestGuard.ts"
 import type { SessionDirectory } from "./SessionDirectory.ts"
+import * as SessionHost from "./SessionHost.ts"
 import * as SessionsHandlers from "./SessionsHandlers.ts"
 import * as Status from "./Status.ts"
 import * as SystemHandlers from "./SystemHandlers.ts"
@@ -90,6 +91,7 @@ export type Executors =
   | Operations.Operations
   | PendingApprovals.PendingApprovals
   | Records.Records
+  | SessionHost.SessionHost
   | SessionDirectory
   | Waves.Waves
 
@@ -107,14 +109,15 @@ export const layerExecutors = (
   ConfigurationError | OperationStoreError | WaveStoreError,
   Access | ToolExecutor.Gates | StateStore
 > =>
-  Layer.mergeAll(Layer.provideMerge(LocalDirectory.layer, Records.layer), Health.layer, checked).pipe(
-    Layer.provideMerge(Draining.layer(options.draining)),
-    Layer.provideMerge(Operations.layer(options.operations)),
-    Layer.provideMerge(Waves.layer(options.waves)),
-    Layer.provideMerge(ToolExecutors.layer(options)),
-    Layer.provideMerge(PendingApprovals.layer(options.approvals)),
-    Layer.provideMerge(LiveLog.layer(options.live))
-  )
+  Layer.mergeAll(Layer.provideMerge(LocalDirectory.layer, Records.layer), Health.layer, SessionHost.layer, checked)
+    .pipe(
+      Layer.provideMerge(Draining.layer(options.draining)),
+      Layer.provideMerge(Operations.layer(options.operations)),
+      Layer.provideMerge(Waves.layer(options.waves)),
+      Layer.provideMerge(ToolExecutors.layer(options)),
+      Layer.provideMerge(PendingApprovals.layer(options.approvals)),
+      Layer.provideMerge(LiveLog.layer(options.live))
+    )
 
 /** Builds gates and tools immediately, so that their problems are reported at startup. */
 const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))

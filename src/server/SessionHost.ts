@@ -68,7 +68,7 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
         Effect.gen(function*() {
           while (state(owner) === "running") yield* changed(owner)
         }),
-      close: Effect.fnUntraced(function*(owner, within = defaultWithin) {
+      close: Effect.fnUntraced(function*(owner, within = defaultWithin): Effect.fn.Return<Left> {
         const principal = toPrincipal(owner)
         const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(within)
         let until: number | undefined

@@ -77,6 +77,8 @@ export interface Recorded {
   readonly approvals: Approvals["Service"]
   /** Answers several requests in one step: all of them, or none, with the reasons. */
   readonly answerAll: (given: ReadonlyArray<Given>) => Result.Result<void, ReadonlyArray<ApprovalError>>
+  /** Resolves a request, if it is pending. */
+  readonly end: (id: string, resolution: Resolution) => void
   /** Suspends all pending and all later requests. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }
@@ -141,6 +143,7 @@ export const makeRecorded = Effect.fnUntraced(function*(
   return {
     approvals,
     answerAll,
+    end: (id, resolution) => pending.endOne(id, () => resolution),
     suspend: (reason) => Effect.sync(() => pending.endAll({ _tag: "Suspended", reason }))
   }
 })
