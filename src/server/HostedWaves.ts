@@ -65,4 +65,4 @@ export const make = ({ executors, interrupt, known, open, turns }: Given): Sessi
 }
 
 const leftOf = ({ hasEnded, hasFailed, left }: ServedWave): Unfinished =>
-  hasEnded ? "nothing" : hasFailed ? "failed" : left === "stopped" ? left : "waiting"
+  hasEnded ? "nothing" : hasFailed || left === undefined ? "failed" : left === "stopped" ? left : "waiting"

@@ -1,9 +1,13 @@
 /** The problems that messages to agents are refused with. */
 import * as Effect from "effect/Effect"
+import { TranscriptError } from "../agent/Transcripts.ts"
 import { Invalid, OperationConflict, SessionBusy, TooMany, Unavailable } from "./ApiProblems.ts"
+import { OperationStoreError } from "./OperationStore.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
 
 export const stopping = Effect.fail(new Unavailable({ detail: "The server is about to stop." }))
+
+export const interrupted = "a new message was sent instead"
 
 export const conflict = Effect.fail(
   new OperationConflict({ detail: "Another message was sent under this id. Choose another id." })
@@ -38,3 +42,17 @@ export const tooMany = (most: number, what: string) =>
 
 export const tooManyMessages = (most: number, what: string) =>
   Effect.fail(new TooMany({ detail: `An operation takes at most ${most} ${what}. Wait until it has ended.` }))
+
+type Internal = OperationStoreError | TranscriptError
+
+/** The cause goes to the log. */
+export const orUnavailable = <A, E>(
+  effect: Effect.Effect<A, E>
+): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
+  Effect.catch(
+    effect,
+    (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>
+      error instanceof OperationStoreError || error instanceof TranscriptError
+        ? Effect.andThen(Effect.logError(error.message, error.cause), new Unavailable({}))
+        : Effect.fail(error as Exclude<E, Internal>)
+  )

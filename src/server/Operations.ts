@@ -12,11 +12,10 @@ import * as FiberMap from "effect/FiberMap"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Random from "effect/Random"
-import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
-import { TranscriptError, Transcripts } from "../agent/Transcripts.ts"
+import { Transcripts } from "../agent/Transcripts.ts"
 import * as TranscriptStore from "../agent/TranscriptStore.ts"
 import type { Gates } from "../core/engine/ToolExecutor.ts"
 import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
@@ -261,7 +260,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       return conversation === undefined
         ? Effect.undefined
         : conversation.turns.withPermit(Effect.uninterruptible(effect))
-    }).pipe(orUnavailable)
+    }).pipe(Refusals.orUnavailable)
   /** Stops it at once, and stores why: the next start does not continue it. */
   const cancel = (operation: ServedOperation, reason: string) => {
     const stored = Effect.suspend(() => {
@@ -323,7 +322,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       current
     )
     // a message that is refused interrupts nothing
-    if (current !== undefined) yield* current.cancel(interrupted)
+    if (current !== undefined) yield* current.cancel(Refusals.interrupted)
     return { operation: begun, after: undefined }
   })
   /** One message at a time. It is taken whole, also if its client leaves meanwhile. */
@@ -355,62 +354,18 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
             ({ messages }) => Prompt.fromMessages(messages)
           )
       ))
-    }).pipe(orUnavailable)
+    }).pipe(Refusals.orUnavailable)
 
-  /** Adds a conversation that was stored, and continues what has no end. */
-  const recall = Effect.fnUntraced(function*({ conversation: kept, open }: OperationStore.OpenConversation) {
-    const mayRun = open.some((it) => it.ended === undefined)
-      ? yield* Effect.result(access.mayRun(kept.user))
-      : Result.succeed(true)
-    const conversation = known.restore(kept)
-    let before: ServedOperation | undefined
-    for (const [index, { ended, events, submitted }] of open.entries()) {
-      const operation = known.served(submitted)
-      operation.restore(events)
-      conversation.add(operation)
-      // a message that was stored may not be in the record of the conversation
-      conversation.joined(operation)
-      if (ended !== undefined) {
-        operation.restoreEnd(ended)
-        yield* around.ended(operation)
-        continue
-      }
-      if (Result.isFailure(mayRun)) {
-        const { cause, message } = mayRun.failure
-        yield* Effect.logWarning(`${message}; an operation of ${kept.user} is left for the next start`, cause)
-        operation.close(yield* Clock.currentTimeMillis)
-        continue
-      }
-      if (!mayRun.success) yield* operation.cancel("its user may no longer run calls")
-      else if (index < open.length - 1) yield* operation.cancel(interrupted)
-      yield* launch(operation, { before, isAgain: true })
-      before = operation
-    }
-  })
   const hosting = HostedOperations.make({
     known,
-    open: (owner) =>
-      Effect.gen(function*() {
-        if (isDraining) return yield* Refusals.stopping
-        const conversation = known.get(owner)
-        if (conversation?.isSuspended === false) return
-        const kept = yield* store.conversationOf(owner)
-        // another request may have been first
-        if (kept === undefined || known.get(owner) !== conversation) return
-        known.drop(owner)
-        yield* recall(kept)
-      }).pipe(orUnavailable, annotated(owner)),
+    store,
+    access,
+    isDraining: () => isDraining,
+    ended: around.ended,
+    launch: (operation, before) => launch(operation, { before, isAgain: true }),
     interrupt: (operation) => FiberMap.remove(fibers, operation)
   })
-
-  // the next start of a server
-  for (const conversation of yield* store.conversations) {
-    yield* recall(
-      conversation.open.length === 0
-        ? { conversation, open: [] }
-        : (yield* store.conversationOf(conversation)) ?? { conversation, open: [] }
-    )
-  }
+  yield* hosting.openAll
   yield* Effect.forkScoped(Effect.repeat(
     known.tidy((operation) => OperationRun.keepEnd(around, operation, operation.info)),
     Schedule.spaced(Math.min(bounds.listed, 60_000))
@@ -420,14 +375,17 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     agents: listed,
     start: (owner, message) =>
       take(owner, message).pipe(
-        orUnavailable,
+        Refusals.orUnavailable,
         annotated(owner),
         Effect.map(({ after, operation }) => ({ ...handle(operation), after }))
       ),
     get: (owner, name) =>
-      Effect.map(orUnavailable(known.find(owner, name)), (it) => Option.map(Option.fromUndefinedOr(it), handle)),
+      Effect.map(
+        Refusals.orUnavailable(known.find(owner, name)),
+        (it) => Option.map(Option.fromUndefinedOr(it), handle)
+      ),
     running: (owner) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner)?.current), handle)),
-    list: (owner) => orUnavailable(Effect.suspend(() => known.list(owner))),
+    list: (owner) => Refusals.orUnavailable(Effect.suspend(() => known.list(owner))),
     history,
     conversations: Effect.sync(() =>
       known.begun().map((it) => it.summary).toSorted((one, other) => other.updatedAt - one.updatedAt)
@@ -496,17 +454,3 @@ export const shared = ({ end, prompt, ...operation }: Operation, known: Readonly
     ...end === undefined ? {} : { end: { ...end, message: shown(end.message), text: shown(end.text) } }
   }
 }
-
-const interrupted = "a new message was sent instead"
-
-type Internal = OperationStore.OperationStoreError | TranscriptError
-
-/** The cause goes to the log. */
-const orUnavailable = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, Exclude<E, Internal> | Unavailable> =>
-  Effect.catch(
-    effect,
-    (error): Effect.Effect<never, Exclude<E, Internal> | Unavailable> =>
-      error instanceof OperationStore.OperationStoreError || error instanceof TranscriptError
-        ? Effect.andThen(Effect.logError(error.message, error.cause), new Unavailable({}))
-        : Effect.fail(error as Exclude<E, Internal>)
-  )
