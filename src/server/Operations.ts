@@ -31,7 +31,7 @@ import {
   OperationEnded,
   type SessionBusy,
   type TooMany,
-  Unavailable
+  type Unavailable
 } from "./ApiProblems.ts"
 import type { Status } from "./ApiRecords.ts"
 import * as History from "./History.ts"
