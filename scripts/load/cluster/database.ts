@@ -58,7 +58,7 @@ export const open = (url: string) => {
     held: async (): Promise<ReadonlyArray<Held>> =>
       await has("tool_executor_sessions")
         ? await query<Held>(
-          `SELECT principal, runner, epoch::int AS epoch FROM tool_executor_sessions WHERE state = 'held'`
+          `SELECT principal, runner, epoch::float8 AS epoch FROM tool_executor_sessions WHERE state = 'held'`
         )
         : [],
     /** Names of the runners by the address at which others reach them. */
