@@ -19,6 +19,8 @@ export const measured: Costs = {
 }
 
 /** What was measured with these costs: sessions that submit one wave after the other, and statements of a wave. */
-export const cases: ReadonlyArray<{ readonly runners: number; readonly sessions: number; readonly statements: number }> = [
+export const cases: ReadonlyArray<
+  { readonly runners: number; readonly sessions: number; readonly statements: number }
+> = [
   { runners: 1, sessions: 16, statements: 6.5 }
 ]

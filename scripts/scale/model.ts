@@ -129,8 +129,11 @@ export const simulate = (costs: Costs, load: Load): Figures => {
           again?.()
         }))
     const settled = () =>
-      times(costs.stateRounds / 2, (then) => state.join(then), () =>
-        times(costs.journalRounds / 2, (then) => journal.join(then), end))
+      times(
+        costs.stateRounds / 2,
+        (then) => state.join(then),
+        () => times(costs.journalRounds / 2, (then) => journal.join(then), end)
+      )
     const waits = () => {
       counts.waiting++
       inMemory(-1)
@@ -147,10 +150,18 @@ export const simulate = (costs: Costs, load: Load): Figures => {
           () => times(costs.suspend.statements, (then) => query(costs.statement, then), waits)
         )
         : agenda.after(exponential(load.handler), settled)
-    times(costs.direct / 2, (then) => query(costs.statement, then), () =>
-      cpu.use(half, () =>
-        times(costs.stateRounds / 2, (then) => state.join(then), () =>
-          times(costs.journalRounds / 2, (then) => journal.join(then), ran))))
+    times(
+      costs.direct / 2,
+      (then) => query(costs.statement, then),
+      () =>
+        cpu.use(
+          half,
+          () =>
+            times(costs.stateRounds / 2, (then) =>
+              state.join(then), () =>
+              times(costs.journalRounds / 2, (then) => journal.join(then), ran))
+        )
+    )
   }
 
   for (const { query } of runners) {
