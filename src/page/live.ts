@@ -83,7 +83,12 @@ class Follower {
   /** Reads the lists. They contain everything up to their cursor, and possibly later items. */
   private async read(): Promise<boolean> {
     this.isReading = true
-    const approvals = await listOf<typeof Approvals.Type>("api/approvals", { open: [], ended: [], cursor: "" })
+    const approvals = await listOf<typeof Approvals.Type>("api/approvals", {
+      open: [],
+      ended: [],
+      pending: 0,
+      cursor: ""
+    })
     const waves = await listOf<typeof Waves.Type>("api/waves", { waves: [], cursor: "" })
     const conversations = await listOf<ReadonlyArray<Conversation>>("api/conversations", [])
     this.isReading = false

@@ -77,15 +77,16 @@ const Content = Schema.NullOr(Schema.Struct({
   hash: Schema.String
 }))
 
+const Files = Schema.Array(Schema.Struct({ path: Schema.String, before: Content, after: Content }))
+
 /**
  * Schema of what a call would write. `Files` lists files whose texts are read separately (`part`). `Diff` comes from
- * tools that describe a write only by a diff. `None` says why there is no preview.
+ * tools that describe a write only by a diff, and stands for the texts of `files` where the call does not wait in the
+ * process that answers: then it may be cut. `None` says why there is no preview.
  */
 export const Preview = Schema.Union([
-  Schema.TaggedStruct("Files", {
-    files: Schema.Array(Schema.Struct({ path: Schema.String, before: Content, after: Content }))
-  }),
-  Schema.TaggedStruct("Diff", { diff: Schema.String }),
+  Schema.TaggedStruct("Files", { files: Files }),
+  Schema.TaggedStruct("Diff", { diff: Schema.String, files: Schema.optionalKey(Files) }),
   Schema.TaggedStruct("None", { because: Schema.String })
 ]).annotate({ identifier: "Preview" })
 
@@ -141,11 +142,12 @@ export type ResolvedApproval = typeof ResolvedApproval.Type
 
 /**
  * Schema of the approval requests that a user may answer: pending ones, oldest first, and recently resolved ones,
- * newest first. `live` continues at `cursor`.
+ * newest first; the newest 1,000 of each. `pending` counts all pending ones. `live` continues at `cursor`.
  */
 export const Approvals = Schema.Struct({
   open: Schema.Array(ApprovalSummary),
   ended: Schema.Array(ResolvedApproval),
+  pending: Schema.Finite,
   cursor: Schema.String
 }).annotate({ identifier: "Approvals" })
 

@@ -92,6 +92,9 @@ export class AlreadyEnded extends HttpApiError.Problem<AlreadyEnded>()("AlreadyE
   how: Schema.optionalKey(Schema.String),
   /** Who answered. */
   by: Schema.optionalKey(Schema.String),
+  /** Kind of the answer, such as `Deny`. */
+  answer: Schema.optionalKey(Schema.String),
+  reason: Schema.optionalKey(Schema.String),
   /** Epoch milliseconds. */
   at: Schema.optionalKey(Schema.Finite)
 }) {}
@@ -107,6 +110,7 @@ export class NotAnswered extends HttpApiError.Problem<NotAnswered>()("NotAnswere
     reason: Schema.Literals(["AlreadyEnded", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
     problem: Schema.String,
     by: Schema.optionalKey(Schema.String),
+    answer: Schema.optionalKey(Schema.String),
     at: Schema.optionalKey(Schema.Finite)
   }))
 }) {}

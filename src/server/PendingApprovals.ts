@@ -1,76 +1,87 @@
 /**
  * Pending and recently resolved approval requests of all sessions.
  *
- * It wraps `Approvals`: executors request approval through it, and each request is recorded here. Only recorded
- * requests can be answered, once, by a user who may. The hash does not authorise anything: it identifies what the user
- * saw.
+ * It wraps `Approvals`: executors request approval through it, and each request becomes a row (`ApprovalRows`). Only
+ * rows can be answered, once, by a user who may. The hash does not authorise anything: it identifies what the user saw.
+ *
+ * With an `ApprovalTable` in the context, several processes share the rows. Any of them answers; the one that holds a
+ * session takes the answers (`refresh`). Without one, the rows are in memory.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as SecureRandom from "effect/crypto/SecureRandom"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
+import type * as Scope from "effect/Scope"
 import * as Approvals from "../core/gates/Approvals.ts"
 import * as Checkpoints from "../core/output/Checkpoints.ts"
+import type { ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { covers, type User } from "./ApiAccess.ts"
 import type { ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
-import { AlreadyEnded, NotAnswered, NotFound } from "./ApiProblems.ts"
-import { ApprovalRecord } from "./ApprovalRecord.ts"
+import { type AlreadyEnded, type NotAnswered, type NotFound, Unavailable } from "./ApiProblems.ts"
+import * as ApprovalAnswers from "./ApprovalAnswers.ts"
+import * as ApprovalRows from "./ApprovalRows.ts"
 import * as KnownFacts from "./KnownFacts.ts"
 import { LiveLog } from "./LiveLog.ts"
-import type { Owner } from "./Principals.ts"
 import * as RedactedRequest from "./RedactedRequest.ts"
+import * as ResolvedRequest from "./ResolvedRequest.ts"
+import * as WaitingRequests from "./WaitingRequests.ts"
 
 /** An answer of a user to an approval request. */
-export interface Given {
-  readonly id: string
-  readonly hash: string
-  readonly answer: Approvals.Answer
-}
+export type Given = ApprovalAnswers.Given
+
+/** What is suspended of a session. */
+export type Suspended = WaitingRequests.Suspended
 
 /** The approval requests. Requests that `user` may not answer do not exist for them. */
 export class PendingApprovals extends Context.Service<PendingApprovals, {
-  /** Pending requests, oldest first, and recently resolved ones, newest first. */
+  /**
+   * Pending requests, oldest first, and recently resolved ones, newest first; the newest 1,000 of each. `pending` counts
+   * all pending ones.
+   */
   readonly list: (user: User) => Effect.Effect<{
     readonly open: ReadonlyArray<ApprovalSummary>
     readonly ended: ReadonlyArray<ResolvedApproval>
-  }>
+    readonly pending: number
+  }, Unavailable>
   /** A pending request with all its details, or a resolved one. */
-  readonly get: (user: User, id: string) => Effect.Effect<Option.Option<ApprovalRequest | ResolvedApproval>>
-  /** A part of a file before or after the call, beginning at a character. */
+  readonly get: (
+    user: User,
+    id: string
+  ) => Effect.Effect<Option.Option<ApprovalRequest | ResolvedApproval>, Unavailable>
+  /** A part of a file before or after the call, beginning at a character, if the call waits in this process. */
   readonly part: (
     user: User,
     at: { readonly id: string; readonly index: number; readonly side: "before" | "after"; readonly from: number }
   ) => Effect.Effect<Option.Option<typeof Part.Type>>
   /** Answers a request. */
-  readonly answer: (user: User, given: Given) => Effect.Effect<ResolvedApproval, NotFound | AlreadyEnded | NotAnswered>
+  readonly answer: (
+    user: User,
+    given: Given
+  ) => Effect.Effect<ResolvedApproval, NotFound | AlreadyEnded | NotAnswered | Unavailable>
   /** Answers several requests: all of them, or none if one answer is stale or invalid. */
   readonly answerAll: (
     user: User,
     given: ReadonlyArray<Given>
-  ) => Effect.Effect<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered>
+  ) => Effect.Effect<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered | Unavailable>
   /** Number of pending requests. */
   readonly count: Effect.Effect<number>
-  /** Suspends the pending requests of a session. They can still be answered, and return when their calls are resumed. */
+  /** Resolves the calls of a session that wait in this process for requests that were answered in another one. */
+  readonly refresh: (principal: string) => Effect.Effect<void, Unavailable>
+  /**
+   * Suspends the pending requests of a session. They can still be answered, and return when their calls are resumed.
+   * Requests of the session that no call waits for are withdrawn.
+   */
   readonly suspendOf: (principal: string, reason: string) => Effect.Effect<Suspended>
   /** Suspends pending and later requests. They return when their calls are resumed. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }>()("effect-tool-executor/server/PendingApprovals") {}
-
-/** The suspended requests of a session. */
-export interface Suspended {
-  readonly pending: number
-  /** When the earliest one expires, in epoch milliseconds. */
-  readonly until: number | undefined
-  /** All of them are stored. */
-  readonly isStored: boolean
-}
 
 /** Options of approval requests. */
 export interface Options {
@@ -98,183 +109,144 @@ export const layer = (
     const millis = reader.millis("keepEnded", options.keepEnded ?? defaults.keepEnded, true)
     const { problems } = reader
     if (problems.length > 0) return yield* new ConfigurationError({ subject: "PendingApprovals", problems })
-    const log = yield* LiveLog
     const clock = yield* Clock.Clock
-    const keepsWrites = Option.isSome(yield* Effect.serviceOption(Checkpoints.Checkpoints))
-    const handlers = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
-    const schemaOf = options.schemaOf ??
-      ((tool: string) => handlers?.current().get(tool)?.jsonSchema as Schema.Json | undefined)
-    const record = new ApprovalRecord({ number, millis }, () => clock.currentTimeMillisUnsafe())
-    const coming = new WeakMap<Approvals.ApprovalRequest, RedactedRequest.RedactedRequest>()
-    const { answerAll, approvals, end, suspend } = yield* Approvals.makeRecorded((request) => {
-      const shown = coming.get(request)!
-      const { owner, summary } = shown
-      record.begin(shown)
-      log.tell(owner.user, { _tag: "ApprovalRequested", approval: summary })
-      return (how) => {
-        const { approval } = record.end(shown, how)
-        log.tell(owner.user, { _tag: "ApprovalResolved", approval })
-      }
-    }, { timeout: options.timeout ?? defaults.timeout })
-
-    /** Answers all or none, in one synchronous step. */
-    const settle = (
-      user: User,
-      given: ReadonlyArray<Given>
-    ): Result.Result<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered> => {
-      const asked = given.map(({ id }) => record.open.get(id) ?? record.ended.get(id))
-      const unknown = given.filter((_, at) => !isSeen(user, asked[at]))
-      if (unknown.length > 0) return Result.fail(new NotFound({ detail: nameless(unknown.map(({ id }) => id)) }))
-      const seen = new Set<string>()
-      const stale = given.flatMap((it) => {
-        const problem = seen.has(it.id) ? twice(it.id) : staleness(record, it)
-        seen.add(it.id)
-        return problem === undefined ? [] : [problem]
-      })
-      if (stale.length > 0) return Result.fail(new NotAnswered({ errors: stale }))
-      const meant = given.flatMap(({ answer, id }) => {
-        const whole = record.open.get(id)!.meant(answer)
-        return whole === undefined ? [] : [{ id, answer: whole, person: user.name }]
-      })
-      const lost = given.filter(({ id }) => meant.every((it) => it.id !== id))
-      if (lost.length > 0) return Result.fail(new NotAnswered({ errors: lost.map(({ id }) => notPutBack(id)) }))
-      const said = answerAll(meant)
-      return Result.isFailure(said)
-        ? Result.fail(new NotAnswered({ errors: said.failure.map(notTaken) }))
-        : Result.succeed(given.map(({ id }) => record.ended.get(id)!.approval))
-    }
-
-    return Context.make(
-      Approvals.Approvals,
-      Approvals.Approvals.of({
-        ...approvals,
-        submit: (request, told) =>
-          Effect.suspend(() => {
-            const tool = handlers?.current().get(request.tool)
-            const facts = KnownFacts.of(request, tool, keepsWrites)
-            const shown = RedactedRequest.make(request, facts, tool?.redactor.declared)
-            if (shown === undefined) return Effect.succeed(notShown)
-            coming.set(request, shown)
-            return approvals.submit(request, told)
-          })
-      })
-    ).pipe(Context.add(
-      PendingApprovals,
-      PendingApprovals.of({
-        list: (user) =>
-          Effect.map(Effect.sync(() => record.forget()), () => ({
-            // after a restart, requests return in any order
-            open: Array.from(record.open.values()).filter((it) => isSeen(user, it)).map((it) => it.summary)
-              .sort((a, b) => a.requestedAt - b.requestedAt),
-            ended: Array.from(record.ended.values()).filter((it) => isSeen(user, it)).map((it) => it.approval).reverse()
-          })),
-        get: (user, id) =>
-          Effect.sync(() => {
-            record.forget()
-            const open = record.open.get(id)
-            const found = open ?? record.ended.get(id)
-            if (!isSeen(user, found)) return Option.none()
-            return Option.some(
-              open === undefined ? record.ended.get(id)!.approval : open.whole(schemaOf(open.request.tool))
-            )
-          }),
-        part: (user, { id, ...at }) =>
-          Effect.sync(() => {
-            const open = record.open.get(id)
-            return isSeen(user, open) ? Option.fromUndefinedOr(open?.part(at)) : Option.none()
-          }),
-        answer: (user, given) =>
-          Effect.suspend((): Effect.Effect<ResolvedApproval, NotFound | AlreadyEnded | NotAnswered> => {
-            const ended = record.ended.get(given.id)
-            if (ended !== undefined && isSeen(user, ended)) return Effect.fail(alreadyEnded(ended.approval))
-            return Effect.fromResult(Result.map(settle(user, [given]), ([it]) => it!))
-          }),
-        answerAll: (user, given) => Effect.suspend(() => Effect.fromResult(settle(user, given))),
-        count: Effect.sync(() => record.open.size),
-        suspendOf: (principal, reason) =>
-          Effect.sync(() => {
-            const all = Array.from(record.open.values(), (it) => it.request).filter((it) => it.principal === principal)
-            for (const { id } of all) end(id, { _tag: "Suspended", reason })
-            const ends = all.flatMap(({ expiresAt }) => expiresAt === "unlimited" ? [] : [expiresAt])
-            const until = ends.length === 0 ? undefined : Math.min(...ends)
-            return { pending: all.length, until, isStored: true }
-          }),
-        suspend
-      })
-    ))
+    const rows = ApprovalRows.make({ number, millis }, () => clock.currentTimeMillisUnsafe())
+    return yield* over(rows, options)
   }))
 
-/** A request that the user may not answer looks like one that does not exist. */
-const isSeen = (user: User, it: { readonly owner: Owner } | undefined): boolean =>
-  it !== undefined && covers(user.approve, it.owner.user)
+const over = Effect.fnUntraced(function*(
+  rows: ApprovalRows.ApprovalRows,
+  options: Options
+): Effect.fn.Return<
+  Context.Context<PendingApprovals | Approvals.Approvals>,
+  ConfigurationError,
+  LiveLog | Scope.Scope
+> {
+  const log = yield* LiveLog
+  const clock = yield* Clock.Clock
+  const now = () => clock.currentTimeMillisUnsafe()
+  const run = Effect.runForkWith(yield* Effect.context<never>())
+  const keepsWrites = Option.isSome(yield* Effect.serviceOption(Checkpoints.Checkpoints))
+  const handlers = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
+  const schemaOf = options.schemaOf ??
+    ((tool: string) => handlers?.current().get(tool)?.jsonSchema as Schema.Json | undefined)
+  const resolved = (ended: ReadonlyArray<ApprovalRows.EndedRow>) => {
+    for (const { end, kept: { summary } } of ended) {
+      log.tell(summary.user, { _tag: "ApprovalResolved", approval: ResolvedRequest.of(summary, end) })
+    }
+  }
+  const requested = ({ summary }: RedactedRequest.Kept) =>
+    log.tell(summary.user, { _tag: "ApprovalRequested", approval: summary })
+  const recorded = yield* Approvals.makeRecorded({
+    begin: (request) => here.began(request),
+    expire: (request) => here.expire(request),
+    ...rows.isLasting ? { closed: { _tag: "Suspended", reason: "the server stops" } as const } : {}
+  }, { timeout: options.timeout ?? defaults.timeout })
+  const here = new WaitingRequests.WaitingRequests({ rows, recorded, now, run, requested, resolved })
 
-type Problem = NotAnswered["errors"][number]
+  /** Reports answers, and resolves the calls of this process that wait for them. */
+  const answered = (ended: ReadonlyArray<ApprovalRows.EndedRow>) =>
+    Effect.suspend(() => {
+      resolved(ended)
+      const principals = new Set(ended.map(({ kept }) => kept.principal))
+      return Effect.forEach(principals, (it) => here.refresh(it), { discard: true })
+    })
+  const give = (user: User, given: ReadonlyArray<Given>) =>
+    ApprovalAnswers.give(rows, user, given, now).pipe(
+      Effect.tap(answered),
+      Effect.map((ended) => ended.slice(0, given.length).map(({ end, kept }) => ResolvedRequest.of(kept.summary, end))),
+      Effect.catchTag("ApprovalTableError", unavailable)
+    )
+
+  return Context.make(
+    Approvals.Approvals,
+    Approvals.Approvals.of({
+      ...recorded.approvals,
+      submit: (request, told) =>
+        Effect.suspend(() => {
+          const tool = handlers?.current().get(request.tool)
+          const facts = KnownFacts.of(request, tool, keepsWrites)
+          const shown = RedactedRequest.make(request, facts, tool?.redactor.declared)
+          return shown === undefined ? Effect.succeed(notShown) : here.submit(shown, told)
+        }),
+      answer: Effect.fnUntraced(function*(id, answer, of, person) {
+        const shown = here.byId(id)
+        if (shown === undefined) return yield* new Approvals.ApprovalError({ id, reason: "NotPending" })
+        const at = now()
+        const grantId = SecureRandom.uuidV4Unsafe()
+        const ending = yield* Effect.fromResult(
+          Approvals.resolve(shown.request, answer, { now: at, grantId, of, person })
+        )
+        const put = ApprovalAnswers.put(rows, [{ kept: shown.kept, end: { at, ending }, isCovered: false }], at)
+        const ended = yield* Effect.tap(put, answered).pipe(
+          Effect.catchTag("ApprovalTableError", () => Effect.succeed([]))
+        )
+        if (ended.length === 0) return yield* new Approvals.ApprovalError({ id, reason: "NotPending" })
+      }),
+      giveUp: (id) => here.giveUp(id)
+    })
+  ).pipe(Context.add(
+    PendingApprovals,
+    PendingApprovals.of({
+      list: ({ approve }) =>
+        rows.list(approve.includes("*") ? undefined : approve).pipe(
+          Effect.map(({ ended, open, pending }) => {
+            const at = now()
+            const over = open.flatMap((row): ReadonlyArray<ApprovalRows.EndedRow> => {
+              const end = ApprovalAnswers.endOf(row, at)
+              return end === undefined ? [] : [{ ...row, end }]
+            })
+            const all = over.length === 0 ? ended : [...over, ...ended].sort((a, b) => b.end.at - a.end.at)
+            return {
+              open: open.filter((row) => ApprovalAnswers.endOf(row, at) === undefined).map(({ kept }) => kept.summary),
+              ended: all.map(({ end, kept }) => ResolvedRequest.of(kept.summary, end)),
+              pending: pending - over.length
+            }
+          }),
+          Effect.catch(unavailable)
+        ),
+      get: (user, id) =>
+        Effect.gen(function*() {
+          const row = (yield* rows.find([id])).get(id)
+          if (!ApprovalAnswers.isSeen(user, row)) return Option.none()
+          const { kept } = row
+          const end = ApprovalAnswers.endOf(row, now())
+          if (end !== undefined) return Option.some(ResolvedRequest.of(kept.summary, end))
+          const shown = here.find(kept.principal, id)
+          const details = shown === undefined ? yield* rows.details(id) : shown.details()
+          return details === undefined
+            ? Option.none()
+            : Option.some(RedactedRequest.whole(kept, details, schemaOf(kept.summary.tool), shown !== undefined))
+        }).pipe(Effect.catch(unavailable)),
+      part: (user, { id, ...at }) =>
+        Effect.sync(() => {
+          const shown = here.byId(id)
+          return shown !== undefined && covers(user.approve, shown.owner.user)
+            ? Option.fromUndefinedOr(shown.part(at))
+            : Option.none()
+        }),
+      answer: (user, given) =>
+        give(user, [given]).pipe(
+          Effect.map(([it]) => it!),
+          Effect.catchTag("Refused", (it) => Effect.fail(it.ofOne))
+        ),
+      answerAll: (user, given) => Effect.catchTag(give(user, given), "Refused", (it) => Effect.fail(it.ofAll)),
+      count: Effect.catch(rows.count, () => Effect.sync(() => here.size)),
+      refresh: (principal) => Effect.catch(here.refresh(principal), unavailable),
+      suspendOf: (principal, reason) => here.suspendOf(principal, reason),
+      suspend: (reason) => here.suspend(reason)
+    })
+  ))
+})
+
+const unavailable = (error: ApprovalTableError) =>
+  Effect.andThen(
+    Effect.logWarning(error.message, error),
+    Effect.fail(new Unavailable({ detail: "The store of approval requests does not answer." }))
+  )
 
 const notShown: Approvals.Resolution = {
   _tag: "Denied",
   by: "noApprover",
   reason: "its arguments are nested too deeply or are not JSON, so they cannot be shown to an approver"
-}
-
-const nameless = (ids: ReadonlyArray<string>): string =>
-  `Approval request not found: ${ids.join(", ")}. Nothing was answered.`
-
-const twice = (id: string): Problem => ({
-  id,
-  reason: "NotAnAnswer",
-  problem: "It has two answers. Give one."
-})
-
-const notPutBack = (id: string): Problem => ({
-  id,
-  reason: "NotEditable",
-  problem: "A redacted part of its arguments was moved. Leave it in place, or write a new value."
-})
-
-/** Why an answer does not match a pending request. */
-const staleness = (record: ApprovalRecord, { hash, id }: Given): Problem | undefined => {
-  const open = record.open.get(id)
-  if (open === undefined) {
-    const { by, endedAt: at, ...ended } = record.ended.get(id)!.approval
-    const problem = `It is resolved: ${saidOf({ by, ...ended })}.`
-    return { id, reason: "AlreadyEnded", problem, at, ...(by === undefined ? {} : { by }) }
-  }
-  return open.summary.hash === hash.toLowerCase()
-    ? undefined
-    : { id, reason: "NotTheSame", problem: "It has changed since it was shown. Review it again." }
-}
-
-const notTaken = ({ id, message, reason }: Approvals.ApprovalError): Problem => ({
-  id,
-  reason: reason === "NotPending" ? "AlreadyEnded" : reason,
-  problem: message
-})
-
-const alreadyEnded = ({ by, endedAt: at, how, id }: ResolvedApproval): AlreadyEnded =>
-  new AlreadyEnded({
-    id,
-    how,
-    at,
-    detail: `It is resolved: ${saidOf({ how, by })}.`,
-    ...(by === undefined ? {} : { by })
-  })
-
-const saidOf = ({ by, how }: { readonly how: ResolvedApproval["how"]; readonly by?: string | undefined }): string => {
-  const who = by === undefined ? "" : ` by ${by}`
-  switch (how) {
-    case "approved":
-      return `it was approved${who}`
-    case "denied":
-      return `it was denied${who}`
-    case "covered":
-      return `the answer to another request${by === undefined ? "" : ` by ${by}`} applied to it`
-    case "expired":
-      return "it expired"
-    case "withdrawn":
-      return "its call no longer waits for it"
-    case "suspended":
-      return "the server stopped, and it returns when the server resumes"
-    case "closed":
-      return "the session ended"
-  }
 }

@@ -48,4 +48,10 @@ const putBack = (edited: unknown, shown: unknown, whole: unknown): unknown => {
 const isRecord = (value: unknown): value is Record<string, unknown> =>
   typeof value === "object" && value !== null && !Array.isArray(value)
 
-const hasMark = (value: unknown): boolean => JSON.stringify(value).includes(mark)
+/** Whether edited arguments leave the placeholders of the redacted arguments in place. */
+export const isInPlace = (params: unknown, shown: unknown): boolean => {
+  const plain: unknown = JSON.parse(JSON.stringify(shown).replaceAll(mark, ""))
+  return !hasMark(putBack(params, shown, plain))
+}
+
+export const hasMark = (value: unknown): boolean => JSON.stringify(value).includes(mark)

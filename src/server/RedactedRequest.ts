@@ -19,17 +19,39 @@ export interface Place {
   readonly from: number
 }
 
+/** What a request shows beside its summary. */
+export interface Details {
+  readonly args: Schema.Json
+  readonly preview: Preview | null
+  /** The write as a diff, which may be cut, if the preview lists files. */
+  readonly diff?: string | undefined
+}
+
+/** What others than the process of the call know of a request. */
+export interface Kept {
+  readonly principal: string
+  readonly summary: ApprovalSummary
+  readonly revision: string | undefined
+  /** Makes the hash of secrets useless for guesses; empty without secrets. */
+  readonly salt: string
+  /** Whether arguments are redacted. `fixed`: they contain a placeholder of their own, so they cannot be edited. */
+  readonly redacted: "none" | "some" | "fixed"
+  /** The targets that a grant names; `undefined`: only the process of the call knows them, because of secrets. */
+  readonly targets: Approvals.ApprovalRequest["targets"] | undefined
+}
+
 /** A redacted request. */
 export interface RedactedRequest {
   readonly request: Approvals.ApprovalRequest
   readonly owner: Principals.Owner
-  readonly summary: ApprovalSummary
-  /** Everything but the texts of files. */
-  readonly whole: (parameters: Schema.Json | undefined) => ApprovalRequest
+  readonly kept: Kept
+  readonly details: () => Details
   /** A part of the text of a file; `undefined` if it does not exist. */
   readonly part: (at: Place) => typeof Part.Type | undefined
   /** Restores secrets in edited arguments; `undefined` if a placeholder was moved. */
-  readonly meant: (answer: Approvals.Answer) => Approvals.Answer | undefined
+  readonly meant: (params: Schema.Json) => { readonly params: Schema.Json } | undefined
+  /** The same request, shown with the salt of an earlier one. */
+  readonly withSalt: (salt: string) => RedactedRequest
 }
 
 /**
@@ -65,34 +87,58 @@ export const make = (
     facts,
     remember: request.remember
   }
-  // a hash of a secret would confirm guesses, so a random salt is added
-  const salt = hidden === undefined ? "" : Tokens.secret("")
-  const hash = FileChange.hashOf(canonicalJson([id, Approvals.hash(request), request.revision, about, preview, salt]))
-  const approval = { id, ...about, requestedAt, expiresAt, hash }
-  return {
-    request,
-    owner,
-    summary: { ...approval, summary: begin(json, summaryChars) },
-    whole: (parameters) => ({
-      ...approval,
-      args: JSON.parse(json) as Schema.Json,
-      preview,
-      parameters: parameters ?? null
-    }),
-    part: ({ from, index, side }) => {
-      const text = files?.[index]?.[side]?.text
-      if (text === undefined || !Number.isInteger(from) || from < 0 || from > text.length) return undefined
-      const part = begin(text.slice(from, from + partChars + 1), partChars)
-      const next = from + part.length
-      return next < text.length ? { text: part, next } : { text: part }
-    },
-    meant: (answer) => {
-      if (hidden === undefined || answer._tag === "Deny" || answer.params === undefined) return answer
-      const meant = hidden.meant(answer.params)
-      return meant === undefined ? undefined : { ...answer, params: meant.params as Schema.Json }
+  const redacted = hidden === undefined ? "none" : RedactedArguments.hasMark(request.args) ? "fixed" : "some"
+  const asHash = Approvals.hash(request)
+  const withSalt = (salt: string): RedactedRequest => {
+    const hash = FileChange.hashOf(canonicalJson([id, asHash, request.revision, about, preview, salt]))
+    const summary = { id, ...about, requestedAt, expiresAt, hash, summary: begin(json, summaryChars) }
+    return {
+      request,
+      owner,
+      kept: {
+        principal: request.principal,
+        summary,
+        revision: request.revision,
+        salt,
+        redacted,
+        targets: request.targets
+      },
+      details: () => ({
+        args: JSON.parse(json) as Schema.Json,
+        preview,
+        ...preview?._tag === "Files" && request.preview?._tag === "Diff" ? { diff: left(request.preview.diff) } : {}
+      }),
+      part: ({ from, index, side }) => {
+        const text = files?.[index]?.[side]?.text
+        if (text === undefined || !Number.isInteger(from) || from < 0 || from > text.length) return undefined
+        const part = begin(text.slice(from, from + partChars + 1), partChars)
+        const next = from + part.length
+        return next < text.length ? { text: part, next } : { text: part }
+      },
+      meant: (params) =>
+        hidden === undefined ? { params } : hidden.meant(params) as { params: Schema.Json } | undefined,
+      withSalt
     }
   }
+  // a hash of a secret would confirm guesses, so a random salt is added
+  return withSalt(hidden === undefined ? "" : Tokens.secret(""))
 }
+
+/**
+ * A request with all its details. The texts of files are read separately, where the call waits; elsewhere a diff stands
+ * for them.
+ */
+export const whole = (
+  { summary: { summary: _, ...about } }: Kept,
+  { args, diff, preview }: Details,
+  parameters: Schema.Json | undefined,
+  isHere: boolean
+): ApprovalRequest => ({
+  ...about,
+  args,
+  preview: isHere || preview?._tag !== "Files" ? preview : { _tag: "Diff", diff: diff ?? "", files: preview.files },
+  parameters: parameters ?? null
+})
 
 const summaryChars = 300
 

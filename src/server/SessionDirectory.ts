@@ -179,6 +179,7 @@ export class SessionDirectory extends Context.Service<SessionDirectory, {
   readonly approvals: (user: User) => Effect.Effect<{
     readonly open: ReadonlyArray<ApprovalSummary>
     readonly ended: ReadonlyArray<ResolvedApproval>
+    readonly pending: number
   }, Unavailable>
   /** A pending request with all its details, or a resolved one. */
   readonly approval: (

@@ -235,7 +235,7 @@ describe("a host that stops", () => {
     Effect.forEach(depths, (depth) =>
       VirtualTime.run(
         Effect.scoped(Effect.gen(function*() {
-          const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
+          const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded({ begin: () => undefined }))
           const people = Layer.succeed(Approvals.Approvals, approvals) as Layer.Layer<never>
           const journal = Context.get(yield* Effect.orDie(Layer.build(Journal.layerMemory())), Journal.Journal)
           const world = yield* host(depth, journal, undefined, people)

@@ -68,7 +68,7 @@ const host = Effect.fnUntraced(function*(script: Script, { journal, ran, transcr
     asks: { class: "SerialMut", handler: noting("asks") },
     ...backgroundTools(yield* Layer.build(BackgroundAgents.layer))
   }
-  const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
+  const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded({ begin: () => undefined }))
   const model = yield* Effect.orDie(ScriptedModel.make(scripted(script)))
   const executor = Harness.layer(tools, { journal, policy: { default: "allow", ask: ["asks"] } })
   const context = yield* Scope.provide(

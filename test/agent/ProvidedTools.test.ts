@@ -183,7 +183,7 @@ describe("tools that a provider executes", () => {
         const journal = Context.get(yield* Effect.orDie(Layer.build(Journal.layerMemory())), Journal.Journal)
         const ran: Array<string> = []
         const host = Effect.fnUntraced(function*(script: ScriptedModel.Script) {
-          const people = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
+          const people = yield* Effect.orDie(Approvals.makeRecorded({ begin: () => undefined }))
           const kit = Toolkit.make(...own)
           const handlers = kit.toLayer(
             Object.fromEntries(own.map(({ name }) => [name, () => Effect.sync(() => (ran.push(name), name))])) as never

@@ -79,7 +79,7 @@ describe("what the page knows", () => {
 
   it("has of a wave what it was told and what it read, each once, and knows when there is more", () => {
     const statusOf = (sequence: number) => (event(sequence) as unknown as { readonly event: Wire }).event
-    const lists = ofLists({ open: [], ended: [], cursor: "1-1" }, { waves: [wave], cursor: "1-1" })
+    const lists = ofLists({ open: [], ended: [], pending: 0, cursor: "1-1" }, { waves: [wave], cursor: "1-1" })
     const seen = (known: Known) => {
       const [{ events, missing }] = Array.from(known.waves.values()) as [KnownWave]
       return [events.map((it) => it.sequence), missing]
@@ -93,7 +93,7 @@ describe("what the page knows", () => {
   })
 
   it("loses nothing that happens while the lists are read", () => {
-    const lists = ofLists({ open: [], ended: [], cursor: "1-1" }, { waves: [], cursor: "1-1" })
+    const lists = ofLists({ open: [], ended: [], pending: 0, cursor: "1-1" }, { waves: [], cursor: "1-1" })
     assert.deepStrictEqual(ids([asked("b", 2), asked("a", 1)].reduce<Known>(after, lists)), ["a", "b"])
   })
 })

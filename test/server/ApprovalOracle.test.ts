@@ -69,7 +69,9 @@ const answer = Effect.fnUntraced(function*(
         ? { _tag: "NotFound" }
         : error._tag === "NotAnswered"
         ? { _tag: "NotAnswered", reasons: error.errors.map(({ reason }) => reason) }
-        : { _tag: "AlreadyEnded", how: error.how!, at: error.at!, ...(error.by === undefined ? {} : { by: error.by }) }
+        : error._tag === "AlreadyEnded"
+        ? { _tag: "AlreadyEnded", how: error.how!, at: error.at!, ...(error.by === undefined ? {} : { by: error.by }) }
+        : assert.fail(error.message)
   })
 })
 

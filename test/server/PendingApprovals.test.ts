@@ -58,7 +58,7 @@ describe("PendingApprovals", () => {
       const given = yield* to(id, once)
       const strange = { ...given, id: "00000000-0000-4000-8000-000000000000" }
       const asEve = Effect.gen(function*() {
-        assert.deepStrictEqual(yield* approvals.list(eve), { open: [], ended: [] })
+        assert.deepStrictEqual(yield* approvals.list(eve), { open: [], ended: [], pending: 0 })
         assert.isTrue(Option.isNone(yield* approvals.get(eve, id)))
         assert.isTrue(Option.isNone(yield* approvals.part(eve, { id, index: 0, side: "after", from: 0 })))
         for (const it of [given, strange]) {
@@ -100,6 +100,7 @@ describe("PendingApprovals", () => {
           reason: "AlreadyEnded",
           problem: "It is resolved: it was denied by ada.",
           by: "ada",
+          answer: "Deny",
           at: 0
         }]
       })

@@ -146,7 +146,7 @@ const host = Effect.fnUntraced(function*(kind: Kind, seed: number, left: Left, r
       ])
     )
   } as const satisfies Record<string, Harness.ToolSpec>
-  const recorded = yield* Effect.orDie(Approvals.makeRecorded(() => undefined))
+  const recorded = yield* Effect.orDie(Approvals.makeRecorded({ begin: () => undefined }))
   const model = yield* Effect.orDie(ScriptedModel.make(script(kind, seed)))
   const context = yield* Effect.orDie(Layer.build(AgentExecutor.layer.pipe(
     Layer.provide([Harness.layer(tools, { journal, policy: { default: "allow", ask: ["asks"] } }), model.layer]),

@@ -14,7 +14,6 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as PubSub from "effect/PubSub"
-import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as CallLog from "../../internal/callLog.ts"
@@ -22,10 +21,10 @@ import { Deadlines } from "../../internal/deadlines.ts"
 import { OptionReader } from "../../internal/OptionReader.ts"
 import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import type { Answer, ApprovalError, ApprovalRequest, NewRequest, Resolution, Shown } from "./ApprovalRequest.ts"
-import { type Begin, type Ending, type Given, PendingRequests } from "./PendingRequests.ts"
+import { type Begin, type Ending, type Expire, PendingRequests } from "./PendingRequests.ts"
 
 export * from "./ApprovalRequest.ts"
-export type { Begin, Ending, Given } from "./PendingRequests.ts"
+export type { Begin, Ending } from "./PendingRequests.ts"
 
 /** A change of the pending requests. A withdrawn request has no answer. */
 export type Change =
@@ -75,20 +74,25 @@ export const make = (
 /** The service, and what a server that records the requests also needs. */
 export interface Recorded {
   readonly approvals: Approvals["Service"]
-  /** Answers several requests in one step: all of them, or none, with the reasons. */
-  readonly answerAll: (given: ReadonlyArray<Given>) => Result.Result<void, ReadonlyArray<ApprovalError>>
   /** Resolves a request, if it is pending. */
   readonly end: (id: string, resolution: Resolution) => void
   /** Suspends all pending and all later requests. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }
 
-/**
- * Creates the service for a server that records the requests. `begin` runs when a request becomes pending and returns a
- * callback for its end; both run inside the step.
- */
+/** How a server records the requests. */
+export interface Recording {
+  /** Runs when a request becomes pending and returns a callback for its end; both run inside the step. */
+  readonly begin: Begin
+  /** Ends a request whose deadline has passed. Default: it is denied. */
+  readonly expire?: Expire | undefined
+  /** How requests end that are pending when the scope closes. Default: they are denied. */
+  readonly closed?: Resolution | undefined
+}
+
+/** Creates the service for a server that records the requests. */
 export const makeRecorded = Effect.fnUntraced(function*(
-  begin: Begin,
+  { begin, closed = { _tag: "Denied", by: "closed" }, expire }: Recording,
   options?: Options
 ): Effect.fn.Return<Recorded, ConfigurationError, Scope.Scope> {
   const reader = new OptionReader()
@@ -112,17 +116,17 @@ export const makeRecorded = Effect.fnUntraced(function*(
     })
     run(Effect.asVoid(Effect.andThen(Effect.yieldNow, all)))
   }
-  const pending = new PendingRequests(clock, new Deadlines(clock, run), (request) => {
+  const beginning: Begin = (request) => {
     tell({ _tag: "Requested", request })
     const ended = begin(request)
     return (how) => {
       ended?.(how)
       tell({ _tag: "Ended", id: request.id, how })
     }
-  })
-  yield* Effect.addFinalizer(() => Effect.sync(() => pending.endAll({ _tag: "Denied", by: "closed" })))
+  }
+  const pending = new PendingRequests(clock, new Deadlines(clock, run), beginning, expire)
+  yield* Effect.addFinalizer(() => Effect.sync(() => pending.endAll(closed)))
 
-  const answerAll: Recorded["answerAll"] = (given) => pending.answer(given)
   const approvals = Approvals.of({
     request: (question) =>
       Effect.map(question.id === undefined ? makeId : Effect.succeed(question.id), (id) => {
@@ -132,9 +136,7 @@ export const makeRecorded = Effect.fnUntraced(function*(
       }),
     submit: (request, onResolved) => pending.wait(request, onResolved),
     answer: (id, answer, of, person) =>
-      Effect.suspend(() =>
-        Effect.fromResult(Result.mapError(answerAll([{ id, answer, of, person }]), ([problem]) => problem!))
-      ),
+      Effect.suspend(() => Effect.fromResult(pending.answer({ id, answer, of, person }))),
     giveUp: (id) =>
       Effect.sync(() => pending.endOne(id, ({ why }) => ({ _tag: "Denied", by: "noApprover", reason: why }))),
     list: Effect.sync(() => pending.list()),
@@ -142,7 +144,6 @@ export const makeRecorded = Effect.fnUntraced(function*(
   })
   return {
     approvals,
-    answerAll,
     end: (id, resolution) => pending.endOne(id, () => resolution),
     suspend: (reason) => Effect.sync(() => pending.endAll({ _tag: "Suspended", reason }))
   }
@@ -206,4 +207,4 @@ const makeWith = (
   options: Options | undefined,
   begin: Begin
 ): Effect.Effect<Approvals["Service"], ConfigurationError, Scope.Scope> =>
-  Effect.map(makeRecorded(begin, options), (it) => it.approvals)
+  Effect.map(makeRecorded({ begin }, options), (it) => it.approvals)

@@ -24,6 +24,9 @@ export type Ending = Resolution | { readonly _tag: "Withdrawn" }
 /** Called with each request that becomes pending. Returns a callback for its end. Both run inside the step. */
 export type Begin = (request: ApprovalRequest) => ((how: Ending) => void) | undefined
 
+/** Called when a deadline passes, if requests are also recorded elsewhere. It ends the request. */
+export type Expire = (request: ApprovalRequest) => void
+
 /** An answer to a request. */
 export interface Given {
   readonly id: string
@@ -39,16 +42,18 @@ export class PendingRequests {
   private readonly clock: Clock.Clock
   private readonly deadlines: Deadlines
   private readonly begin: Begin
+  private readonly expire: Expire | undefined
   // oldest first
   private readonly pending = new Map<string, Pending>()
   // requests that one answer may also settle, by tool and first target, so that the cost is constant
   private readonly alike = new Map<string, Set<Pending>>()
   private over: Resolution | undefined
 
-  constructor(clock: Clock.Clock, deadlines: Deadlines, begin: Begin) {
+  constructor(clock: Clock.Clock, deadlines: Deadlines, begin: Begin, expire?: Expire) {
     this.clock = clock
     this.deadlines = deadlines
     this.begin = begin
+    this.expire = expire
   }
 
   list(): ReadonlyArray<ApprovalRequest> {
@@ -70,35 +75,28 @@ export class PendingRequests {
         else others.add(it)
       }
       if (request.expiresAt !== "unlimited") {
-        it.deadline = this.deadlines.add(request.expiresAt, () => this.end(it, { _tag: "Denied", by: "timeout" }))
+        const { expire } = this
+        it.deadline = this.deadlines.add(
+          request.expiresAt,
+          () => expire === undefined ? this.end(it, { _tag: "Denied", by: "timeout" }) : expire(request)
+        )
       }
       it.ended = this.begin(request)
       return Effect.sync(() => void this.remove(it, { _tag: "Withdrawn" }))
     })
   }
 
-  /**
-   * Answers all given requests, or none of them if one answer is rejected. An answer that grants a permission also
-   * approves other pending requests it covers.
-   */
-  answer(given: ReadonlyArray<Given>): Result.Result<void, ReadonlyArray<ApprovalError>> {
+  /** Answers a request. An answer that grants a permission also approves other pending requests it covers. */
+  answer({ answer, id, of, person }: Given): Result.Result<void, ApprovalError> {
     const now = this.clock.currentTimeMillisUnsafe()
-    const problems: Array<ApprovalError> = []
-    const ends = new Map<Pending, Resolution>()
-    for (const { answer, id, of, person } of given) {
-      const grantId = SecureRandom.uuidV4Unsafe()
-      const it = this.pending.get(id)
-      const resolved = it === undefined || ends.has(it)
-        ? Result.fail(new ApprovalError({ id, reason: "NotPending" }))
-        : resolve(it.request, answer, { now, grantId, of, person })
-      if (Result.isFailure(resolved)) problems.push(resolved.failure)
-      else ends.set(it!, resolved.success)
-    }
-    if (problems.length > 0) return Result.fail(problems)
+    const it = this.pending.get(id)
+    if (it === undefined) return Result.fail(new ApprovalError({ id, reason: "NotPending" }))
+    const resolved = resolve(it.request, answer, { now, grantId: SecureRandom.uuidV4Unsafe(), of, person })
+    if (Result.isFailure(resolved)) return Result.fail(resolved.failure)
     // found before any request ends and ended afterwards, so that resumed calls submit nothing in between
-    const covered = Array.from(ends).flatMap(([it, resolution]) => this.coveredBy(it, resolution, now))
-    for (const [it, resolution] of ends) this.end(it, resolution)
-    for (const [it, resolution] of covered) this.end(it, resolution)
+    const covered = this.coveredBy(it, resolved.success, now)
+    this.end(it, resolved.success)
+    for (const [other, resolution] of covered) this.end(other, resolution)
     return Result.succeed(undefined)
   }
 

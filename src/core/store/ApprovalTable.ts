@@ -1,0 +1,127 @@
+/**
+ * Approval requests as rows of a table that several processes share.
+ *
+ * The process that holds a session makes its requests pending and ends them; any process answers them. A driver decides
+ * each race in one statement. What a row says of a request is text that the driver does not read.
+ */
+import * as Context from "effect/Context"
+import type * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+
+/** Error of a table that cannot be read or written. */
+export class ApprovalTableError extends Schema.TaggedError<ApprovalTableError>(
+  "effect-tool-executor/ApprovalTableError"
+)("ApprovalTableError", { operation: Schema.String, cause: Schema.Defect() }) {
+  override get message(): string {
+    return `ApprovalTable.${this.operation} failed`
+  }
+}
+
+/** How a request ended. */
+export interface RowEnd {
+  /** One word, such as `approved`. */
+  readonly how: string
+  /** Epoch milliseconds. */
+  readonly at: number
+  /** The record of the end. */
+  readonly ending: string
+}
+
+/** A request. */
+export interface ApprovalRow {
+  readonly id: string
+  readonly principal: string
+  readonly tool: string
+  /** Identifies what approvers see. */
+  readonly hash: string
+  /** Epoch milliseconds. */
+  readonly requestedAt: number
+  /** Epoch milliseconds; `undefined`: it does not expire. */
+  readonly expiresAt: number | undefined
+  /** The record of the request, as far as lists show it. */
+  readonly request: string
+  /** How it ended; `undefined`: it is pending. */
+  readonly end: RowEnd | undefined
+}
+
+/** A request that becomes pending. */
+export interface NewRow extends Omit<ApprovalRow, "end"> {
+  readonly user: string
+  /** The rest of the record: arguments and preview. */
+  readonly details: string
+  /** Replaces the request of this id if it still has this hash. */
+  readonly replaces: string | undefined
+}
+
+/**
+ * What became of a new row. `Known`: a row of this id exists, and its end, if it has one, is now taken. `Lost`: this
+ * process does not hold the session.
+ */
+export type Begun =
+  | { readonly _tag: "Pending" }
+  | { readonly _tag: "Known"; readonly row: ApprovalRow }
+  | { readonly _tag: "Lost" }
+
+/** An end of one request. */
+export interface Ending {
+  readonly id: string
+  readonly end: RowEnd
+}
+
+/** An answer, or what an answer to another request also decides (`isCovered`). */
+export interface Answering extends Ending {
+  /** What the approver saw. */
+  readonly hash: string
+  readonly isCovered: boolean
+}
+
+/** The rows. `users` are the owners whose requests are read; `undefined`: all. */
+export class ApprovalTable extends Context.Service<ApprovalTable, {
+  /** Makes requests pending, each if this process holds its session. The results are in their order. */
+  readonly begin: (rows: ReadonlyArray<NewRow>) => Effect.Effect<ReadonlyArray<Begun>, ApprovalTableError>
+  /**
+   * Ends pending requests that have not expired at `now`, and wakes their sessions. All of them or none; those that are
+   * covered end if they still can. The result has the ids that ended, and is empty if none did.
+   */
+  readonly answer: (
+    answers: ReadonlyArray<Answering>,
+    now: number
+  ) => Effect.Effect<ReadonlySet<string>, ApprovalTableError>
+  /** The ends of these requests of a session that this process holds. They count as taken. */
+  readonly take: (
+    principal: string,
+    ids: ReadonlyArray<string>
+  ) => Effect.Effect<ReadonlyArray<Ending>, ApprovalTableError>
+  /** Ends pending requests of sessions that this process holds. The result has the ids that ended. */
+  readonly end: (
+    ends: ReadonlyArray<Ending & { readonly principal: string }>
+  ) => Effect.Effect<ReadonlySet<string>, ApprovalTableError>
+  /**
+   * Ends pending requests of a session that did not come again in its current epoch. Gives the number of these ids that
+   * are pending, 0 if this process does not hold the session.
+   */
+  readonly settle: (
+    principal: string,
+    ids: ReadonlyArray<string>,
+    end: RowEnd
+  ) => Effect.Effect<
+    { readonly pending: number; readonly withdrawn: ReadonlyArray<ApprovalRow> },
+    ApprovalTableError
+  >
+  readonly find: (ids: ReadonlyArray<string>) => Effect.Effect<ReadonlyArray<ApprovalRow>, ApprovalTableError>
+  readonly details: (id: string) => Effect.Effect<string | undefined, ApprovalTableError>
+  /** Pending requests of a tool in a session. */
+  readonly alike: (principal: string, tool: string) => Effect.Effect<ReadonlyArray<ApprovalRow>, ApprovalTableError>
+  /** Pending requests, oldest first, and requests that ended after `since`, newest first; the newest `limit` of each. */
+  readonly list: (options: {
+    readonly users: ReadonlyArray<string> | undefined
+    readonly since: number
+    readonly limit: { readonly open: number; readonly ended: number }
+  }) => Effect.Effect<
+    { readonly open: ReadonlyArray<ApprovalRow>; readonly ended: ReadonlyArray<ApprovalRow>; readonly pending: number },
+    ApprovalTableError
+  >
+  readonly count: Effect.Effect<number, ApprovalTableError>
+  /** Deletes requests that ended before a time and whose end was taken. */
+  readonly prune: (before: number) => Effect.Effect<void, ApprovalTableError>
+}>()("effect-tool-executor/store/ApprovalTable") {}

@@ -1,0 +1,329 @@
+/**
+ * The approval requests that calls of this process wait for.
+ *
+ * A request waits once its row is written. It is resolved by what its row says: an answer that is taken, or an end that
+ * this process writes because the request expired or its call no longer waits.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as Fiber from "effect/Fiber"
+import type * as Schema from "effect/Schema"
+import type * as Approvals from "../core/gates/Approvals.ts"
+import type { ApprovalTableError } from "../core/store/ApprovalTable.ts"
+import { endOf } from "./ApprovalAnswers.ts"
+import type { ApprovalRows, Begun, EndedRow, Row } from "./ApprovalRows.ts"
+import type { Kept, RedactedRequest } from "./RedactedRequest.ts"
+
+/** What is around the requests. */
+export interface Around {
+  readonly rows: ApprovalRows
+  readonly recorded: Approvals.Recorded
+  readonly now: () => number
+  readonly run: (effect: Effect.Effect<void>) => Fiber.Fiber<void>
+  /** Reports a request that became pending. */
+  readonly requested: (kept: Kept) => void
+  /** Reports requests that ended. */
+  readonly resolved: (ended: ReadonlyArray<EndedRow>) => void
+}
+
+/** What is suspended of a session. */
+export interface Suspended {
+  /** Number of pending requests. */
+  readonly pending: number
+  /** Earliest time at which one of them expires (epoch milliseconds). */
+  readonly until: number | undefined
+  /**
+   * Whether all of them can be answered. `false`: a request was answered meanwhile or its row is missing, so the
+   * session has to continue immediately.
+   */
+  readonly isStored: boolean
+}
+
+/** A request of a call, from its submission until the call no longer waits. */
+interface Visit {
+  shown: RedactedRequest
+  /** Ends the submission while its row is being written; `undefined`: the row is written in one step. */
+  leave: ((arrived: Arrived) => void) | undefined
+  /** Completes when the row is written, or could not be. */
+  readonly written: Deferred.Deferred<void>
+  /** The call waits. */
+  isWaiting: boolean
+  /** Answers of the session were taken before the call waited. */
+  isStale: boolean
+}
+
+type Arrived =
+  | { readonly _tag: "Pending"; readonly shown: RedactedRequest }
+  | { readonly _tag: "Ended"; readonly resolution: Approvals.Resolution }
+
+export class WaitingRequests {
+  private readonly around: Around
+  private readonly sessions = new Map<string, Map<string, Visit>>()
+  private over: string | undefined
+
+  constructor(around: Around) {
+    this.around = around
+  }
+
+  /** A request that a call of this process waits for. */
+  find(principal: string, id: string): RedactedRequest | undefined {
+    const visit = this.sessions.get(principal)?.get(id)
+    return visit?.isWaiting === true ? visit.shown : undefined
+  }
+
+  get size(): number {
+    let size = 0
+    for (const visits of this.sessions.values()) size += visits.size
+    return size
+  }
+
+  byId(id: string): RedactedRequest | undefined {
+    for (const principal of this.sessions.keys()) {
+      const shown = this.find(principal, id)
+      if (shown !== undefined) return shown
+    }
+    return undefined
+  }
+
+  /** Makes a request pending and waits for its resolution. Interruption withdraws it. */
+  submit(
+    shown: RedactedRequest,
+    told: ((resolution: Approvals.Resolution) => void) | undefined
+  ): Effect.Effect<Approvals.Resolution> {
+    return Effect.suspend(() => {
+      const { request } = shown
+      const { recorded, rows } = this.around
+      if (this.over !== undefined) return Effect.succeed(suspended(this.over))
+      const visit = this.enter(shown)
+      if (visit === undefined) return Effect.die(new Error(`request ${request.id} is already pending`))
+      return (rows.isLasting ? this.arrive(visit) : this.begin(shown)).pipe(
+        Effect.flatMap((arrived) => {
+          if (arrived._tag === "Pending") {
+            visit.shown = arrived.shown
+            return recorded.approvals.submit(request, told)
+          }
+          this.forget(visit)
+          told?.(arrived.resolution)
+          return Effect.as(Effect.yieldNow, arrived.resolution)
+        }),
+        Effect.onExit((exit) => Effect.sync(() => this.left(visit, Exit.isSuccess(exit) ? exit.value : undefined)))
+      )
+    })
+  }
+
+  /** The call of a request waits. Returns a callback for its end. */
+  readonly began = (request: Approvals.ApprovalRequest): (how: Approvals.Ending) => void => {
+    const visit = this.sessions.get(request.principal)!.get(request.id)!
+    visit.isWaiting = true
+    if (visit.isStale) this.around.run(Effect.catch(this.refresh(request.principal), failed))
+    return (how) => this.ended(visit, how)
+  }
+
+  /** Ends a request whose deadline has passed, unless it was answered before. */
+  readonly expire = ({ id, principal }: Approvals.ApprovalRequest): void => {
+    const shown = this.find(principal, id)
+    if (shown === undefined) return
+    const expired = { _tag: "Denied", by: "timeout" } as const
+    this.around.run(Effect.flatMap(this.end(shown, expired), (isOurs) =>
+      isOurs
+        ? Effect.sync(() => this.around.recorded.end(id, expired))
+        : Effect.andThen(
+          Effect.catch(this.refresh(principal), failed),
+          // no answer either: the session belongs to another process
+          Effect.sync(() => this.around.recorded.end(id, lost))
+        )))
+  }
+
+  /** Takes the answers of a session and resolves the calls that wait for them. */
+  refresh(principal: string): Effect.Effect<void, ApprovalTableError> {
+    return Effect.suspend(() => {
+      const ids: Array<string> = []
+      for (const [id, visit] of this.sessions.get(principal) ?? []) {
+        if (visit.isWaiting) ids.push(id)
+        else visit.isStale = true
+      }
+      if (ids.length === 0) return Effect.void
+      return Effect.map(this.around.rows.take(principal, ids), (taken) => {
+        for (const { end, id } of taken) {
+          const shown = this.find(principal, id)
+          if (shown !== undefined) this.around.recorded.end(id, resolutionOf(shown, end.ending))
+        }
+      })
+    })
+  }
+
+  /** Denies a request because no approver can be reached. */
+  giveUp(id: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const shown = this.byId(id)
+      if (shown === undefined) return Effect.void
+      const ending = { _tag: "Denied", by: "noApprover", reason: shown.request.why } as const
+      return Effect.map(this.end(shown, ending), (isOurs) => {
+        if (isOurs) this.around.recorded.end(id, ending)
+      })
+    })
+  }
+
+  /** Suspends the pending requests of a session, and those that are on their way. */
+  suspendOf(principal: string, reason: string): Effect.Effect<Suspended> {
+    return Effect.suspend(() => {
+      const { now, recorded, resolved, rows } = this.around
+      const visits = Array.from(this.sessions.get(principal) ?? [])
+      const ids = visits.map(([id]) => id)
+      const ends = visits.flatMap(([, { shown: { request: { expiresAt } } }]) =>
+        expiresAt === "unlimited" ? [] : [expiresAt]
+      )
+      const all = { pending: ids.length, until: ends.length === 0 ? undefined : Math.min(...ends) }
+      for (const [id, visit] of visits) {
+        if (visit.isWaiting) recorded.end(id, suspended(reason))
+        else visit.leave?.({ _tag: "Ended", resolution: suspended(reason) })
+      }
+      if (!rows.isLasting) return Effect.succeed({ ...all, isStored: true })
+      return Effect.forEach(visits, ([, { written }]) => Deferred.await(written), { discard: true }).pipe(
+        Effect.andThen(Effect.suspend(() => rows.settle(principal, ids, { at: now(), ending: { _tag: "Withdrawn" } }))),
+        Effect.map(({ pending, withdrawn }) => {
+          resolved(withdrawn)
+          return { ...all, isStored: pending === ids.length }
+        }),
+        Effect.catch((error) => Effect.as(failed(error), { ...all, isStored: false }))
+      )
+    })
+  }
+
+  /** Suspends pending and later requests of all sessions. */
+  suspend(reason: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      this.over = reason
+      for (const visits of Array.from(this.sessions.values())) {
+        for (const visit of Array.from(visits.values())) {
+          visit.leave?.({ _tag: "Ended", resolution: suspended(reason) })
+        }
+      }
+      return this.around.recorded.suspend(reason)
+    })
+  }
+
+  private enter(shown: RedactedRequest): Visit | undefined {
+    const { id, principal } = shown.request
+    const visits = this.sessions.get(principal) ?? new Map<string, Visit>()
+    if (visits.has(id)) return undefined
+    const written = Deferred.makeUnsafe<void>()
+    const visit: Visit = { shown, leave: undefined, written, isWaiting: false, isStale: false }
+    this.sessions.set(principal, visits.set(id, visit))
+    return visit
+  }
+
+  /** Forgets a request; `false` if it was forgotten before. */
+  private forget({ shown: { request: { id, principal } } }: Visit): boolean {
+    const visits = this.sessions.get(principal)
+    const isHere = visits?.delete(id) === true
+    if (visits?.size === 0) this.sessions.delete(principal)
+    return isHere
+  }
+
+  /** The wait of a call is over. */
+  private ended(visit: Visit, how: Approvals.Ending): void {
+    this.forget(visit)
+    const { rows, run } = this.around
+    if (how._tag === "Withdrawn") return this.withdraw(visit)
+    // rows in memory end with the process
+    const isLast = how._tag === "Suspended" ? this.over !== undefined : how._tag === "Denied" && how.by === "closed"
+    if (isLast && !rows.isLasting) run(Effect.asVoid(this.end(visit.shown, how)))
+  }
+
+  /** A submission is over whose call may never have waited. */
+  private left(visit: Visit, how: Approvals.Resolution | undefined): void {
+    if (this.forget(visit) && how === undefined) this.withdraw(visit)
+  }
+
+  private withdraw({ shown, written }: Visit): void {
+    const { now, rows, run } = this.around
+    const expired = endOf({ kept: shown.kept, end: undefined }, now())
+    const end = Effect.asVoid(this.end(shown, expired?.ending ?? { _tag: "Withdrawn" }))
+    run(rows.isLasting ? Effect.andThen(Deferred.await(written), end) : end)
+  }
+
+  /** Ends a row that is pending; `false` if it had ended. Where the rows do not answer, the end counts. */
+  private end(shown: RedactedRequest, ending: Approvals.Ending): Effect.Effect<boolean> {
+    return Effect.suspend(() => {
+      const { now, resolved, rows } = this.around
+      const { kept } = shown
+      const row = { kept, end: { at: now(), ending } }
+      return rows.end(row).pipe(
+        Effect.tap((isOurs) => Effect.sync(() => isOurs ? resolved([row]) : undefined)),
+        Effect.catch((error) => Effect.as(failed(error), true))
+      )
+    })
+  }
+
+  /** Writes the row in a fiber of its own: an interruption does not say whether it was written. */
+  private arrive(visit: Visit): Effect.Effect<Arrived> {
+    return Effect.callback((resume) => {
+      visit.leave = (arrived) => resume(Effect.succeed(arrived))
+      this.around.run(Effect.map(this.begin(visit.shown), (arrived) => {
+        Deferred.doneUnsafe(visit.written, Exit.void)
+        resume(Effect.succeed(arrived))
+      }))
+    })
+  }
+
+  private begin(shown: RedactedRequest): Effect.Effect<Arrived> {
+    return this.around.rows.begin(shown, undefined).pipe(
+      Effect.flatMap((begun) =>
+        begun._tag === "Known" ? this.returned(shown, begun.row) : Effect.succeed(this.arrived(shown, begun))
+      ),
+      Effect.catch((error) => Effect.as(failed(error), { _tag: "Ended", resolution: notStored } as const))
+    )
+  }
+
+  /** A request of this id exists: it counts if approvers saw the same. */
+  private returned(shown: RedactedRequest, { end, kept }: Row): Effect.Effect<Arrived, ApprovalTableError> {
+    const same = shown.kept.salt === kept.salt ? shown : shown.withSalt(kept.salt)
+    if (same.kept.summary.hash === kept.summary.hash) {
+      if (end === undefined) return Effect.succeed({ _tag: "Pending", shown: same })
+      if (isFinal(end.ending)) return Effect.succeed({ _tag: "Ended", resolution: resolutionOf(same, end.ending) })
+    }
+    return Effect.map(this.around.rows.begin(shown, kept.summary.hash), (begun) => this.arrived(shown, begun))
+  }
+
+  private arrived(shown: RedactedRequest, begun: Begun): Arrived {
+    if (begun._tag !== "Pending") return { _tag: "Ended", resolution: lost }
+    this.around.requested(shown.kept)
+    return { _tag: "Pending", shown }
+  }
+}
+
+const suspended = (reason: string): Approvals.Resolution => ({ _tag: "Suspended", reason })
+
+const lost = suspended("the session belongs to another process")
+
+const notStored: Approvals.Resolution = {
+  _tag: "Denied",
+  by: "noApprover",
+  reason: "the approval request could not be stored"
+}
+
+const failed = (error: ApprovalTableError): Effect.Effect<void> => Effect.logWarning(error.message, error)
+
+/** Whether an end still holds if its request comes again. */
+const isFinal = (ending: Approvals.Ending): boolean =>
+  ending._tag === "Approved" || (ending._tag === "Denied" && ending.by !== "closed")
+
+/** What an end means for the call: rows do not have its secrets. */
+const resolutionOf = ({ meant, request }: RedactedRequest, ending: Approvals.Ending): Approvals.Resolution => {
+  if (ending._tag === "Withdrawn") return { _tag: "Denied", by: "closed" }
+  if (ending._tag !== "Approved") return ending
+  const { edited, grant, isOwn } = ending
+  const whole = edited === undefined ? undefined : meant(edited.params as Schema.Json)
+  if (edited !== undefined && whole === undefined) return notRestored
+  const targets = isOwn && grant?.targets !== undefined ? { targets: request.targets.map(({ text }) => text) } : {}
+  return { ...ending, grant: grant === undefined ? undefined : { ...grant, ...targets }, edited: whole }
+}
+
+/** The answer was checked by what the row has of the arguments. */
+const notRestored: Approvals.Resolution = {
+  _tag: "Denied",
+  by: "user",
+  reason: "the edited arguments contain a placeholder of a redacted value"
+}
