@@ -25,6 +25,7 @@ import * as RequestBody from "../src/server/RequestBody.ts"
 import * as Waves from "../src/server/Waves.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../src/sql/SqlJournal.ts"
+import * as SqlPermits from "../src/sql/SqlPermits.ts"
 import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
 import * as JournalFile from "../src/tools/JournalFile.ts"
 
@@ -58,6 +59,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("circuitBreaker.", ToolLimits.circuitDefaults),
   ...dotted("CircuitBreakers.layer ", CircuitBreakers.defaults),
   ...dotted("SqlCircuitBreakerStore.layer ", SqlCircuitBreakerStore.defaults),
+  ...dotted("SqlPermits.layer ", SqlPermits.defaults),
   ...dotted("rateLimit.", ToolLimits.rateDefaults),
   ...dotted("RateLimits.layer ", RateLimits.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),

@@ -17,3 +17,6 @@ export * as SqlCircuitBreakerStore from "./public/SqlCircuitBreakerStore.ts"
 
 /** What rate limits have counted, in a database. */
 export * as SqlRateLimiterStore from "./public/SqlRateLimiterStore.ts"
+
+/** Permits that processes share in PostgreSQL: caps of tools, and resource keys. */
+export * as SqlPermits from "./public/SqlPermits.ts"

@@ -7,49 +7,18 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Connection } from "effect/sql/SqlConnection"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import * as StateStore from "../../src/core/store/StateStore.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
+import { counted } from "../support/countedClient.ts"
 import { call, open, tags, type ToolSpec } from "../support/Harness.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { seeds } from "../support/seeds.ts"
 import { until } from "../support/silentProxy.ts"
 
 type Store = StateStore.StateStore["Service"]
-
-/** A client whose connections count what they are asked, and how much of that was asked before the last answer. */
-const counted = (sql: SqlClient.SqlClient) => {
-  const state = { asked: 0, open: 0, inTurn: 0 }
-  const counting = (connection: Connection): Connection =>
-    new Proxy(connection, {
-      get: (target, name) => {
-        const member: unknown = Reflect.get(target, name)
-        if (typeof member !== "function" || !String(name).startsWith("execute")) return member
-        return (...args: ReadonlyArray<unknown>) =>
-          Effect.suspend(() => {
-            state.asked++
-            if (state.open++ === 0) state.inTurn++
-            return Effect.ensuring(
-              member.apply(target, args) as Effect.Effect<unknown, unknown>,
-              Effect.sync(() => state.open--)
-            )
-          })
-      }
-    })
-  const through = (of: SqlClient.SqlClient): SqlClient.SqlClient =>
-    new Proxy(of, {
-      get: (target, name) =>
-        name === "reserve"
-          ? Effect.map(target.reserve, counting)
-          : name === "withoutTransforms"
-          ? () => through(target.withoutTransforms())
-          : Reflect.get(target, name)
-    })
-  return { client: through(sql), state }
-}
 
 const specs: Record<string, ToolSpec> = {
   read: { class: "ReadOnly", handler: ({ n }) => Effect.succeed(n) },

@@ -4,6 +4,7 @@
  */
 import * as Effect from "effect/Effect"
 import { exitOf, isDone } from "../../internal/exitOf.ts"
+import { lostOf, mayLose } from "../gates/Permit.ts"
 import type { Reservation } from "../store/Claims.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { Grant } from "../vocabulary/Grant.ts"
@@ -144,7 +145,10 @@ const lose = ({ engine: { store } }: WaveState, attempt: Attempt, reservation: R
   attempt.stop(store.holds(reservation) ? lost : { _tag: "Unknown" })
 }
 
-const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefined> => {
+const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<End | undefined> => {
+  const because = lostOf(call)
+  // the process was frozen while it started the call: another one may hold the permit
+  if (because !== undefined) return Effect.succeed({ _tag: "Cancelled", started: false, reason: because })
   const { process: { budget } } = wave
   const tool = call.tool!
   const limit = budget.limit(wave.limitOf(tool), now)
@@ -161,6 +165,13 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<undefine
     // a process that was frozen may write before the timer of the lease fires
     attempt.beforeCommits(() => {
       if (!store.holds(reservation)) onLost()
+      return undefined
+    })
+  }
+  if (mayLose(call)) {
+    attempt.beforeCommits(() => {
+      const because = lostOf(call)
+      if (because !== undefined) call.onLost(because)
       return undefined
     })
   }

@@ -82,7 +82,10 @@ export const fields = {
   pools: optional(Schema.Struct({
     read: optional(AtLeastOne),
     concurrent: optional(AtLeastOne),
-    serial: optional(AtLeastOne)
+    serial: optional(AtLeastOne),
+    shared: optional(Schema.Struct({ caps: optional(Schema.Boolean), keys: optional(Schema.Boolean) })).annotate({
+      description: "Whether caps of tools and resource keys hold for all runners of a cluster together"
+    })
   })).annotate({ description: "Concurrent calls, by class" }),
   output: optional(Schema.Struct({
     maxChars: optional(Chars),

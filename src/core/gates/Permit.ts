@@ -116,7 +116,7 @@ export class Permit {
       granted: host.granted,
       failed: (ticket, cause) =>
         ticket.onBlocked(`${name} has no permits to give: ${clip(causeText(cause).split("\n")[0]!, 200)}`),
-      lost: (ticket, reason) => ticket.onLost(`a permit of ${name} was lost: ${clip(reason, 200)}`),
+      lost: (ticket, reason) => ticket.onLost(lost(name, reason)),
       turned: host.drain
     })
   }
@@ -166,6 +166,11 @@ export class Permit {
     return next
   }
 
+  /** Why a ticket no longer holds what it was given, if that is so. */
+  lostBy(ticket: Ticket): string | undefined {
+    return this.leases?.isHeld(ticket) === false ? lost(this.name, "its lease has ended") : undefined
+  }
+
   /** Other code takes from it too. */
   get isShared(): boolean {
     return this.leases !== undefined
@@ -190,3 +195,19 @@ export class Permit {
     return first.ticket
   }
 }
+
+/** Why a ticket lost a permit, as far as the clock tells; `undefined` if it has lost none. */
+export const lostOf = (ticket: Ticket): string | undefined => {
+  for (const permit of ticket.permits) {
+    const because = permit.isShared ? permit.lostBy(ticket) : undefined
+    if (because !== undefined) return because
+  }
+  return undefined
+}
+
+/** Whether a ticket may lose a permit that it holds. */
+export const mayLose = ({ permits }: Ticket): boolean => permits.some(isShared)
+
+const isShared = (permit: Permit): boolean => permit.isShared
+
+const lost = (name: string, reason: string): string => `a permit of ${name} was lost: ${clip(reason, 200)}`

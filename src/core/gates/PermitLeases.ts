@@ -55,6 +55,11 @@ export class PermitLeases<Holder> {
     asking?.interruptUnsafe()
   }
 
+  /** Whether the lease of a holder still holds; true for those that have none. */
+  isHeld(holder: Holder): boolean {
+    return this.held.get(holder)?.isHeld?.() !== false
+  }
+
   release(holder: Holder): void {
     const lease = this.held.get(holder)
     if (lease === undefined) return
@@ -82,7 +87,7 @@ export class PermitLeases<Holder> {
       if (holder !== undefined && Exit.isFailure(exit)) this.line.failed(holder, exit.cause)
       return
     }
-    const lease: Held = { scope, watch: undefined }
+    const lease: Held = { scope, isHeld: exit.value.isHeld, watch: undefined }
     this.held.set(holder, lease)
     this.line.granted(holder)
     const { lost } = exit.value
@@ -104,6 +109,7 @@ export class PermitLeases<Holder> {
 
 interface Held {
   readonly scope: Scope.Closeable
+  readonly isHeld: Lease["isHeld"]
   /** Waits for the loss of the lease. */
   watch: Fiber.Fiber<void> | undefined
 }

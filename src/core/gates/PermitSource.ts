@@ -3,6 +3,7 @@
  *
  * A pool of a given size counts its permits. A pool over a source takes a lease for each running call.
  */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type * as Semaphore from "effect/Semaphore"
@@ -14,6 +15,11 @@ export interface Lease {
    * Absent if that cannot happen.
    */
   readonly lost?: Effect.Effect<string> | undefined
+  /**
+   * Whether the permit is still held, by a clock that also runs while the process stands still. The executor asks before
+   * a handler starts and before each commit. Absent if it cannot be lost.
+   */
+  readonly isHeld?: (() => boolean) | undefined
 }
 
 /**
@@ -25,6 +31,25 @@ export interface Lease {
 export interface PermitSource {
   readonly lease: Effect.Effect<Lease, never, Scope.Scope>
 }
+
+/** A pool of permits with a name, which several processes share. */
+export interface SharedPool {
+  readonly name: string
+  /** How many permits it has; 1 or more. */
+  readonly size: number
+}
+
+/**
+ * The permits that the processes of a service share. If it is provided, the caps of tools and the resource keys of calls
+ * hold for all of those processes together (`Pools.Options.shared`).
+ */
+export class SharedPermits extends Context.Service<SharedPermits, {
+  /**
+   * A source whose leases hold one permit of each of the pools: all or none. Sources that name the same pools in any
+   * order never wait for each other in a circle.
+   */
+  readonly source: (pools: ReadonlyArray<SharedPool>) => PermitSource
+}>()("effect-tool-executor/gates/PermitSource/SharedPermits") {}
 
 /** Takes permits from a semaphore that other code may use too. */
 export const fromSemaphore = (semaphore: Semaphore.Semaphore): PermitSource => ({

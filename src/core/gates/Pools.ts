@@ -5,17 +5,21 @@
  * wait in one queue per permit; a released permit goes to the first call, in constant time.
  *
  * A call takes its permits in one fixed order: resource keys (sorted), then the tool's cap, then the pool of its class.
+ * Keys and caps that processes share (`SharedPermits`) are taken here first and then there, so that of the calls of one
+ * process only those wait there that nothing here holds up.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Semaphore from "effect/Semaphore"
+import { clip } from "../../internal/clip.ts"
 import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import { Permit, type Ticket } from "./Permit.ts"
 import { PermitQueue } from "./PermitQueue.ts"
-import { fromSemaphore, type PermitSource } from "./PermitSource.ts"
+import { fromSemaphore, type PermitSource, SharedPermits, type SharedPool } from "./PermitSource.ts"
 
 /**
  * Size of a pool: a number of permits, a semaphore that the host shares with other code, or another source of permits.
@@ -30,7 +34,15 @@ export interface Options {
   readonly concurrent?: Size | undefined
   /** Concurrent SerialMut calls. Default 1. */
   readonly serial?: Size | undefined
+  /**
+   * What holds for all processes of a service together, if `SharedPermits` are provided, such as by `SqlPermits.layer`:
+   * the caps of tools, and resource keys. Default: both.
+   */
+  readonly shared?: { readonly caps?: boolean | undefined; readonly keys?: boolean | undefined } | undefined
 }
+
+/** The pools of the classes. */
+type ClassPool = Exclude<keyof Options, "shared">
 
 /** What pools do for calls. */
 export interface Service {
@@ -77,8 +89,8 @@ export const make = Effect.fnUntraced(function*(
   options?: Options
 ): Effect.fn.Return<Service, ConfigurationError> {
   const problems: Array<Problem> = []
-  const shared = newShared(yield* Effect.context<never>())
-  const pool = (name: keyof Options, fallback: number, isFork = false): Permit => {
+  const shared = newShared(yield* Effect.context<never>(), options?.shared)
+  const pool = (name: ClassPool, fallback: number, isFork = false): Permit => {
     const given = options?.[name] ?? fallback
     // a caller that holds a permit of the host's semaphore would wait for itself
     const size = isFork && typeof given !== "number" ? fallback : given
@@ -108,6 +120,8 @@ export const layerNoop: Layer.Layer<Pools> = Layer.effect(
   })
 )
 
+const quoted = (name: string): string => JSON.stringify(clip(name, 100))
+
 const ownResult = "its own result"
 
 const expected = "a whole number of 1 or more, a Semaphore or a PermitSource"
@@ -122,45 +136,76 @@ interface Shared {
   readonly context: Context.Context<never>
   readonly entrance: PermitQueue
   readonly keys: Map<string, Permit>
-  readonly tools: Map<string, Permit>
+  readonly caps: Caps
+  /** Permits of resource keys that other processes take too. */
+  readonly keysOfAll: SharedPermits["Service"] | undefined
 }
 
-const newShared = (context: Context.Context<never>): Shared => ({
-  context,
-  entrance: new PermitQueue(),
-  keys: new Map(),
-  tools: new Map()
-})
+/** The caps of tools. */
+interface Caps {
+  readonly own: Map<string, Permit>
+  /** Permits that other processes take too. */
+  readonly ofAll: SharedPermits["Service"] | undefined
+}
+
+const newShared = (context: Context.Context<never>, { caps, keys }: NonNullable<Options["shared"]> = {}): Shared => {
+  const ofAll = Option.getOrUndefined(Context.getOption(context, SharedPermits))
+  return {
+    context,
+    entrance: new PermitQueue(),
+    keys: new Map(),
+    caps: { own: new Map(), ofAll: caps === false ? undefined : ofAll },
+    keysOfAll: keys === false ? undefined : ofAll
+  }
+}
 
 const newPermit = ({ context, entrance }: Shared, kind: Permit["kind"], name: string, size: Size): Permit => {
   const source = typeof size === "number" || "lease" in size ? size : fromSemaphore(size)
   return new Permit({ kind, name, size: source, context, host: entrance })
 }
 
+/** What a call has yet to take from other processes once nothing here holds it up. */
+const ofAll = (
+  shared: Shared,
+  from: SharedPermits["Service"],
+  kind: "resource" | "tool",
+  name: string,
+  pools: ReadonlyArray<SharedPool>
+): Permit => newPermit(shared, kind, name, from.source(pools))
+
 const fromClasses = (
   classPools: Classes,
   fresh: (isFork?: boolean) => Classes,
   shared: Shared,
-  tools = shared.tools
+  caps = shared.caps
 ): Service => {
-  const { entrance, keys } = shared
+  const { entrance, keys, keysOfAll } = shared
 
   const permitsOf = (ticket: Ticket, tool: RegisteredTool): ReadonlyArray<Permit> => {
     const { resources } = ticket
     const classes = classPools[ticket.class ?? tool.class]
     if (resources.length === 0 && tool.maxConcurrent === undefined) return classes
-    const permits = Array.from(new Set(resources)).sort().map((name) => {
+    const names = Array.from(new Set(resources)).sort()
+    const permits = names.map((name) => {
       let key = keys.get(name)
       if (key === undefined) keys.set(name, key = newPermit(shared, "resource", name, 1))
       key.users++
       return key
     })
+    if (keysOfAll !== undefined && names.length > 0) {
+      const pools = names.map((name) => ({ name: `key ${name}`, size: 1 }))
+      permits.push(ofAll(shared, keysOfAll, "resource", `the shared resources ${names.map(quoted).join(", ")}`, pools))
+    }
     if (tool.maxConcurrent !== undefined) {
-      let cap = tools.get(tool.name)
-      if (cap === undefined) {
-        tools.set(tool.name, cap = newPermit(shared, "tool", `the cap of "${tool.name}"`, tool.maxConcurrent))
-      }
+      const name = `the cap of "${tool.name}"`
+      let cap = caps.own.get(tool.name)
+      if (cap === undefined) caps.own.set(tool.name, cap = newPermit(shared, "tool", name, tool.maxConcurrent))
       permits.push(cap)
+      if (caps.ofAll !== undefined) {
+        permits.push(
+          ofAll(shared, caps.ofAll, "tool", name, [{ name: `cap ${tool.name}`, size: tool.maxConcurrent }])
+        )
+      }
     }
     return [...permits, ...classes]
   }
@@ -179,7 +224,7 @@ const fromClasses = (
     entrance.quit(ticket)
     entrance.release(ticket, 0)
     for (const permit of ticket.permits) {
-      if (permit.kind === "resource" && --permit.users === 0) keys.delete(permit.name)
+      if (permit.kind === "resource" && !permit.isShared && --permit.users === 0) keys.delete(permit.name)
     }
     entrance.drain()
   }
@@ -206,19 +251,27 @@ const fromClasses = (
       if (parent === undefined || tool === undefined) return undefined
       if ("joined" in waitsFor) return entrance.wouldWaitForEver(parent, waitsFor) ? ownResult : undefined
       const { resources } = waitsFor
-      const known = [...resources.map((name) => keys.get(name)), tools.get(tool.name), ...classPools[own ?? tool.class]]
+      const known = [
+        ...resources.map((name) => keys.get(name)),
+        caps.own.get(tool.name),
+        ...classPools[own ?? tool.class]
+      ]
       const isOwn = (permit: Permit) => permit.isTaken && entrance.wouldWaitForEver(parent, { permits: [permit] })
       return known.find((permit) => permit !== undefined && isOwn(permit))?.name
     },
     isFree: (tool) => {
-      const cap = tool.maxConcurrent === undefined ? undefined : tools.get(tool.name)
+      const cap = tool.maxConcurrent === undefined ? undefined : caps.own.get(tool.name)
       return cap?.isFull !== true && classPools[tool.class].every((permit) => !permit.isFull)
     },
     checkJoin: (ticket) => {
       entrance.nest(ticket)
       entrance.check(ticket, ownResult)
     },
-    fork: () => fromClasses({ ...classPools, ConcurrentMut: fresh(true).ConcurrentMut }, fresh, shared, new Map()),
-    session: () => fromClasses(fresh(), fresh, shared, tools)
+    fork: () =>
+      fromClasses({ ...classPools, ConcurrentMut: fresh(true).ConcurrentMut }, fresh, shared, {
+        own: new Map(),
+        ofAll: undefined
+      }),
+    session: () => fromClasses(fresh(), fresh, shared, caps)
   })
 }

@@ -1,0 +1,2 @@
+export type * from "../SqlPermits.ts"
+export { layer } from "../SqlPermits.ts"
