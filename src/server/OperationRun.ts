@@ -112,7 +112,8 @@ const leftOf = Effect.fnUntraced(function*({ transcripts }: Around, { submitted 
   const taken = new Set(messages.map(Conversation.inputOf))
   const inputs = submitted.inputs.filter(({ id }) => !taken.has(id))
   const last = messages.at(-1)
-  const isOver = inputs.length === 0 && last?.role === "assistant" && Conversation.callsOf(last).length === 0
+  const isOver = inputs.length === 0 && last?.role === "assistant" && Conversation.callsOf(last).length === 0 &&
+    Conversation.behind(messages).length === 0
   return { inputs, text: isOver ? Conversation.textOf(last) : undefined }
 }, Effect.scoped)
 

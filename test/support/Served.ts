@@ -32,6 +32,7 @@ import * as LiveLog from "../../src/server/LiveLog.ts"
 import * as Operations from "../../src/server/Operations.ts"
 import * as OperationStore from "../../src/server/OperationStore.ts"
 import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
+import * as SessionHost from "../../src/server/SessionHost.ts"
 import * as Waves from "../../src/server/Waves.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
 import * as Sqlite from "../../src/sql/Sqlite.ts"
@@ -59,6 +60,7 @@ type Provided =
   | Waves.Waves
   | ToolExecutors.ToolExecutors
   | PendingApprovals.PendingApprovals
+  | SessionHost.SessionHost
   | Approvals.Approvals
 
 /** Everything above the stores. */
@@ -83,7 +85,8 @@ const above = (
     userOf: () => Effect.succeedNone,
     mayRun: (user) => Effect.sync(() => mayRun(user))
   })
-  return Layer.merge(Waves.layer(waves), Operations.layer({ listed: "1 hour", ...operations })).pipe(
+  return SessionHost.layer.pipe(
+    Layer.provideMerge(Layer.merge(Waves.layer(waves), Operations.layer({ listed: "1 hour", ...operations }))),
     Layer.provideMerge(ToolExecutors.layer()),
     Layer.provide([gates, Agents.layer(agents)]),
     Layer.provideMerge(PendingApprovals.layer()),

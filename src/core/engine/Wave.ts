@@ -192,7 +192,10 @@ export class Wave implements Watcher, UnderWay {
     }
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
-    for (const run of this.cut()) yield* this.execute(run)
+    for (const run of this.cut()) {
+      if (wave.tally.hasSuspended) this.suspend(run)
+      else yield* this.execute(run)
+    }
     // results go on record before they are reported
     if (wave.tally.isWritten) yield* this.restore(wave.engine.journal!.flush)
   }
@@ -201,6 +204,14 @@ export class Wave implements Watcher, UnderWay {
     const { calls, mode } = this.wave
     if (calls.length === 1) return [calls]
     return WaveRuns.cut(calls.map(itemOf), mode).map((run) => run.map((index) => calls[index]!))
+  }
+
+  /** A later run must see what the suspended calls do, so it is suspended with them. */
+  private suspend(run: ReadonlyArray<Call>): void {
+    for (const call of run) {
+      call.consent = { ...call.consent, isSuspended: true }
+      this.driver.settle(call, call.decided ?? cancelled("an earlier call is suspended"))
+    }
   }
 
   private *execute(run: ReadonlyArray<Call>): Effect.fn.Return<void> {
