@@ -107,7 +107,7 @@ const measure = Effect.scoped(Effect.gen(function*() {
   yield* timed("page: oldest first, behind the middle", journal.page({ after: entries / 2 }, bounds))
   yield* timed(
     "the state of 20 calls is found (resuming)",
-    journal.claim(Array.from({ length: 20 }, (_, n) => `key${n * 99}`))
+    journal.claim(Array.from({ length: 20 }, (_, n) => `key${n * 99}`), "p")
   )
 
   const some = (count: number, from: number) =>
@@ -184,7 +184,7 @@ const files = Effect.flatMap(folder, (directory) =>
       const keys = Array.from({ length: 20 }, (_, n) => `key${n * 24_999}`)
       const open = Stream.runCollect(journal.read({ isOpen: true, batch: "b" }))
       line("open calls of the batch are found, before anything is written", `${(yield* millis(open)).toFixed(0)} ms`)
-      line("twenty calls are taken over", `${(yield* millis(journal.claim(keys))).toFixed(0)} ms`)
+      line("twenty calls are taken over", `${(yield* millis(journal.claim(keys, "p"))).toFixed(0)} ms`)
       line(
         "what is on record of them is read",
         `${(yield* millis(Stream.runCollect(journal.read({ keys })))).toFixed(0)} ms`

@@ -11,6 +11,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import * as Journal from "../core/store/Journal.ts"
+import { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import { StateStore } from "../core/store/StateStore.ts"
 import { Outages } from "../internal/outages.ts"
 import type { Status } from "./ApiRecords.ts"
@@ -29,12 +30,13 @@ export const layer: Layer.Layer<Health, never, Draining.Draining | StateStore> =
     const { isBegun } = yield* Draining.Draining
     const state = yield* StateStore
     const journal = Option.filter(yield* Effect.serviceOption(Journal.Journal), (it) => it !== Journal.noop)
+    const registry = yield* Effect.serviceOption(SessionRegistry)
     const waves = yield* Effect.serviceOption(WaveStore)
     const check = checkWith(new Outages())
     const asked = [
       check("state", Effect.flatMap(Clock.currentTimeMillis, (now) => state.grants("", now))),
       ...Option.toArray(journal).map((it) =>
-        check("journal", Effect.andThen(Stream.runDrain(Stream.take(it.read(behindAll), 1)), hasTerm(it)))
+        check("journal", Effect.andThen(Stream.runDrain(Stream.take(it.read(behindAll), 1)), canWrite(it, registry)))
       ),
       ...Option.toArray(waves).map((it) => check("waves", it.get({ user: "", session: "" }, "")))
     ]
@@ -52,15 +54,20 @@ const patience = "2 seconds"
 
 const behindAll = { after: Number.MAX_SAFE_INTEGER }
 
-/** Whether the term of the journal can be written, where other processes can end it. */
-const hasTerm = ({ term }: Journal.Journal["Service"]): Effect.Effect<void, string> =>
-  term === undefined
-    ? Effect.void
-    : Effect.flatMap(
-      Effect.suspend(() => term().renew),
-      (isHeld) =>
-        isHeld === true ? Effect.void : Effect.fail("the term of the journal has ended and no new one has begun")
+/** Whether the journal can be written, where other processes can end its terms. */
+const canWrite = (
+  { term }: Journal.Journal["Service"],
+  registry: Option.Option<SessionRegistry["Service"]>
+): Effect.Effect<void, string> => {
+  if (term === undefined) return Effect.void
+  return Option.isSome(registry)
+    ? Effect.filterOrFail(registry.value.runner.renew, (it) => it, () => "the lease of this process has expired")
+    : Effect.filterOrFail(
+      Effect.suspend(() => term("").renew),
+      (it) => it === true,
+      () => "the term of the journal has ended and no new one has begun"
     )
+}
 
 const checkWith =
   (outages: Outages) => <E>(name: string, asked: Effect.Effect<unknown, E>): Effect.Effect<Status["checks"][number]> =>

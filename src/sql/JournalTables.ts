@@ -2,19 +2,21 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import type { Epoch } from "../core/store/Epoch.ts"
 import { isOfCall, type JournalEntry, ownerOf } from "../core/store/JournalEntry.ts"
 import type { Schema } from "./Migrations.ts"
+import { epochsOf, owned, sessionId } from "./SessionFence.ts"
 
 type Sql = SqlClient.SqlClient
 
 /** Tells whether a client is one of PostgreSQL. */
 export const isPg = (sql: Sql): boolean => sql.onDialectOrElse({ pg: () => true, orElse: () => false })
 
+/** Epoch milliseconds by the clock of a PostgreSQL. */
+export const pgNow = "(extract(epoch FROM clock_timestamp()) * 1000)::float8"
+
 /** Epoch milliseconds by the clock of the database. */
-const now = (sql: Sql): string =>
-  isPg(sql)
-    ? "(extract(epoch FROM clock_timestamp()) * 1000)::float8"
-    : "((julianday('now') - 2440587.5) * 86400000.0)"
+const now = (sql: Sql): string => isPg(sql) ? pgNow : "((julianday('now') - 2440587.5) * 86400000.0)"
 
 /** The texts of a parameter that is a list in JSON. */
 const texts = (sql: Sql): string =>
@@ -140,19 +142,21 @@ export type Row = readonly [
   batch: string | null,
   tool: string | null,
   callId: string | null,
-  entry: string
+  entry: string,
+  session: string | undefined
 ]
 
-/** The row of an entry. */
-export const rowOf = (entry: JournalEntry, text: string): Row => {
+/** The row of an entry; `session`: the session whose current epoch it needs. */
+export const rowOf = (entry: JournalEntry, text: string, session?: string): Row => {
   const { _tag, at } = entry
   const [principal, owner] = [plain(entry.principal), plain(ownerOf(entry.principal))]
-  if (!isOfCall(entry)) return [_tag, null, at, principal, owner, null, null, null, text]
-  return [_tag, entry.key, at, principal, owner, plain(entry.batch), plain(entry.tool), plain(entry.callId), text]
+  if (!isOfCall(entry)) return [_tag, null, at, principal, owner, null, null, null, text, session]
+  const { batch, callId, key, tool } = entry
+  return [_tag, key, at, principal, owner, plain(batch), plain(tool), plain(callId), text, session]
 }
 
 /** The row of a claim, which is not an entry. */
-export const claimOf = (key: string): Row => ["Claimed", key, 0, "", "", null, null, null, ""]
+export const claimOf = (key: string): Row => ["Claimed", key, 0, "", "", null, null, null, "", undefined]
 
 /** The term that rows are written in. */
 export interface Writing {
@@ -160,17 +164,29 @@ export interface Writing {
   /** The number of the append in its term; absent: a claim, which is written with others or not at all. */
   readonly append?: number | undefined
   readonly leaseMillis: number
+  /** The epochs that rows need. */
+  readonly epochs?: ReadonlyArray<Epoch> | undefined
+}
+
+/** What became of rows. */
+export interface Written {
+  /** How many were written: none if the term is over or the append was fenced off. */
+  readonly count: number
+  /** The sessions whose epochs were current, of those that rows needed. */
+  readonly owned: ReadonlySet<string>
+  /** Whether the term was over, or the append fenced off. */
+  readonly isOver: boolean
 }
 
 /**
- * Writes rows behind all others in a term; gives how many: none if the term is over or the append was fenced off. In
- * PostgreSQL the lease of the term is renewed, too: its row is written even so.
+ * Writes rows behind all others in a term; those that need an epoch only if that is current. In PostgreSQL the lease of
+ * the term is renewed, too: its row is written even so.
  */
 export const append = (
   sql: Sql,
-  { append, leaseMillis, term }: Writing,
+  { append, epochs = [], leaseMillis, term }: Writing,
   rows: ReadonlyArray<Row>
-): Effect.Effect<number, SqlError> => {
+): Effect.Effect<Written, SqlError> => {
   const json = JSON.stringify(rows)
   const latest = rows.reduce((latest, [, , at]) => Math.max(latest, at), 0)
   if (!isPg(sql)) {
@@ -184,36 +200,28 @@ export const append = (
         RETURNING 1`,
         [term, json, latest]
       ).values,
-      (it) => it.length
+      ({ length }) => ({ count: length, owned: none, isOver: length < rows.length })
     )
   }
-  // a process that waits for the row of the journal reads it again, and sees that its term has ended
+  const values = [term, json, rows.length, latest, append ?? null, leaseMillis]
+  if (epochs.length > 0) values.push(epochsOf(epochs))
   return Effect.map(
-    sql.unsafe<{ readonly written: unknown }>(
-      `WITH behind AS (
-        UPDATE tool_executor_journal
-        SET last_place = last_place + $3::bigint, latest_at = greatest(latest_at, $4::float8) WHERE id = 1
-        RETURNING last_place - $3::bigint AS last, latest_at
-      ), term AS (
-        UPDATE tool_executor_journal_terms
-        SET last_append = COALESCE($5::bigint, last_append), expires_at = ${now(sql)} + $6::float8 FROM behind
-        WHERE tool_executor_journal_terms.id = $1::bigint AND ended_at IS NULL
-          AND fenced_append < COALESCE($5::bigint, fenced_append + 1)
-        RETURNING tool_executor_journal_terms.id, behind.last, behind.latest_at
-      ), written AS (
-        INSERT INTO tool_executor_journal_entries (place, term, reached_at, ${columns})
-        SELECT term.last + row.at, term.id, term.latest_at, ${
-        fields.map((cast, at) => `(row.value ->> ${at})${cast}`).join(", ")
-      }
-        FROM term, json_array_elements($2::json) WITH ORDINALITY AS row (value, at)
-        RETURNING 1
-      )
-      SELECT count(*) AS written FROM written`,
-      [term, json, rows.length, latest, append ?? null, leaseMillis]
+    sql.unsafe<{ readonly written: unknown; readonly owned?: ReadonlyArray<string> | null; readonly terms?: unknown }>(
+      epochs.length > 0 ? appends.fenced : appends.plain,
+      values
     ).withoutTransform,
-    ([row]) => Number(row?.written ?? 0)
+    ([row]) => {
+      const count = Number(row?.written ?? 0)
+      return {
+        count,
+        owned: new Set(row?.owned ?? []),
+        isOver: row?.terms === undefined ? count < rows.length : Number(row.terms) === 0
+      }
+    }
   )
 }
+
+const none: ReadonlySet<string> = new Set()
 
 /** The last place that is taken. */
 export const lastPlace = (sql: Sql): Effect.Effect<number, SqlError> =>
@@ -259,6 +267,26 @@ export const held = (sql: Sql, keys: ReadonlyArray<string>): Effect.Effect<Reado
       }))
   )
 
+/** The calls that have an end, of those that are on record; `undefined` if an epoch is not current. PostgreSQL only. */
+export const endedIn = (
+  sql: Sql,
+  { number, principal }: Epoch,
+  keys: ReadonlyArray<string>
+): Effect.Effect<ReadonlyArray<string> | undefined, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly call_key: string | null }>(
+      `SELECT entry.call_key FROM tool_executor_sessions AS session
+      LEFT JOIN tool_executor_journal_entries AS entry ON entry.tag = 'Settled' AND entry.place IN (
+        SELECT max(place) FROM tool_executor_journal_entries
+        WHERE call_key IN ${texts(sql)} AND tag IN ('Arrived', 'Claimed', 'Settled', 'Suspended')
+        GROUP BY call_key
+      )
+      WHERE session.id = $2 AND session.epoch = $3::bigint`,
+      [JSON.stringify(keys), sessionId(principal), number]
+    ).withoutTransform,
+    (rows) => rows.length === 0 ? undefined : rows.flatMap((row) => row.call_key === null ? [] : [row.call_key])
+  )
+
 /** Removes what may be removed of the next entries behind a place; gives where they end, and how many were removed. */
 export const prune = Effect.fnUntraced(function*(
   sql: Sql,
@@ -296,6 +324,36 @@ const columns = "tag, call_key, at, principal, owner, batch, tool, call_id, entr
 
 /** What the fields of a row are cast to in PostgreSQL. */
 const fields = ["", "", "::float8", "", "", "", "", "", ""]
+
+/**
+ * The statement that appends in PostgreSQL. A process that waits for the row of the journal reads it again, and sees
+ * that its term has ended. The rows of sessions are locked, so that no epoch is raised before the statement is committed.
+ */
+const appendWith = (isFenced: boolean): string =>
+  `WITH behind AS (
+    UPDATE tool_executor_journal
+    SET last_place = last_place + $3::bigint, latest_at = greatest(latest_at, $4::float8) WHERE id = 1
+    RETURNING last_place - $3::bigint AS last, latest_at
+  ), term AS (
+    UPDATE tool_executor_journal_terms
+    SET last_append = COALESCE($5::bigint, last_append), expires_at = ${pgNow} + $6::float8 FROM behind
+    WHERE tool_executor_journal_terms.id = $1::bigint AND ended_at IS NULL
+      AND fenced_append < COALESCE($5::bigint, fenced_append + 1)
+    RETURNING tool_executor_journal_terms.id, behind.last, behind.latest_at
+  ), ${isFenced ? `${owned("$7")}, ` : ""}written AS (
+    INSERT INTO tool_executor_journal_entries (place, term, reached_at, ${columns})
+    SELECT term.last + row.at, term.id, term.latest_at, ${
+    fields.map((cast, at) => `(row.value ->> ${at})${cast}`).join(", ")
+  }
+    FROM term, json_array_elements($2::json) WITH ORDINALITY AS row (value, at)
+    ${isFenced ? "WHERE row.value ->> 9 IS NULL OR row.value ->> 9 IN (SELECT id FROM owned)" : ""}
+    RETURNING 1
+  )
+  SELECT count(*) AS written ${
+    isFenced ? ", (SELECT json_agg(id) FROM owned) AS owned, (SELECT count(*) FROM term) AS terms" : ""
+  } FROM written`
+
+const appends = { plain: appendWith(false), fenced: appendWith(true) }
 
 /** A text that every database can hold: models choose ids and names. The entry has the original. */
 export const plain = (text: string): string => text.slice(0, 500).replace(/[\0\p{Cs}]/gu, "\ufffd")

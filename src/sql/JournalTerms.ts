@@ -40,6 +40,7 @@ export class Term implements Journal.Term {
   )
 
   onOver(run: () => void): () => void {
+    if (this.isOver) run()
     this.watchers.add(run)
     return () => void this.watchers.delete(run)
   }
@@ -58,6 +59,8 @@ export class Terms {
   private readonly clock: Clock.Clock
   readonly leaseMillis: number
   current: Term
+  /** Lines that are on record, though the answer to their append was lost. */
+  readonly landed = new WeakSet<Journal.Line>()
 
   constructor(sql: SqlClient.SqlClient, clock: Clock.Clock, leaseMillis: number) {
     this.sql = sql

@@ -1,6 +1,5 @@
 /**
- * The tables of sessions and of the processes that hold them, and what other tables of a session are written with: a
- * fence that lets through only rows of current epochs. PostgreSQL only; SQLite has one process.
+ * The tables of sessions and of the processes that hold them. PostgreSQL only; SQLite has one process.
  */
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -8,32 +7,13 @@ import type { SqlError } from "effect/sql/SqlError"
 import { ownerOf } from "../core/store/JournalEntry.ts"
 import { dueAgain, heardWithin } from "../core/store/MemorySessions.ts"
 import type { Epoch, Left } from "../core/store/SessionRegistry.ts"
-import { remembered } from "../internal/remembered.ts"
-import { plain } from "./JournalTables.ts"
+import { pgNow as now, plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
-import { digest } from "./StateRecords.ts"
+import { epochsOf, sessionId } from "./SessionFence.ts"
+
+export { epochsOf, owned, sessionId } from "./SessionFence.ts"
 
 type Sql = SqlClient.SqlClient
-
-/** The id of a session in tables: a hash of its principal. */
-export const sessionId: (principal: string) => string = remembered(digest, 10_000)
-
-/**
- * A common table expression `owned (id, epoch)` with those of some epochs that are current, and stay so until the
- * statement is committed. Its parameter is `epochsOf` them. A statement that writes only rows with a session in `owned`
- * writes nothing for a process that lost the session.
- */
-export const owned = (parameter: `$${number}`): string =>
-  `owned AS (
-    SELECT it.id, it.epoch FROM tool_executor_sessions AS it
-    JOIN json_to_recordset(${parameter}::json) AS mine (id text, epoch bigint)
-      ON it.id = mine.id AND it.epoch = mine.epoch
-    ORDER BY it.id FOR SHARE OF it
-  )`
-
-/** The parameter of `owned`. */
-export const epochsOf = (epochs: Iterable<Epoch>): string =>
-  JSON.stringify(Array.from(epochs, ({ number, principal }) => ({ id: sessionId(principal), epoch: number })))
 
 const create = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -75,9 +55,6 @@ export const schema: Schema = {
   tables: ["tool_executor_sessions", "tool_executor_runners", "tool_executor_sessions_taken"],
   migrations: { "0001_sessions_and_runners": create }
 }
-
-/** Epoch milliseconds by the clock of the database. */
-const now = "(extract(epoch FROM clock_timestamp()) * 1000)::float8"
 
 /** A process with its lease. */
 export interface Registration {

@@ -6,6 +6,9 @@
  * as long as its lease is renewed, by the clock of the database; a claim ends the terms of the dead whose calls it
  * takes over, so that one that was only stopped cannot go on.
  *
+ * With a `SqlSessionRegistry` in the context, each call belongs to the epoch of its session instead: the same statement
+ * writes lines of many sessions and leaves out those whose epoch is over. Who holds a session has its calls.
+ *
  * All of it is outside of a host's transactions (`OwnConnection`). In SQLite that means a separate client.
  */
 import * as Clock from "effect/Clock"
@@ -25,11 +28,14 @@ import * as Journal from "../core/store/Journal.ts"
 import * as JournalText from "../core/store/JournalText.ts"
 import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as Detached from "../internal/detached.ts"
+import { claim, write } from "./JournalAppends.ts"
 import * as Search from "./JournalSearch.ts"
 import * as Tables from "./JournalTables.ts"
 import { Terms } from "./JournalTerms.ts"
 import * as Migrations from "./Migrations.ts"
 import { deadline, own, reading } from "./OwnConnection.ts"
+import { SessionCalls } from "./SessionCalls.ts"
+import { inThisDatabase } from "./SqlSessionRegistry.ts"
 
 /** What the journal keeps, and for how long its term is taken for alive. */
 export interface Options extends Partial<Journal.Keeps> {
@@ -76,20 +82,23 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const terms = new Terms(sql, yield* Clock.Clock, leaseMillis)
   yield* Effect.acquireRelease(terms.opened, () => terms.close)
   yield* Effect.forkScoped(Effect.delay(terms.renewing, leaseMillis / 3))
+  const registry = yield* inThisDatabase
+  const calls = registry === undefined ? undefined : new SessionCalls(sql, registry)
   const appends = new GroupedAppends(
     yield* Effect.context<never>(),
-    (lines) => failing("append", write(sql, terms, lines))
+    (lines) => failing("append", write(sql, terms, lines, calls))
   )
   yield* Effect.addFinalizer(() => Detached.within(appends.idle, deadline))
   return {
     keeps,
     // half of it is as hard to guess, and every entry of a call has it
     digest: (text) => createHmac("sha256", key).update(text).digest("hex").slice(0, 32),
-    term: () => terms.current,
+    term: calls === undefined ? () => terms.current : calls.term,
     append: (lines, { durable }) => appends.append(lines, durable),
     read: (query) => read(sql, query),
     page: (query, bounds) => page(sql, query, bounds),
-    claim: (keys) => failing("claim", claim(sql, terms, keys))
+    claim: (keys, principal) =>
+      failing("claim", calls === undefined ? claim(sql, terms, keys) : calls.claim(keys, principal))
   }
 })
 
@@ -199,46 +208,6 @@ const mustBeDurable = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
   if (found.length > 0) return yield* new ConfigurationError({ subject: "SqlJournal", problems: found })
 })
 
-const over = "its term is over: others have taken over its calls while it gave no sign of life"
-
-/**
- * Writes lines, unless their term has ended. An append whose answer was lost is looked up before the next one: its
- * lines may be submitted again, and are written once.
- */
-const write = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, terms: Terms, given: ReadonlyArray<Journal.Line>) {
-  let lines = given.filter((it) => it.term?.isOver !== true)
-  if (lines.length === 0) return
-  const term = yield* terms.opened
-  const { unsure } = term
-  if (unsure !== undefined) {
-    const last = yield* own(sql)(Tables.fence(sql, term.id, unsure.number))
-    if (last === undefined) {
-      yield* terms.ended(term)
-      return yield* failure("append", over)
-    }
-    term.unsure = undefined
-    if (last === unsure.number) lines = lines.filter((it) => !unsure.lines.has(it))
-    if (lines.length === 0) return
-  }
-  const rows = lines.map(({ entry }) => Tables.rowOf(entry, JournalText.encode(entry)))
-  const number = ++term.appends
-  const since = terms.now()
-  const { leaseMillis } = terms
-  const written = yield* own(sql)(Tables.append(sql, { term: term.id, append: number, leaseMillis }, rows)).pipe(
-    Effect.onError(() =>
-      Effect.sync(() => {
-        term.unsure = { number, lines: new Set(lines) }
-      })
-    )
-  )
-  if (written !== rows.length) {
-    yield* terms.ended(term)
-    return yield* failure("append", over)
-  }
-  if (isPg(sql)) terms.extend(term, since)
-  if (term.claimed.size > 0) { for (const [, key] of rows) if (key !== null) term.claimed.delete(key) }
-})
-
 /** Behind which place is what a query asks for. */
 const startOf = (sql: SqlClient.SqlClient, { after = 0, since }: Journal.Query): Effect.Effect<number, SqlError> =>
   since === undefined
@@ -264,40 +233,3 @@ const pageOf = Effect.fnUntraced(function*(
   }
   return { entries, ...next === undefined ? {} : { next } }
 })
-
-const claim = Effect.fnUntraced(function*(
-  sql: SqlClient.SqlClient,
-  terms: Terms,
-  keys: ReadonlyArray<string>
-): Effect.fn.Return<Journal.Claimed, SqlError | Journal.JournalError> {
-  const term = yield* terms.opened
-  const { leaseMillis } = terms
-  let taken: ReadonlyArray<string> = []
-  const claimed = yield* Effect.gen(function*() {
-    yield* Tables.lock(sql)
-    const held = yield* Tables.held(sql, keys)
-    const ended = held.filter((it) => it.tag === "Settled").map((it) => it.key)
-    const open = held.filter((it) => it.tag === "Arrived" || it.tag === "Claimed")
-    // an unknown claim of this term is one whose answer was lost
-    const isLost = (it: Tables.Held) => it.tag === "Claimed" && it.term === term.id && !term.claimed.has(it.key)
-    const busy = open.filter((it) => it.isAlive && !isLost(it)).map((it) => it.key)
-    if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
-    yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))).filter((it) => it !== term.id))
-    taken = keys.filter((it) => !ended.includes(it))
-    // known before it is committed: the next claim sees both or neither
-    for (const key of taken) term.claimed.add(key)
-    const rows = taken.map(Tables.claimOf)
-    if ((yield* Tables.append(sql, { term: term.id, leaseMillis }, rows)) !== rows.length) return undefined
-    return { _tag: "Claimed", ended } as const
-  }).pipe(
-    sql.withTransaction,
-    own(sql),
-    Effect.onError(() => Effect.sync(() => taken.forEach((key) => term.claimed.delete(key))))
-  )
-  if (claimed !== undefined) return claimed
-  // it held nothing: claims are made in the next one
-  yield* terms.ended(term)
-  return yield* claim(sql, terms, keys)
-})
-
-const isPg = (sql: SqlClient.SqlClient): boolean => sql.onDialectOrElse({ pg: () => true, orElse: () => false })

@@ -10,6 +10,7 @@ import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import type * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -66,7 +67,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   yield* Effect.forkScoped(runner.renewing)
   const { held } = runner
 
-  return {
+  const registry: SessionRegistry["Service"] = {
     runner,
     current: held.current,
     activate: (principal) =>
@@ -107,7 +108,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     wake: (principal) => failing("wake", Effect.asVoid(own(sql)(Tables.wake(sql, principal)))),
     due: (limit) => failing("due", own(sql)(Tables.due(sql, limit)))
   }
+  shared.add(registry)
+  return registry
 })
+
+/** The registry of the context, if its sessions are in a database: only there do stores in SQL write in epochs. */
+export const inThisDatabase: Effect.Effect<SessionRegistry["Service"] | undefined> = Effect.map(
+  Effect.serviceOption(SessionRegistry),
+  (it) => Option.getOrUndefined(Option.filter(it, (registry) => shared.has(registry)))
+)
 
 /**
  * Removes sessions that are free and were not used since a time (epoch milliseconds), and processes that ended before
@@ -121,6 +130,8 @@ export const prune = Effect.fnUntraced(function*(
 })
 
 // Utilities
+
+const shared = new WeakSet<SessionRegistry["Service"]>()
 
 const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError, R>) =>
   Effect.mapError(effect, (cause) => new SessionRegistryError({ operation, cause }))

@@ -364,10 +364,10 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     name: "gives calls that are not on record, or were suspended, to their first claim, once",
     body: Effect.fnUntraced(function*(journal) {
       yield* append(journal, entry("Arrived", { key: "1" }), entry("Suspended", { key: "1" }))
-      assert.deepEqual(yield* journal.claim(["1", "new"]), { _tag: "Claimed", ended: [] })
-      assert.deepEqual(yield* journal.claim(["1"]), { _tag: "Busy", keys: ["1"] })
-      assert.deepEqual(yield* journal.claim(["new", "other"]), { _tag: "Busy", keys: ["new"] })
-      assert.deepEqual(yield* journal.claim(["other"]), { _tag: "Claimed", ended: [] })
+      assert.deepEqual(yield* journal.claim(["1", "new"], "p"), { _tag: "Claimed", ended: [] })
+      assert.deepEqual(yield* journal.claim(["1"], "p"), { _tag: "Busy", keys: ["1"] })
+      assert.deepEqual(yield* journal.claim(["new", "other"], "p"), { _tag: "Busy", keys: ["new"] })
+      assert.deepEqual(yield* journal.claim(["other"], "p"), { _tag: "Claimed", ended: [] })
     })
   },
   {
@@ -381,18 +381,18 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
         entry("Settled", { key: "ended" }),
         entry("OrphanEnded", { key: "ended" })
       )
-      assert.deepEqual(yield* journal.claim(["ended", "runs", "free"]), { _tag: "Busy", keys: ["runs"] })
-      assert.deepEqual(yield* journal.claim(["ended", "free"]), { _tag: "Claimed", ended: ["ended"] })
-      assert.deepEqual(yield* journal.claim([]), { _tag: "Claimed", ended: [] })
+      assert.deepEqual(yield* journal.claim(["ended", "runs", "free"], "p"), { _tag: "Busy", keys: ["runs"] })
+      assert.deepEqual(yield* journal.claim(["ended", "free"], "p"), { _tag: "Claimed", ended: ["ended"] })
+      assert.deepEqual(yield* journal.claim([], "p"), { _tag: "Claimed", ended: [] })
     })
   },
   {
     name: "has a claimed call run until it has an end or is suspended",
     body: Effect.fnUntraced(function*(journal) {
-      yield* journal.claim(["1", "2"])
+      yield* journal.claim(["1", "2"], "p")
       yield* append(journal, entry("Arrived", { key: "1", isResumed: true }), entry("Settled", { key: "1" }))
       yield* append(journal, entry("Suspended", { key: "2" }))
-      assert.deepEqual(yield* journal.claim(["1", "2"]), { _tag: "Claimed", ended: ["1"] })
+      assert.deepEqual(yield* journal.claim(["1", "2"], "p"), { _tag: "Claimed", ended: ["1"] })
     })
   },
   {
@@ -400,7 +400,7 @@ const all: ReadonlyArray<Contract.Statement<Service, Partial<Journal.Keeps>>> = 
     body: Effect.fnUntraced(function*(journal) {
       const claims = yield* Effect.forEach(
         Array.from({ length: 20 }, (_, index) => index),
-        (index) => journal.claim(index % 2 === 0 ? ["1", "2"] : ["2", "3"]),
+        (index) => journal.claim(index % 2 === 0 ? ["1", "2"] : ["2", "3"], "p"),
         { concurrency: "unbounded" }
       )
       assert.equal(claims.filter((it) => it._tag === "Claimed").length, 1)
@@ -431,10 +431,10 @@ const shared: ReadonlyArray<{
     name: "gives away no call whose owner is alive",
     body: Effect.fnUntraced(function*(journal, another) {
       yield* append(journal, entry("Arrived", { key: "1" }))
-      yield* journal.claim(["2"])
+      yield* journal.claim(["2"], "p")
       const other = yield* another
-      assert.deepEqual(yield* other.claim(["1"]), { _tag: "Busy", keys: ["1"] })
-      assert.deepEqual(yield* other.claim(["2"]), { _tag: "Busy", keys: ["2"] })
+      assert.deepEqual(yield* other.claim(["1"], "p"), { _tag: "Busy", keys: ["1"] })
+      assert.deepEqual(yield* other.claim(["2"], "p"), { _tag: "Busy", keys: ["2"] })
       yield* append(journal, entry("Settled", { key: "1" }))
     })
   },
@@ -450,14 +450,14 @@ const shared: ReadonlyArray<{
           entry("Arrived", { key: "2" }),
           entry("Settled", { key: "2" })
         )
-        yield* gone.claim(["3"])
+        yield* gone.claim(["3"], "p")
         yield* gone.append([{ entry: entry("Started", { key: "1" }) }], { durable: false })
       }))
       assert.deepEqual(yield* keysOf(journal), ["1", "2", "2", "1"])
       const other = yield* another
       const claims = yield* Effect.forEach(
         [journal, other, journal, other],
-        (it) => Effect.option(it.claim(["1", "2", "3"])),
+        (it) => Effect.option(it.claim(["1", "2", "3"], "p")),
         { concurrency: "unbounded" }
       )
       const won = claims.filter((it) => Option.isSome(it) && it.value._tag === "Claimed")

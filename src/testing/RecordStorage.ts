@@ -56,7 +56,7 @@ export const inRealTime = ({ artifacts, journal, sessions, state }: Records): Re
       ...journal,
       append: (lines, options) => real(journal.append(lines, options)),
       read: (query) => Stream.unwrap(Effect.map(real(Stream.runCollect(journal.read(query))), Stream.fromIterable)),
-      claim: (keys) => real(journal.claim(keys))
+      claim: (keys, principal) => real(journal.claim(keys, principal))
     },
     state: {
       reserve: (requests, now) => real(state.reserve(requests, now)),

@@ -5,12 +5,15 @@ import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import { counted } from "../support/countedClient.ts"
 import { call, open, tags, type ToolSpec } from "../support/Harness.ts"
@@ -26,10 +29,15 @@ const specs: Record<string, ToolSpec> = {
 }
 
 layer(Postgres.layer, { timeout: 60_000 })("a journal and a state store in PostgreSQL", (it) => {
-  const processOf = Effect.gen(function*() {
+  const processWith = Effect.fnUntraced(function*(registry: Option.Option<SessionRegistry["Service"]>) {
     const { client, state } = counted(yield* SqlClient.SqlClient)
     const provided = Effect.provideService(SqlClient.SqlClient, client)
-    const [journal, store] = [yield* provided(SqlJournal.make()), yield* provided(SqlStateStore.make())]
+    const shared = Option.match(registry, {
+      onNone: () => Context.empty(),
+      onSome: (it) => Context.make(SessionRegistry, it)
+    })
+    const made = Effect.provide(Effect.all([SqlJournal.make(), SqlStateStore.make()]), shared)
+    const [journal, store] = yield* provided(made)
     const { process } = yield* open(specs, { journal, store })
     yield* process.executeWave([call("first", "write", { n: -1 })])
     const idle = until(Effect.sync(() => state.open === 0))
@@ -44,6 +52,21 @@ layer(Postgres.layer, { timeout: 60_000 })("a journal and a state store in Postg
       })
     return { asks }
   })
+  const processOf = processWith(Option.none())
+
+  it.effect("are asked as often where processes share sessions", () =>
+    Effect.gen(function*() {
+      const registry = yield* SqlSessionRegistry.make()
+      yield* registry.activate("default")
+      const { asks } = yield* processWith(Option.some(registry))
+      let all = 0
+      for (let n = 0; n < 24; n++) {
+        const { asked, outcomes } = yield* asks(call(`${n}`, "write", { n }))
+        assert.deepStrictEqual(outcomes, ["Succeeded"])
+        all += asked
+      }
+      assert.isAtMost(all, 24 * 5 + 6)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
 
   it.effect("are asked five times for a write, three of them one after the other", () =>
     Effect.gen(function*() {

@@ -143,7 +143,7 @@ layer(Postgres.layer, { timeout: 60_000 })("where a connection falls silent", (i
         direct`SELECT id FROM tool_executor_journal_terms WHERE expires_at > 0`,
         (rows) => rows.length > 0
       ))
-      assert.deepStrictEqual(yield* other.claim(["1"]), { _tag: "Busy", keys: ["1"] })
+      assert.deepStrictEqual(yield* other.claim(["1"], "p"), { _tag: "Busy", keys: ["1"] })
     }))
 
   it.effect("a claim misses its deadline, and the next one has it", () =>
@@ -151,8 +151,8 @@ layer(Postgres.layer, { timeout: 60_000 })("where a connection falls silent", (i
       const { proxy, through } = yield* world
       const journal = yield* journalOver(through)
       proxy.silence()
-      assert.isTrue(Exit.isFailure(yield* missing(proxy, journal.claim(["1"]))))
-      assert.deepStrictEqual(yield* journal.claim(["1"]), { _tag: "Claimed", ended: [] })
+      assert.isTrue(Exit.isFailure(yield* missing(proxy, journal.claim(["1"], "p"))))
+      assert.deepStrictEqual(yield* journal.claim(["1"], "p"), { _tag: "Claimed", ended: [] })
     }))
 
   it.effect("the state store has its answer over another one", () =>

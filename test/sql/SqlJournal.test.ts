@@ -70,10 +70,10 @@ const holds = <Needs>(
       Effect.gen(function*() {
         yield* append(journal, entry("Arrived", { key: "1" }), entry("Started", { key: "1" }))
         const other = yield* SqlJournal.make()
-        assert.deepStrictEqual(yield* other.claim(["1"]), { _tag: "Busy", keys: ["1"] })
+        assert.deepStrictEqual(yield* other.claim(["1"], "p"), { _tag: "Busy", keys: ["1"] })
         yield* expire
         const claimer = yield* SqlJournal.make()
-        assert.deepStrictEqual(yield* claimer.claim(["1"]), { _tag: "Claimed", ended: [] })
+        assert.deepStrictEqual(yield* claimer.claim(["1"], "p"), { _tag: "Claimed", ended: [] })
         const error = yield* Effect.flip(append(journal, entry("Settled", { key: "1" })))
         assert.include(String(error.cause), "its term is over")
         yield* append(claimer, entry("Settled", { key: "1" }))
@@ -104,9 +104,9 @@ const holds = <Needs>(
       yield* append(journal, entry("Arrived", { key: "1" }))
       yield* expire
       const claimer = yield* SqlJournal.make()
-      yield* claimer.claim(["2"])
+      yield* claimer.claim(["2"], "p")
       yield* append(journal, entry("Settled", { key: "1" }))
-      assert.deepStrictEqual(yield* claimer.claim(["1"]), { _tag: "Claimed", ended: ["1"] })
+      assert.deepStrictEqual(yield* claimer.claim(["1"], "p"), { _tag: "Claimed", ended: ["1"] })
     }))
 
   checkWith("takes over nothing where one of the calls runs", (journal) =>
@@ -116,7 +116,7 @@ const holds = <Needs>(
       const other = yield* SqlJournal.make()
       yield* append(other, entry("Arrived", { key: "2" }))
       const claimer = yield* SqlJournal.make()
-      assert.deepStrictEqual(yield* claimer.claim(["1", "2"]), { _tag: "Busy", keys: ["2"] })
+      assert.deepStrictEqual(yield* claimer.claim(["1", "2"], "p"), { _tag: "Busy", keys: ["2"] })
       yield* append(journal, entry("Settled", { key: "1" }))
     }))
 
@@ -131,13 +131,13 @@ const holds = <Needs>(
       })
       const journal = yield* Effect.provideService(SqlJournal.make(), SqlClient.SqlClient, lossy)
       state.isLost = true
-      assert.strictEqual((yield* Effect.exit(journal.claim(["1"])))._tag, "Failure")
+      assert.strictEqual((yield* Effect.exit(journal.claim(["1"], "p")))._tag, "Failure")
       state.isLost = false
-      assert.deepStrictEqual(yield* journal.claim(["1"]), { _tag: "Claimed", ended: [] })
+      assert.deepStrictEqual(yield* journal.claim(["1"], "p"), { _tag: "Claimed", ended: [] })
       // and once more it is somebody's
-      assert.deepStrictEqual(yield* journal.claim(["1"]), { _tag: "Busy", keys: ["1"] })
+      assert.deepStrictEqual(yield* journal.claim(["1"], "p"), { _tag: "Busy", keys: ["1"] })
       yield* append(journal, entry("Suspended", { key: "1" }))
-      assert.deepStrictEqual(yield* journal.claim(["1"]), { _tag: "Claimed", ended: [] })
+      assert.deepStrictEqual(yield* journal.claim(["1"], "p"), { _tag: "Claimed", ended: [] })
     }))
 
   checkWith("is outside of the transaction of whoever appends", (journal) =>
@@ -147,11 +147,11 @@ const holds = <Needs>(
       yield* Effect.ignore(sql.withTransaction(Effect.gen(function*() {
         // the one connection of SQLite is the transaction's
         if (isPg) yield* append(journal, entry("Arrived", { key: "1" }))
-        yield* isPg ? journal.claim(["2"]) : Effect.flip(journal.claim(["2"]))
+        yield* isPg ? journal.claim(["2"], "p") : Effect.flip(journal.claim(["2"], "p"))
         return yield* Effect.fail("rolled back")
       })))
       assert.deepStrictEqual(yield* keysOf(journal), isPg ? ["Arrived 1"] : [])
-      assert.strictEqual((yield* journal.claim(["2"]))._tag, isPg ? "Busy" : "Claimed")
+      assert.strictEqual((yield* journal.claim(["2"], "p"))._tag, isPg ? "Busy" : "Claimed")
     }))
 
   checkWith("goes on where everything was removed, whatever time that was told", (journal) =>

@@ -122,14 +122,14 @@ const holds = <Needs>(
       const before = yield* lost
       const running = yield* Effect.forkChild(one.process.executeWave(wave))
       yield* until(Effect.sync(() => ran.length === 1))
-      const term = one.journal.term!()
+      const term = one.journal.term!("p")
       yield* takeOver(wave)
       gate.open()
       yield* ended(running)
       assert.isTrue(term.isOver)
       const later = [call("c", "write", { n: 3 })]
       assert.deepStrictEqual(tags(yield* one.process.executeWave(later)), ["Succeeded"])
-      assert.isTrue(one.journal.term!().isHeld)
+      assert.isTrue(one.journal.term!("p").isHeld)
       const third = yield* start("three", other)
       assert.deepStrictEqual(tags(yield* third.process.resume(later)), ["Succeeded"])
       assert.deepStrictEqual(ran, ["a in one", "b in two", "c in one"])

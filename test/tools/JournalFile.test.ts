@@ -220,7 +220,7 @@ describe("the journal in a file", () => {
       }
       // of a part that is full its index knows how long it was
       writeFileSync(`${path}.1`, readFileSync(`${path}.1`).subarray(0, 500))
-      const cut = yield* Effect.flip(Effect.scoped(Effect.flatMap(journal(), (it) => it.claim(["1"]))))
+      const cut = yield* Effect.flip(Effect.scoped(Effect.flatMap(journal(), (it) => it.claim(["1"], "p"))))
       assert.include(String("cause" in cut ? cut.cause : cut), `${path}.1 has 500 bytes, and had`)
       restore()
       // whoever knows what is missing goes on with what is left
@@ -290,7 +290,7 @@ describe("the journal in a file", () => {
       )
       const open = yield* Effect.scoped(Effect.flatMap(another, (it) => read(it, { isOpen: true, batch: "odd" })))
       assert.deepStrictEqual(open.map((it) => it.split(" ")[1]), ["3", "13", "23", "33"])
-      assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(another, (it) => it.claim(["3", "17"]))), {
+      assert.deepStrictEqual(yield* Effect.scoped(Effect.flatMap(another, (it) => it.claim(["3", "17"], "p"))), {
         _tag: "Claimed",
         ended: ["17"]
       })
@@ -332,13 +332,13 @@ describe("the journal in a file", () => {
       const other = yield* journal()
       const error = yield* Effect.flip(append(other, entry("Arrived", { key: "mine" })))
       assert.include(String(error.cause), "another process writes this journal")
-      assert.deepStrictEqual(yield* other.claim(["0"]), { _tag: "Busy", keys: ["0"] })
+      assert.deepStrictEqual(yield* other.claim(["0"], "p"), { _tag: "Busy", keys: ["0"] })
       assert.isAbove((yield* read(other)).length, 0)
       const gone = once(child, "exit")
       child.kill("SIGKILL")
       yield* Effect.promise(() => gone)
       const before = yield* read(other)
-      assert.deepStrictEqual(yield* other.claim(["0"]), { _tag: "Claimed", ended: [] })
+      assert.deepStrictEqual(yield* other.claim(["0"], "p"), { _tag: "Claimed", ended: [] })
       yield* append(other, entry("Settled", { key: "0" }))
       assert.deepStrictEqual((yield* read(other)).slice(0, -1), before)
     })))

@@ -89,7 +89,7 @@ const takeOver = Effect.fnUntraced(function*(
   if (changed.length > 0) return yield* Effect.fail({ reason: "Changed" as const, calls: changed })
   const claimed: Journal.Claimed = keys.length === 0
     ? { _tag: "Claimed", ended: [] }
-    : yield* claim(journal, keys, (ended) => giveBack(wave, records, ended))
+    : yield* claim(journal, keys, wave.engine.principal, (ended) => giveBack(wave, records, ended))
   if (claimed._tag === "Busy") {
     const busy = new Set(claimed.keys)
     const calls = records.filter(({ record }) => busy.has(record.key)).map(({ call }) => call.call.id)
@@ -115,11 +115,12 @@ const giveBack = (wave: WaveState, records: ReadonlyArray<Record>, ended: Readon
 const claim = (
   journal: JournalWriter,
   keys: ReadonlyArray<string>,
+  principal: string,
   late: (ended: ReadonlyArray<string>) => void
 ): Effect.Effect<Journal.Claimed, ResumeProblem> =>
   Effect.suspend(() => {
     let isLate = false
-    const claiming = Effect.map(journal.driver.claim(keys), (claimed) => {
+    const claiming = Effect.map(journal.driver.claim(keys, principal), (claimed) => {
       if (isLate && claimed._tag === "Claimed") late(claimed.ended)
       return claimed
     })

@@ -80,6 +80,8 @@ const lost: End = {
   reason: "the state store could not be reached to renew its lease"
 }
 
+const unwritten: End = refused({ _tag: "StoreUnavailable", operation: "journal" })
+
 type Grants = ReadonlyArray<Grant> | StateStoreError | undefined
 
 const nothing: Effect.Effect<Grants> = Effect.undefined
@@ -151,6 +153,8 @@ const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<End | un
   if (because !== undefined) return Effect.succeed({ _tag: "Cancelled", started: false, reason: because })
   const { process: { budget } } = wave
   const tool = call.tool!
+  // lost since its start went on record: another process decides what becomes of it
+  if (!tool.readOnly && call.record?.term?.isOver === true) return Effect.succeed(unwritten)
   const limit = budget.limit(wave.limitOf(tool), now)
   const attempt = new Attempt(wave, call, tool, now, limit)
   // from here on the attempt ends the call, not the wait for its permits

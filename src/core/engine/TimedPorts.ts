@@ -93,7 +93,7 @@ export const journal = (driver: Journal["Service"]): Journal["Service"] => {
     read: (query) => driver.read(query),
     page: (query, bounds) => inTime(Effect.suspend(() => driver.page(query, bounds)), failed("page")),
     // a claim that succeeds late has to be given back: its caller decides how long to wait
-    claim: (keys) => inTime(Effect.suspend(() => driver.claim(keys)), failed("claim"), Infinity)
+    claim: (keys, principal) => inTime(Effect.suspend(() => driver.claim(keys, principal)), failed("claim"), Infinity)
   }
 }
 

@@ -33,7 +33,7 @@ const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resum
     writer: journal,
     // only if calls can be taken over
     get term() {
-      return term ??= journal.driver.term?.()
+      return term ??= journal.driver.term?.(engine.principal)
     },
     principal: engine.principal,
     origin,

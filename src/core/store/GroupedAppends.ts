@@ -5,28 +5,37 @@
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Exit from "effect/Exit"
-import type { JournalError } from "./Journal.ts"
+import { JournalError } from "./Journal.ts"
 import type { Line } from "./JournalEntry.ts"
+
+/** Writes lines; gives those that it left out for good because their term is over, if there are any. */
+export type Write = (
+  lines: ReadonlyArray<Line>,
+  durable: boolean
+) => Effect.Effect<ReadonlySet<Line> | void, JournalError>
 
 /** What is written next, and who waits for it. */
 interface Group {
   readonly lines: Array<Line>
   durable: boolean
-  readonly waiting: Array<(exit: Exit.Exit<void, JournalError>) => void>
+  readonly waiting: Array<Waiter>
+}
+
+/** Who waits for lines of a group. */
+interface Waiter {
+  readonly lines: ReadonlyArray<Line>
+  readonly resume: (exit: Effect.Effect<void, JournalError>) => void
 }
 
 /** The appends of a driver. */
 export class GroupedAppends {
-  private readonly write: (lines: ReadonlyArray<Line>, durable: boolean) => Effect.Effect<void, JournalError>
+  private readonly write: Write
   private readonly context: Context.Context<never>
   private next: Group | undefined
   private isWriting = false
 
   /** Lines are written in the context that is given here: in no transaction of those who append. */
-  constructor(
-    context: Context.Context<never>,
-    write: (lines: ReadonlyArray<Line>, durable: boolean) => Effect.Effect<void, JournalError>
-  ) {
+  constructor(context: Context.Context<never>, write: Write) {
     this.context = context
     this.write = write
   }
@@ -37,7 +46,7 @@ export class GroupedAppends {
       const group = this.next ??= { lines: [], durable: false, waiting: [] }
       for (const line of lines) group.lines.push(line)
       group.durable ||= durable
-      group.waiting.push(resume)
+      group.waiting.push({ lines, resume })
       this.begin()
     })
   }
@@ -55,8 +64,21 @@ export class GroupedAppends {
     const fiber = Effect.runForkWith(this.context)(this.write(group.lines, group.durable))
     fiber.addObserver((exit) => {
       this.isWriting = false
-      for (const resume of group.waiting) resume(exit)
+      for (const { lines, resume } of group.waiting) resume(endOf(exit, lines))
       this.begin()
     })
   }
 }
+
+/** Each waiter ends by what became of its lines: one whose lines were all left out has failed. */
+const endOf = (
+  exit: Exit.Exit<ReadonlySet<Line> | void, JournalError>,
+  lines: ReadonlyArray<Line>
+): Effect.Effect<void, JournalError> => {
+  if (exit._tag === "Failure") return exit
+  const left = exit.value
+  if (left === undefined || lines.length === 0 || lines.some((it) => !left.has(it))) return Effect.void
+  return Effect.fail(new JournalError({ operation: "append", cause: new Error(over) }))
+}
+
+const over = "this process no longer holds the session of these calls"

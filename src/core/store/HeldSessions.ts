@@ -35,6 +35,7 @@ class HeldEpoch implements Epoch {
   })
 
   onOver(run: () => void): () => void {
+    if (this.isOver) run()
     this.watchers.add(run)
     return () => void this.watchers.delete(run)
   }

@@ -39,12 +39,16 @@ export class Journal extends Context.Service<Journal, {
   readonly keeps: Keeps
   /** A hash with a key that only this journal has: equal texts are known again, and not found out. */
   readonly digest: (text: string) => string
-  /** The term in which what arrives now is written; absent: no other process can end it. */
-  readonly term?: (() => Term) | undefined
+  /**
+   * The term in which calls of a principal that arrive now are written; absent: no other process can end it. With a
+   * `SessionRegistry` it is the epoch of the principal's session, and is over where this process does not hold that.
+   */
+  readonly term?: ((principal: string) => Term) | undefined
   /**
    * Writes entries behind all others, in this order: all of them, or it fails. With `durable` they are safe from a
-   * crash of the machine once this ends. Lines of a term that is known to be over are left out. After a failure the
-   * same lines may come again: where the answer was lost, a driver knows them by identity and writes them once.
+   * crash of the machine once this ends. Lines of a term that is known to be over are left out. It fails if all of its
+   * lines turn out to be of such terms. After a failure the same lines may come again: where the answer was lost, a
+   * driver knows them by identity and writes them once.
    */
   readonly append: (
     lines: ReadonlyArray<Line>,
@@ -58,11 +62,12 @@ export class Journal extends Context.Service<Journal, {
    */
   readonly page: (query: Query, bounds: PageBounds) => Effect.Effect<Page, JournalError>
   /**
-   * Takes over calls that have no end and no running process, by their keys, in one atomic step; a call that is not on
-   * record is taken, too. A call has an end once it is `Settled`; it is free again when it is `Suspended`, or when its
-   * term is over. A term that held one of them cannot be written in afterwards.
+   * Takes over calls of a principal that have no end and no running process, by their keys, in one atomic step; a call
+   * that is not on record is taken, too. A call has an end once it is `Settled`; it is free again when it is
+   * `Suspended`, or when its term is over. A term that held one of them cannot be written in afterwards. With a
+   * `SessionRegistry`, who holds the session may claim its calls, and nobody else.
    */
-  readonly claim: (keys: ReadonlyArray<string>) => Effect.Effect<Claimed, JournalError>
+  readonly claim: (keys: ReadonlyArray<string>, principal: string) => Effect.Effect<Claimed, JournalError>
 }>()("effect-tool-executor/store/Journal") {}
 
 /** Bounds of the journal in memory, and what it keeps. */

@@ -228,7 +228,7 @@ export interface Term {
   readonly isHeld: boolean
   /** Holds it for longer; false if it is over, `undefined` if that could not be found out. */
   readonly renew: Effect.Effect<boolean | undefined>
-  /** Calls back once it is known to be over; gives how to be left out again. */
+  /** Calls back once it is known to be over, immediately if it is; gives how to be left out again. */
   readonly onOver: (run: () => void) => () => void
 }
 

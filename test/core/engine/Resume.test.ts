@@ -376,7 +376,7 @@ describe("a wave that is resumed", () => {
         const once = broken === "read"
           // the second one is behind the claim
           ? { read: (query: Journal.Query) => --fails === 0 ? Stream.fail(error) : journal.read(query) }
-          : { claim: (keys: ReadonlyArray<string>) => --fails > 0 ? Effect.fail(error) : journal.claim(keys) }
+          : { claim: (...of: Parameters<Service["claim"]>) => --fails > 0 ? Effect.fail(error) : journal.claim(...of) }
         const process = yield* live({ ...journal, ...once }, { specs })
         assert.deepInclude(yield* Effect.flip(process.resume(wave)), { _tag: "ResumeError", reason: "Unavailable" })
         assert.deepStrictEqual(ran, ["1"])
@@ -662,8 +662,8 @@ describe("a wave that is resumed", () => {
     return Effect.gen(function*() {
       const journal = yield* journalOf({ entries: yield* crash(wave, { specs }) })
       let wait = 6
-      const claim: Service["claim"] = (keys) =>
-        Effect.uninterruptible(Effect.delay(journal.claim(keys), `${wait} seconds`))
+      const claim: Service["claim"] = (...of) =>
+        Effect.uninterruptible(Effect.delay(journal.claim(...of), `${wait} seconds`))
       const process = yield* live({ ...journal, claim }, { specs })
       assert.deepInclude(yield* Effect.flip(process.resume(wave)), { reason: "Unavailable" })
       yield* Effect.sleep("2 seconds")
