@@ -1,8 +1,8 @@
 /**
- * Operations and conversations in a key-value store (`effect/persistence`), so that the next start continues unfinished
- * operations and clients find the others again. `Transcripts` have the messages, the `Journal` the records of calls.
+ * Operations and conversations as rows of their sessions, so that unfinished operations are continued and clients find
+ * the others again. `Transcripts` have the messages, the `Journal` the records of calls.
  *
- * A conversation names its operations and those without an end. Keys are listed once, at startup.
+ * A conversation names its operations and those without an end.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -11,9 +11,11 @@ import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentWire from "../agent/AgentWire.ts"
+import * as KeyValueRows from "../core/store/KeyValueRows.ts"
+import { type Rows, SessionRows } from "../core/store/SessionRows.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
-import { Operation, WireAgentEvent } from "./ApiOperations.ts"
-import type { Owner } from "./Principals.ts"
+import { Conversation, Operation, WireAgentEvent } from "./ApiOperations.ts"
+import { type Owner, toPrincipal } from "./Principals.ts"
 import { type Text, textOf } from "./WaveText.ts"
 
 /** Error of a store that cannot be read or written, or that holds a record which this release cannot read. */
@@ -81,17 +83,20 @@ export interface Kept {
   readonly ended: Operation | undefined
 }
 
-/** A conversation, and what it has left open, oldest first. */
+/** A conversation, with what it needs to continue. */
 export interface OpenConversation {
   readonly conversation: KeptConversation
+  /** The operations that it lists as open, oldest first. One may have ended. */
   readonly open: ReadonlyArray<Kept & { readonly events: ReadonlyArray<KeptEvents> }>
 }
 
 /** The store of operations. */
 export class OperationStore extends Context.Service<OperationStore, {
-  /** All conversations. Call it once, at startup. */
+  /**
+   * All conversations. Call it once, at startup. Empty where each session is opened by the process that holds it.
+   */
   readonly conversations: Effect.Effect<ReadonlyArray<KeptConversation>, OperationStoreError>
-  /** The conversation of a session, with its operations that have no end in the record of the conversation. */
+  /** A conversation with its open operations. */
   readonly conversationOf: (owner: Owner) => Effect.Effect<OpenConversation | undefined, OperationStoreError>
   readonly keepConversation: (conversation: KeptConversation) => Effect.Effect<void, OperationStoreError>
   readonly get: (owner: Owner, operation: string) => Effect.Effect<Kept | undefined, OperationStoreError>
@@ -110,31 +115,39 @@ export class OperationStore extends Context.Service<OperationStore, {
   readonly removeOperation: (owner: Owner, operation: string) => Effect.Effect<void, OperationStoreError>
   /** Removes a conversation. Its operations were removed before. */
   readonly removeConversation: (owner: Owner) => Effect.Effect<void, OperationStoreError>
+  /**
+   * Deletes conversations without open operations that have not changed since a time, with their operations. Does nothing
+   * where one process has all sessions: it removes what it has in memory.
+   */
+  readonly prune: (before: number) => Effect.Effect<void, OperationStoreError>
 }>()("effect-tool-executor/server/OperationStore") {}
 
-/** Creates the service over a key-value store. */
-export const make = (store: KeyValueStore.KeyValueStore): OperationStore["Service"] => {
-  const read = <A>(key: string, { decode }: Text<A>) =>
-    Effect.flatMap(store.get(key), (text) => text === undefined ? Effect.undefined : Effect.fromResult(decode(text)))
-  const chunks = Effect.fnUntraced(function*(id: string) {
-    const found: Array<KeptEvents> = []
-    for (;;) {
-      const kept = yield* read(keys.events(id, found.length), texts.events)
-      if (kept === undefined) return found
-      found.push(kept)
-    }
+/** Creates the service over rows of sessions. */
+export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"] => {
+  const of = (owner: Owner): Rows => rows.of(toPrincipal(owner))
+  const kept = Effect.fnUntraced(function*(found: ReadonlyMap<string, string>, id: string) {
+    const submitted = yield* decoded(texts.submitted, found.get(keys.operation(id)))
+    return submitted && { submitted, ended: yield* decoded(texts.ended, found.get(keys.end(id))) }
   })
+  const eventsIn = (found: ReadonlyMap<string, string>, id: string) =>
+    Effect.gen(function*() {
+      const events: Array<KeptEvents> = []
+      for (;;) {
+        const text = found.get(keys.events(id, events.length))
+        if (text === undefined) return events
+        events.push(yield* Effect.fromResult(texts.events.decode(text)))
+      }
+    })
   return {
     conversations: failing(
       "conversations",
       Effect.gen(function*() {
         const found: Array<KeptConversation> = []
-        for (const key of yield* store.keys) {
-          if (!conversationPattern.test(key)) continue
+        for (const { key, value } of yield* rows.found(kind)) {
+          const kept = texts.conversation.decode(value)
           // an unreadable record must not affect others
-          const kept = yield* Effect.result(read(key, texts.conversation))
           if (Result.isFailure(kept)) yield* Effect.logError(`${key} cannot be read`, kept.failure)
-          else if (kept.success !== undefined) found.push(kept.success)
+          else found.push(kept.success)
         }
         return found
       })
@@ -143,50 +156,103 @@ export const make = (store: KeyValueStore.KeyValueStore): OperationStore["Servic
       failing(
         "conversationOf",
         Effect.gen(function*() {
-          const conversation = yield* read(keys.conversation(idOf(owner)), texts.conversation)
+          const key = keys.conversation(idOf(owner))
+          const conversation = yield* decoded(texts.conversation, (yield* of(owner).read({ keys: [key] })).get(key))
           if (conversation === undefined) return undefined
+          const ids = conversation.open.map((name) => idOf(owner, name))
+          if (ids.length === 0) return { conversation, open: [] }
+          const rows = yield* of(owner).read({
+            keys: ids.flatMap((id) => [keys.operation(id), keys.end(id)]),
+            sequences: ids.map(keys.allEvents)
+          })
           const open: Array<OpenConversation["open"][number]> = []
-          for (const name of conversation.open) {
-            const id = idOf(owner, name)
-            const submitted = yield* read(keys.operation(id), texts.submitted)
-            if (submitted === undefined) continue
-            open.push({ submitted, ended: yield* read(keys.end(id), texts.ended), events: yield* chunks(id) })
+          for (const id of ids) {
+            const operation = yield* kept(rows, id)
+            if (operation !== undefined) open.push({ ...operation, events: yield* eventsIn(rows, id) })
           }
           return { conversation, open }
         })
       ),
     keepConversation: (it) =>
-      failing("keepConversation", store.set(keys.conversation(idOf(it)), texts.conversation.encode(it))),
+      failing(
+        "keepConversation",
+        of(it).write([{
+          _tag: "Put",
+          key: keys.conversation(idOf(it)),
+          value: texts.conversation.encode(it),
+          listed: { kind, isOpen: it.open.length > 0, at: it.updatedAt, summary: () => summary.encode(summaryOf(it)) }
+        }])
+      ),
     get: (owner, operation) =>
       failing(
         "get",
-        Effect.gen(function*() {
+        Effect.suspend(() => {
           const id = idOf(owner, operation)
-          const submitted = yield* read(keys.operation(id), texts.submitted)
-          return submitted && { submitted, ended: yield* read(keys.end(id), texts.ended) }
+          return Effect.flatMap(
+            of(owner).read({ head: keys.operation(id), keys: [keys.end(id)] }),
+            (found) => kept(found, id)
+          )
         })
       ),
-    submit: (it) => failing("submit", store.set(keys.operation(idOf(it, it.operation)), texts.submitted.encode(it))),
+    submit: (it) =>
+      failing(
+        "submit",
+        of(it).write([{
+          _tag: "Put",
+          key: keys.operation(idOf(it, it.operation)),
+          value: texts.submitted.encode(it),
+          partOf: keys.conversation(idOf(it))
+        }])
+      ),
     end: (owner, operation) =>
-      failing("end", store.set(keys.end(idOf(owner, operation.id)), texts.ended.encode(operation))),
-    events: (owner, operation) => failing("events", chunks(idOf(owner, operation))),
+      failing(
+        "end",
+        of(owner).write([{
+          _tag: "Put",
+          key: keys.end(idOf(owner, operation.id)),
+          value: texts.ended.encode(operation),
+          partOf: keys.conversation(idOf(owner))
+        }])
+      ),
+    events: (owner, operation) =>
+      failing(
+        "events",
+        Effect.suspend(() => {
+          const id = idOf(owner, operation)
+          return Effect.flatMap(of(owner).read({ sequences: [keys.allEvents(id)] }), (found) => eventsIn(found, id))
+        })
+      ),
     append: (owner, operation, number, events) =>
-      failing("append", store.set(keys.events(idOf(owner, operation), number), texts.events.encode(events))),
+      failing(
+        "append",
+        of(owner).write([{
+          _tag: "Put",
+          key: keys.events(idOf(owner, operation), number),
+          value: texts.events.encode(events),
+          partOf: keys.conversation(idOf(owner))
+        }])
+      ),
     removeOperation: (owner, operation) =>
       failing(
         "removeOperation",
-        Effect.gen(function*() {
+        Effect.suspend(() => {
           const id = idOf(owner, operation)
-          for (let number = 0; yield* store.has(keys.events(id, number)); number++) {
-            yield* store.remove(keys.events(id, number))
-          }
-          yield* store.remove(keys.end(id))
-          yield* store.remove(keys.operation(id))
+          return of(owner).write([
+            { _tag: "RemoveSequence", key: keys.allEvents(id) },
+            { _tag: "Remove", key: keys.end(id) },
+            { _tag: "Remove", key: keys.operation(id) }
+          ])
         })
       ),
-    removeConversation: (owner) => failing("removeConversation", store.remove(keys.conversation(idOf(owner))))
+    removeConversation: (owner) =>
+      failing("removeConversation", of(owner).write([{ _tag: "Remove", key: keys.conversation(idOf(owner)) }])),
+    prune: (before) => failing("prune", rows.prune({ kind, before }))
   }
 }
+
+/** Creates the service over a key-value store. */
+export const make = (store: KeyValueStore.KeyValueStore): OperationStore["Service"] =>
+  makeRows(KeyValueRows.make(store, layout))
 
 /** Layer of the store over a key-value store, such as a database (`KeyValueStore.layerSql`). */
 export const layer: Layer.Layer<OperationStore, never, KeyValueStore.KeyValueStore> = Layer.effect(
@@ -194,9 +260,32 @@ export const layer: Layer.Layer<OperationStore, never, KeyValueStore.KeyValueSto
   Effect.map(KeyValueStore.KeyValueStore, make)
 )
 
+/** Layer of the store over rows of sessions (`SqlSessionRows.layer`), which several processes share. */
+export const layerRows: Layer.Layer<OperationStore, never, SessionRows> = Layer.effect(
+  OperationStore,
+  Effect.map(SessionRows, makeRows)
+)
+
 /** Layer of a store in memory. */
 export const layerMemory = (): Layer.Layer<OperationStore> =>
   Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
+
+/** The kind of the rows of conversations. */
+export const kind = "conversation"
+
+/** What lists over several processes show of a conversation. */
+export const summary = textOf(Conversation)
+
+/** The state of an open operation is what its process knows: here it runs. */
+const summaryOf = ({ open, operations: _, ...kept }: KeptConversation): Conversation => {
+  const operation = open.at(-1)
+  return {
+    ...kept,
+    state: operation === undefined ? "ended" : "running",
+    pending: 0,
+    ...operation === undefined ? {} : { operation }
+  }
+}
 
 const texts = {
   submitted: textOf(SubmittedOperation),
@@ -204,6 +293,9 @@ const texts = {
   events: textOf(KeptEvents),
   conversation: textOf(KeptConversation)
 }
+
+const decoded = <A>({ decode }: Text<A>, text: string | undefined): Effect.Effect<A | undefined, Error> =>
+  text === undefined ? Effect.undefined : Effect.fromResult(decode(text))
 
 /** A hash, since names of users may contain any character. */
 const idOf = ({ session, user }: Owner, operation = ""): string =>
@@ -213,10 +305,13 @@ const keys = {
   conversation: (id: string) => `served.conversation.${id}`,
   operation: (id: string) => `served.operation.${id}`,
   end: (id: string) => `served.operation.${id}.end`,
+  allEvents: (id: string) => `served.operation.${id}.events`,
   events: (id: string, number: number) => `served.operation.${id}.events.${number}`
 }
 
-const conversationPattern = /^served\.conversation\.[0-9a-f]{32}$/
+const layout: KeyValueRows.Layout = {
+  kinds: { [kind]: { pattern: /^served\.conversation\.([0-9a-f]{32})$/ } }
+}
 
 const failing = <A, E, R>(
   operation: string,

@@ -93,7 +93,7 @@ export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => 
         "get",
         Effect.gen(function*() {
           const id = idOf(owner, wave)
-          const found = yield* of(owner).read({ keys: [keys.wave(id), keys.end(id)] })
+          const found = yield* of(owner).read({ head: keys.wave(id), keys: [keys.end(id)] })
           const [submitted, ended] = [found.get(keys.wave(id)), found.get(keys.end(id))]
           const readable = <A>({ decode }: WaveText.Text<A>, text: string) =>
             Effect.fromResult(

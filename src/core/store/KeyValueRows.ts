@@ -101,14 +101,15 @@ export const make = (
     }
   })
   const rowsOf = (principal: string): Rows => ({
-    read: ({ keys = [], sequences = [] }) =>
+    read: ({ head, keys = [], sequences = [] }) =>
       failing(
         "read",
         Effect.gen(function*() {
           const rows = new Map<string, string>()
-          for (const key of keys) {
+          for (const key of head === undefined ? keys : [head, ...keys]) {
             const value = yield* store.get(key)
             if (value !== undefined) rows.set(key, value)
+            else if (key === head) return rows
           }
           for (const base of sequences) yield* sequence(base, rows)
           return rows

@@ -79,10 +79,11 @@ export interface Row {
 export interface Rows {
   /**
    * Reads rows by their keys, then the rows `key.0`, `key.1` and so on of each sequence, in this order. What is not there
-   * is left out.
+   * is left out. If there is no row `head`, the result is empty.
    */
   readonly read: (
     of: {
+      readonly head?: string | undefined
       readonly keys?: ReadonlyArray<string> | undefined
       readonly sequences?: ReadonlyArray<string> | undefined
     }
