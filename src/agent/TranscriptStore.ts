@@ -1,5 +1,5 @@
 /**
- * Stores sessions in a key-value store (`effect/persistence`).
+ * Stores sessions as rows, over a key-value store (`effect/persistence`) or shared by several processes.
  *
  * Each append is one entry under the session's next number. If a crash truncates the last entry, it is ignored and
  * overwritten. Any other unreadable entry is an error.
@@ -9,13 +9,15 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Struct from "effect/Struct"
+import * as KeyValueRows from "../core/store/KeyValueRows.ts"
+import type { SessionLost } from "../core/store/SessionRegistry.ts"
+import { type RowExists, SessionRows, type SessionRowsError } from "../core/store/SessionRows.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import * as Versioned from "../internal/versioned.ts"
 import { Below, type Session, type Transcript, TranscriptError, Transcripts } from "./Transcripts.ts"
@@ -34,15 +36,6 @@ export const make = (
   { claim = () => Effect.void }: Options = {}
 ): Transcripts["Service"] => {
   const inUse = new Set<string>()
-  /** Entries per session, as far as this process knows: keys are listed once. */
-  let known: Map<string, number> | undefined
-  const countOf = Effect.fnUntraced(function*(id: string) {
-    known ??= yield* counts(store)
-    let count = known.get(id) ?? 0
-    // another process may have written more
-    while (yield* store.has(keyOf(id, count))) count++
-    return count
-  })
   const claimHere = (id: string): Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope> =>
     Effect.asVoid(Effect.acquireRelease(
       Effect.suspend(() => {
@@ -52,24 +45,41 @@ export const make = (
       }),
       () => Effect.sync(() => inUse.delete(id))
     ))
+  const rows = KeyValueRows.make(store, { sequences: { [kind]: /^([0-9a-f]{32})\.(0|[1-9]\d*)$/ } })
+  return makeRows(rows, { claim: (id) => Effect.andThen(claimHere(id), claim(id)) })
+}
+
+/** Creates the service over rows of sessions. */
+export const makeRows = (
+  rows: SessionRows["Service"],
+  { claim = () => Effect.void }: Options = {}
+): Transcripts["Service"] => {
   const open = Effect.fnUntraced(function*(session: string, principal: string): Effect.fn.Return<
     Transcript,
-    KeyValueStore.KeyValueStoreError,
+    KeyValueStore.KeyValueStoreError | SessionRowsError,
     Scope.Scope
   > {
     const id = idOf(session, principal)
-    yield* claimHere(id)
     yield* claim(id)
-    const kept = yield* read(store, id, yield* countOf(id))
+    const of = rows.of(principal)
+    const found = yield* of.read({ sequences: [id] })
+    const kept = yield* read(id, found)
     const turns = yield* Semaphore.make(1)
     let next = kept.length
+    /** The next entry may be there: it is cut, or the answer to its append was lost. */
+    let isUnsure = next < found.size
     const append = (messages: Entry["messages"], below?: Entry["below"]) =>
       Effect.gen(function*() {
         const at = yield* Clock.currentTimeMillis
-        const text = yield* encode({ session, principal, at, messages, ...(below === undefined ? {} : { below }) })
+        const value = yield* encode({ session, principal, at, messages, ...(below === undefined ? {} : { below }) })
+        const listed = next === 0 ? { kind, isOpen: false, at } : undefined
         // a failed append is retried under the same number
-        yield* store.set(keyOf(id, next), text)
-        known?.set(id, ++next)
+        yield* Effect.tapError(
+          of.write([{ _tag: "Put", key: keyOf(id, next), value, isNew: !isUnsure, listed }]),
+          (error) => Effect.sync(() => void (isUnsure ||= error._tag === "SessionRowsError"))
+        )
+        isUnsure = false
+        next++
       }).pipe(Effect.uninterruptible, turns.withPermits(1), failing(session, "append"))
     return {
       messages: kept.flatMap(({ below, messages }) => below === undefined ? messages : []),
@@ -80,7 +90,9 @@ export const make = (
   })
   return {
     open: (session, principal) => failing(session, "open")(allOrNothing(open(session, principal))),
-    list: failing("", "list")(list(store))
+    list: failing("", "list")(
+      Effect.map(rows.sequences(kind), (all) => all.flatMap(summary).sort((one, other) => other.at - one.at))
+    )
   }
 }
 
@@ -88,6 +100,12 @@ export const make = (
 export const layer: Layer.Layer<Transcripts, never, KeyValueStore.KeyValueStore> = Layer.effect(
   Transcripts,
   Effect.map(KeyValueStore.KeyValueStore, (store) => make(store))
+)
+
+/** Stores sessions in rows (`SqlSessionRows.layer`), which several processes share. */
+export const layerRows: Layer.Layer<Transcripts, never, SessionRows> = Layer.effect(
+  Transcripts,
+  Effect.map(SessionRows, (rows) => makeRows(rows))
 )
 
 /** Keeps sessions in memory. */
@@ -116,7 +134,8 @@ const idOf = (session: string, principal: string): string =>
 
 const keyOf = (id: string, index: number): string => `${id}.${index}`
 
-const keyPattern = /^([0-9a-f]{32})\.(0|[1-9]\d*)$/
+/** The kind of the first entry of a session. */
+const kind = "transcript"
 
 /** Releases what was acquired if opening fails. */
 const allOrNothing = <A, E>(open: Effect.Effect<A, E, Scope.Scope>): Effect.Effect<A, E, Scope.Scope> =>
@@ -129,24 +148,26 @@ const allOrNothing = <A, E>(open: Effect.Effect<A, E, Scope.Scope>): Effect.Effe
     })
   )
 
-const failing = (session: string, operation: string) => <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-  Effect.mapError(effect, (cause) => new TranscriptError({ session, operation, cause }))
+type Internal = KeyValueStore.KeyValueStoreError | RowExists | Schema.SchemaError | SessionLost | SessionRowsError
 
-/** Entries per session, from the highest number. */
-const counts = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore) {
-  const found = new Map<string, number>()
-  for (const key of yield* store.keys) {
-    const [, id, index] = keyPattern.exec(key) ?? []
-    if (id !== undefined) found.set(id, Math.max(found.get(id) ?? 0, Number(index) + 1))
-  }
-  return found
-})
+const failing =
+  (session: string, operation: string) =>
+  <A, R>(effect: Effect.Effect<A, Internal, R>): Effect.Effect<A, TranscriptError, R> =>
+    Effect.mapError(effect, (error) => {
+      // what a key-value store says is said as it is
+      const cause = error._tag === "SessionRowsError" && error.cause instanceof KeyValueStore.KeyValueStoreError
+        ? error.cause
+        : error
+      return new TranscriptError({ session, operation, cause })
+    })
 
-const read = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore, id: string, count: number) {
+/** The entries of a session among its rows. */
+const read = Effect.fnUntraced(function*(id: string, rows: ReadonlyMap<string, string>) {
   const entries: Array<Entry> = []
+  const count = Math.max(0, ...Array.from(rows.keys(), (key) => Number(key.slice(id.length + 1)) + 1))
   for (let index = 0; index < count; index++) {
     const key = keyOf(id, index)
-    const text = yield* store.get(key)
+    const text = rows.get(key)
     if (text === undefined) return yield* problem("get", key, `entry ${index} is missing`)
     const entry = decode(text)
     if (Result.isFailure(entry)) {
@@ -164,28 +185,14 @@ const read = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore, id:
 const problem = (method: string, key: string, message: string, cause?: unknown) =>
   new KeyValueStore.KeyValueStoreError({ method, key, message, cause })
 
-/** The first and last entry of each session, as far as they can be read. */
-const list = Effect.fnUntraced(function*(store: KeyValueStore.KeyValueStore) {
-  const found = yield* Effect.forEach(yield* counts(store), ([id, count]) => summary(store, id, count))
-  return found.flat().sort((one, other) => other.at - one.at)
-})
-
-const summary = Effect.fnUntraced(function*(
-  store: KeyValueStore.KeyValueStore,
-  id: string,
-  count: number
-): Effect.fn.Return<ReadonlyArray<Session>, KeyValueStore.KeyValueStoreError> {
-  const at = (index: number) =>
-    Effect.map(
-      store.get(keyOf(id, index)),
-      (text) => text === undefined ? undefined : Option.getOrUndefined(Result.getSuccess(decode(text)))
-    )
-  const first = yield* at(0)
-  const last = (count > 1 ? yield* at(count - 1) : undefined) ?? (count > 2 ? yield* at(count - 2) : undefined) ?? first
+/** A session in a list, from the first entry and the last two, as far as they can be read. */
+const summary = ([first = "", ...rest]: ReadonlyArray<string>): ReadonlyArray<Session> => {
+  const entries = [first, ...rest].map((it) => Result.getOrUndefined(decode(it)))
+  const last = entries.findLast((it) => it !== undefined)
   return last === undefined
     ? []
-    : [{ name: last.session, principal: last.principal, at: last.at, words: wordsOf(first?.messages ?? []) }]
-})
+    : [{ name: last.session, principal: last.principal, at: last.at, words: wordsOf(entries[0]?.messages ?? []) }]
+}
 
 /** The first words of a session. */
 const wordsOf = (messages: ReadonlyArray<Prompt.Message>): string => {

@@ -8,6 +8,7 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { SessionLost } from "./SessionRegistry.ts"
 
 /** Rows could not be read or written. Another try may succeed. */
 export class SessionRowsError extends Schema.TaggedError<SessionRowsError>("effect-tool-executor/SessionRowsError")(
@@ -16,15 +17,6 @@ export class SessionRowsError extends Schema.TaggedError<SessionRowsError>("effe
 ) {
   override get message(): string {
     return `SessionRows.${this.operation} failed${this.cause instanceof Error ? `: ${this.cause.message}` : ""}`
-  }
-}
-
-/** Another process holds the session. Nothing was written, and no other try can succeed. */
-export class SessionLost extends Schema.TaggedError<SessionLost>("effect-tool-executor/SessionLost")("SessionLost", {
-  principal: Schema.String
-}) {
-  override get message(): string {
-    return `Session ${JSON.stringify(this.principal)} is held by another process. Nothing was written`
   }
 }
 
@@ -98,7 +90,6 @@ export interface Rows {
 
 /** A row in a list. */
 export interface Summary {
-  readonly principal: string
   readonly key: string
   readonly isOpen: boolean
   /** Epoch milliseconds of the last change. */
@@ -137,3 +128,9 @@ export class SessionRows extends Context.Service<SessionRows, {
   /** Deletes rows of a kind, with their parts, that are finished and have not changed since a time. */
   readonly prune: (of: { readonly kind: string; readonly before: number }) => Effect.Effect<void, SessionRowsError>
 }>()("effect-tool-executor/store/SessionRows") {}
+
+/** Tells whether an error of a store means that another process holds the session: no other try can succeed. */
+export const isLost = (error: unknown): boolean => {
+  for (let it = error; it instanceof Error; it = it.cause) if (it instanceof SessionLost) return true
+  return false
+}

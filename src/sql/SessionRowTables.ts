@@ -1,0 +1,204 @@
+/** The table of the rows of sessions, and what is asked of it in PostgreSQL. */
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { ownerOf } from "../core/store/JournalEntry.ts"
+import type { Epoch } from "../core/store/SessionRegistry.ts"
+import type { Change, Listing, Row, Summary } from "../core/store/SessionRows.ts"
+import { plain } from "./JournalTables.ts"
+import type { Schema } from "./Migrations.ts"
+import { epochsOf, owned, sessionId } from "./SessionTables.ts"
+
+type Sql = SqlClient.SqlClient
+
+const create = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  // the order of bytes makes the rows of a sequence a range of keys
+  yield* sql`CREATE TABLE tool_executor_session_rows (
+    session TEXT COLLATE "C" NOT NULL,
+    key TEXT COLLATE "C" NOT NULL,
+    value TEXT NOT NULL,
+    part_of TEXT COLLATE "C",
+    kind TEXT,
+    is_open BOOLEAN NOT NULL DEFAULT false,
+    username TEXT,
+    summary TEXT,
+    changed_at DOUBLE PRECISION,
+    PRIMARY KEY (session, key)
+  )`
+  yield* sql`CREATE INDEX tool_executor_session_rows_parts ON tool_executor_session_rows (session, part_of)
+    WHERE part_of IS NOT NULL`
+  yield* sql`CREATE INDEX tool_executor_session_rows_open ON tool_executor_session_rows (session, kind)
+    WHERE is_open`
+  yield* sql`CREATE INDEX tool_executor_session_rows_by_age ON tool_executor_session_rows (kind, is_open, changed_at)
+    WHERE kind IS NOT NULL`
+  yield* sql`CREATE INDEX tool_executor_session_rows_by_user ON tool_executor_session_rows (kind, username, changed_at)
+    WHERE summary IS NOT NULL`
+})
+
+/** The schema of the rows. */
+export const schema: Schema = {
+  table: "tool_executor_session_rows_migrations",
+  tables: ["tool_executor_session_rows"],
+  migrations: { "0001_rows_of_sessions": create }
+}
+
+/** Reads rows by their keys, and those of sequences. */
+export const read = (
+  sql: Sql,
+  principal: string,
+  keys: ReadonlyArray<string>,
+  sequences: ReadonlyArray<string>
+): Effect.Effect<ReadonlyArray<Row>, SqlError> => {
+  const ofKeys = `SELECT key, value FROM tool_executor_session_rows
+    WHERE session = $1 AND key IN (SELECT json_array_elements_text($2::json))`
+  const ofSequences = (parameter: string) =>
+    `SELECT it.key, it.value FROM json_array_elements_text(${parameter}::json) AS base
+    JOIN tool_executor_session_rows AS it ON it.session = $1 AND ${isIn("base")}`
+  const statement = sequences.length === 0
+    ? sql.unsafe<Row>(ofKeys, [sessionId(principal), JSON.stringify(keys)])
+    : keys.length === 0
+    ? sql.unsafe<Row>(ofSequences("$2"), [sessionId(principal), JSON.stringify(sequences)])
+    : sql.unsafe<Row>(`${ofKeys} UNION ALL ${ofSequences("$3")}`, [
+      sessionId(principal),
+      JSON.stringify(keys),
+      JSON.stringify(sequences)
+    ])
+  return statement.withoutTransform
+}
+
+/** Reads the unfinished rows of a kind. */
+export const open = (sql: Sql, principal: string, kind: string): Effect.Effect<ReadonlyArray<Row>, SqlError> =>
+  sql<Row>`SELECT key, value FROM tool_executor_session_rows
+    WHERE session = ${sessionId(principal)} AND kind = ${kind} AND is_open`.withoutTransform
+
+/** Writes changes of different rows in an epoch; false if it is not current. A new row that is there is an error. */
+export const write = (
+  sql: Sql,
+  epoch: Epoch,
+  changes: Iterable<Change>
+): Effect.Effect<boolean, SqlError> => {
+  const given = Array.from(changes, givenOf)
+  // statements differ in what they do, and not in how much of it
+  const parts = Object.entries(writes).flatMap(([op, text]) => given.some((it) => it.op === op) ? [text] : [])
+  return Effect.map(
+    sql.unsafe<{ readonly owned: unknown }>(
+      `WITH ${owned("$1")}, given AS (
+        SELECT owned.id AS session, it.* FROM owned, json_to_recordset($2::json) AS it (
+          op text, key text, value text, part text, kind text, open boolean, at float8, summary text
+        ) ORDER BY it.key
+      ), ${parts.join(", ")} SELECT count(*) AS owned FROM owned`,
+      [epochsOf([epoch]), JSON.stringify(given), ...usesUser(parts) ? [plain(ownerOf(epoch.principal))] : []]
+    ).withoutTransform,
+    ([row]) => Number(row?.owned) > 0
+  )
+}
+
+/** Lists rows with a summary, the latest change first. */
+export const summaries = (
+  sql: Sql,
+  { before = Infinity, kind, limit, principal, users }: Listing
+): Effect.Effect<ReadonlyArray<Summary>, SqlError> => {
+  const columns = `key, is_open AS "isOpen", changed_at AS at, summary`
+  const latest = (where: string) =>
+    `(SELECT ${columns} FROM tool_executor_session_rows WHERE kind = $1 AND summary IS NOT NULL
+    AND changed_at < $2::float8 AND ${where} ORDER BY changed_at DESC LIMIT $3)`
+  const all = (text: string) => `SELECT * FROM (${text}) AS it ORDER BY at DESC LIMIT $3`
+  const statement = (text: string, ...more: ReadonlyArray<string>) =>
+    sql.unsafe<Summary>(text, [kind, before, limit, ...more]).withoutTransform
+  if (principal !== undefined) return statement(latest("session = $4"), sessionId(principal))
+  if (users === undefined) return statement(all(`${latest("is_open")} UNION ALL ${latest("NOT is_open")}`))
+  return statement(
+    all(`SELECT it.* FROM json_array_elements_text($4::json) AS name, LATERAL ${latest("username = name")} AS it`),
+    JSON.stringify(Array.from(new Set(users), plain))
+  )
+}
+
+/** The first row of each sequence of a kind and its last two, for the sequences that were changed last. */
+export const sequences = (
+  sql: Sql,
+  kind: string,
+  limit: number
+): Effect.Effect<ReadonlyArray<ReadonlyArray<string>>, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly first: string; readonly rest: ReadonlyArray<string> }>(
+      `SELECT it.value AS first, ARRAY(
+        SELECT value FROM tool_executor_session_rows AS one
+        WHERE one.session = it.session AND ${isIn("left(it.key, -2)", "one")} AND one.key <> it.key
+        ORDER BY length(one.key) DESC, one.key DESC LIMIT 2
+      ) AS rest
+      FROM tool_executor_session_rows AS it WHERE it.kind = $1 ORDER BY it.changed_at DESC LIMIT $2`,
+      [kind, limit]
+    ).withoutTransform,
+    (rows) => rows.map(({ first, rest }) => [first, ...rest.toReversed()])
+  )
+
+/** Deletes finished rows of a kind that have not changed since a time, with their parts; gives how many there were. */
+export const prune = (
+  sql: Sql,
+  { before, kind, limit }: { readonly kind: string; readonly before: number; readonly limit: number }
+): Effect.Effect<number, SqlError> =>
+  Effect.map(
+    sql.unsafe(
+      `WITH old AS (
+        SELECT session, key FROM tool_executor_session_rows
+        WHERE kind = $1 AND NOT is_open AND changed_at < $2::float8
+        ORDER BY changed_at LIMIT $3 FOR UPDATE SKIP LOCKED
+      ), parts AS (
+        DELETE FROM tool_executor_session_rows AS it USING old WHERE it.session = old.session AND it.part_of = old.key
+      )
+      DELETE FROM tool_executor_session_rows AS it USING old WHERE it.session = old.session AND it.key = old.key
+      RETURNING 1`,
+      [kind, before, limit]
+    ),
+    (rows) => rows.length
+  )
+
+// Utilities
+
+/** The rows of a sequence: `.` is followed by a digit, and `/` is the next character. */
+const isIn = (base: string, it = "it"): string => `${it}.key > ${base} || '.' AND ${it}.key < ${base} || '/'`
+
+type Given = ReturnType<typeof givenOf>
+
+const givenOf = (it: Change) => {
+  switch (it._tag) {
+    case "Put": {
+      const { isNew, key, listed, partOf: part, value } = it
+      return { op: isNew === true ? "new" : "put", key, value, part, ...listedOf(listed) } as const
+    }
+    case "List":
+      return { op: "list", key: it.key, ...listedOf(it.listed) } as const
+    case "Remove":
+      return { op: "remove", key: it.key } as const
+    case "RemoveSequence":
+      return { op: "removeAll", key: it.key } as const
+  }
+}
+
+const listedOf = (listed: Extract<Change, { readonly _tag: "Put" }>["listed"]) =>
+  listed === undefined
+    ? {}
+    : { kind: listed.kind, open: listed.isOpen, at: listed.at, summary: listed.summary?.() }
+
+const insert = `INSERT INTO tool_executor_session_rows AS it
+  (session, key, value, part_of, kind, is_open, username, summary, changed_at)
+  SELECT session, key, value, part, kind, COALESCE(open, false), CASE WHEN kind IS NULL THEN NULL ELSE $3 END, summary, at
+  FROM given`
+
+/** What is done for each kind of change. */
+const writes: { readonly [Op in Given["op"]]: string } = {
+  new: `made AS (${insert} WHERE op = 'new')`,
+  put: `put AS (${insert} WHERE op = 'put' ON CONFLICT (session, key) DO UPDATE SET value = excluded.value,
+    part_of = excluded.part_of, kind = excluded.kind, is_open = excluded.is_open, username = excluded.username,
+    summary = COALESCE(excluded.summary, it.summary), changed_at = excluded.changed_at)`,
+  list: `listed AS (UPDATE tool_executor_session_rows AS it SET kind = given.kind, is_open = given.open,
+    changed_at = given.at, summary = COALESCE(given.summary, it.summary), username = $3
+    FROM given WHERE op = 'list' AND it.session = given.session AND it.key = given.key)`,
+  remove: `removed AS (DELETE FROM tool_executor_session_rows AS it USING given
+    WHERE op = 'remove' AND it.session = given.session AND it.key = given.key)`,
+  removeAll: `emptied AS (DELETE FROM tool_executor_session_rows AS it USING given
+    WHERE op = 'removeAll' AND it.session = given.session AND ${isIn("given.key")})`
+}
+
+const usesUser = (parts: ReadonlyArray<string>): boolean => parts.some((it) => it.includes("$3"))

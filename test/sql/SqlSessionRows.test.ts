@@ -1,0 +1,274 @@
+/** Rows of sessions in PostgreSQL, and the stores over them, among several processes. */
+import { assert, layer } from "@effect/vitest"
+import type * as Prompt from "effect/ai/Prompt"
+import * as PromptModule from "effect/ai/Prompt"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
+import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
+import { type Change, isLost } from "../../src/core/store/SessionRows.ts"
+import type { WaveInfo } from "../../src/server/ApiModels.ts"
+import * as OperationStore from "../../src/server/OperationStore.ts"
+import { toPrincipal } from "../../src/server/Principals.ts"
+import * as WaveStore from "../../src/server/WaveStore.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
+import * as Postgres from "../support/Postgres.ts"
+
+const ada = { user: "ada", session: "s" }
+const principal = toPrincipal(ada)
+
+const put = (key: string, value: string, more: Partial<Extract<Change, { readonly _tag: "Put" }>> = {}): Change => ({
+  _tag: "Put",
+  key,
+  value,
+  ...more
+})
+
+const begun = (wave: string, beganAt = 1, of = ada): WaveStore.SubmittedWave => ({
+  ...of,
+  turn: "t",
+  wave,
+  format: "native",
+  message: [{ id: "1", name: "read", params: {} }],
+  beganAt
+})
+
+const infoOf = ({ format: _, message: __, ...wave }: WaveStore.SubmittedWave): WaveInfo => ({
+  ...wave,
+  status: "running",
+  calls: 1,
+  tools: ["read"]
+})
+
+const state = {
+  rules: { succeeded: ["read"], succeededInBatch: [], exitWanted: false, held: 0, letThrough: false },
+  blocked: [],
+  calls: 1
+}
+
+const endOf = (wave: WaveStore.SubmittedWave, at: number, isTurnOpen = false): WaveStore.End => ({
+  ended: { at, messages: [], events: [] },
+  info: { ...infoOf(wave), status: "ended", endedAt: at },
+  turn: { state, wave: wave.wave, at },
+  isTurnOpen
+})
+
+const conversation = (
+  of: typeof ada,
+  open: ReadonlyArray<string>,
+  updatedAt: number
+): OperationStore.KeptConversation => ({
+  ...of,
+  agent: "support",
+  title: "Where is order 17?",
+  usage: { inputTokens: 1, outputTokens: 1, cachedInputTokens: 0, cacheWriteInputTokens: 0 },
+  updatedAt,
+  open,
+  operations: [{ id: "one", said: [] }, { id: "two", said: [] }]
+})
+
+const operation = (id: string, of = ada): OperationStore.SubmittedOperation => ({
+  ...of,
+  operation: id,
+  agent: "support",
+  startedAt: 1,
+  inputs: [{ id, text: "Where is order 17?" }]
+})
+
+const said = (text: string): Prompt.Message => PromptModule.userMessage({ content: [PromptModule.textPart({ text })] })
+
+/** A process of its own over the database, until its scope is closed. */
+const start = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
+  const scope = yield* Scope.make()
+  yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
+  const registry = yield* SqlSessionRegistry.make().pipe(
+    Effect.provideService(SqlClient.SqlClient, sql),
+    Scope.provide(scope)
+  )
+  const rows = yield* SqlSessionRows.make.pipe(
+    Effect.provideService(SqlClient.SqlClient, sql),
+    Effect.provideService(SessionRegistry, registry)
+  )
+  return {
+    registry,
+    rows,
+    waves: WaveStore.makeRows(rows),
+    operations: OperationStore.makeRows(rows),
+    transcripts: TranscriptStore.makeRows(rows)
+  }
+})
+
+layer(Postgres.layer, { timeout: 60_000 })("rows of sessions in PostgreSQL", (it) => {
+  const processes = Effect.gen(function*() {
+    const url = yield* (yield* Postgres.Postgres).database
+    const sql = Context.get(yield* Layer.build(Postgres.clientOf(url)), SqlClient.SqlClient)
+    return { sql, one: yield* start(sql), two: yield* start(sql) }
+  })
+
+  const test = (
+    name: string,
+    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>
+  ) => it.effect(name, () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)))
+
+  test("are written by who holds the session, and read by all", ({ one, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(principal)
+      yield* one.rows.of(principal).write([put("a", "1"), put("b.0", "2"), put("b.10", "4"), put("b.2", "3")])
+      const found = yield* two.rows.of(principal).read({ keys: ["a", "x"], sequences: ["b"] })
+      assert.deepStrictEqual(Array.from(found), [["a", "1"], ["b.0", "2"], ["b.2", "3"], ["b.10", "4"]])
+      assert.strictEqual((yield* two.rows.of(principal).read({ head: "x", keys: ["a"] })).size, 0)
+      assert.strictEqual((yield* two.rows.of("ada/other").read({ keys: ["a"], sequences: ["b"] })).size, 0)
+      assert.isTrue(isLost(yield* Effect.flip(two.rows.of(principal).write([put("a", "2")]))))
+      yield* one.rows.of(principal).write([
+        put("a", "5"),
+        { _tag: "RemoveSequence", key: "b" },
+        { _tag: "Remove", key: "x" }
+      ])
+      assert.deepStrictEqual(Array.from(yield* one.rows.of(principal).read({ keys: ["a"], sequences: ["b"] })), [[
+        "a",
+        "5"
+      ]])
+    }))
+
+  test("stay as they are when an owner writes that has lost the session", ({ one, sql }) =>
+    Effect.gen(function*() {
+      const epoch = yield* one.registry.activate(principal)
+      const before = one.rows.of(principal)
+      yield* before.write([put("a", "1")])
+      // another process has it, and this one has not heard so yet
+      yield* sql`UPDATE tool_executor_sessions SET epoch = epoch + 1`
+      assert.isTrue(isLost(yield* Effect.flip(before.write([put("a", "stale"), put("b", "stale")]))))
+      assert.isTrue(epoch.isOver)
+      // held again by the same process: what was begun before is not
+      yield* one.registry.activate(principal)
+      assert.isTrue(isLost(yield* Effect.flip(before.write([put("a", "stale")]))))
+      yield* one.rows.of(principal).write([put("c", "3")])
+      const left = yield* one.rows.of(principal).read({ keys: ["a", "b", "c"] })
+      assert.deepStrictEqual(Array.from(left), [["a", "1"], ["c", "3"]])
+    }))
+
+  test("are all written or none where one that was to be new is there", ({ one }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(principal)
+      const rows = one.rows.of(principal)
+      yield* rows.write([put("a", "1", { isNew: true })])
+      const error = yield* Effect.flip(rows.write([put("b", "2"), put("a", "other", { isNew: true }), put("c", "3")]))
+      assert.deepInclude(error, { _tag: "RowExists", key: "a", value: "1" })
+      assert.isFalse(isLost(error))
+      assert.deepStrictEqual(Array.from(yield* rows.read({ keys: ["a", "b", "c"] })), [["a", "1"]])
+    }))
+
+  test("hold any text", ({ one }) =>
+    Effect.gen(function*() {
+      const odd = "a\u0000\ud800/b.0'\"\\"
+      yield* one.registry.activate(odd)
+      const rows = one.rows.of(odd)
+      const value = JSON.stringify({ odd })
+      yield* rows.write([put("a", value, { listed: { kind: "k", isOpen: true, at: 1, summary: () => value } })])
+      assert.strictEqual((yield* rows.read({ keys: ["a"] })).get("a"), value)
+      assert.deepStrictEqual(yield* rows.open("k"), [{ key: "a", value }])
+      assert.lengthOf(yield* one.rows.summaries!({ kind: "k", users: [odd.split("/")[0]!], limit: 5 }), 1)
+    }))
+
+  test("of waves and turns are found by session, and by nobody at a start", ({ one, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(principal)
+      for (const [at, name] of ["late", "early", "ended"].entries()) {
+        yield* one.waves.begin(begun(name, 10 - at), infoOf(begun(name)))
+      }
+      yield* one.waves.end(begun("ended"), endOf(begun("ended"), 20))
+      assert.deepStrictEqual((yield* two.waves.openOf(ada)).map(({ wave }) => wave), ["early", "late"])
+      assert.deepStrictEqual(yield* two.waves.open, [])
+      assert.deepStrictEqual(yield* two.waves.openOf({ user: "ada", session: "other" }), [])
+      assert.strictEqual((yield* two.waves.get(ada, "ended"))?.ended?.at, 20)
+      assert.strictEqual((yield* two.waves.turn(ada, "t"))?.wave, "ended")
+      const again = yield* Effect.flip(one.waves.begin(begun("early"), infoOf(begun("early"))))
+      assert.strictEqual(again._tag, "WaveStoreError")
+      yield* one.waves.removeTurn(ada, "t")
+      assert.isUndefined(yield* two.waves.turn(ada, "t"))
+    }))
+
+  test("of waves are forgotten by their age, and not what is unfinished or a wave starts from", ({ one, sql }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(principal)
+      for (const name of ["first", "waits", "last"]) yield* one.waves.begin(begun(name), infoOf(begun(name)))
+      yield* one.waves.end(begun("first"), endOf(begun("first"), 10, true))
+      yield* one.waves.end(begun("last"), endOf(begun("last"), 30, true))
+      yield* one.waves.prune({ waves: 20, turns: 100 })
+      assert.isUndefined(yield* one.waves.get(ada, "first"))
+      assert.isDefined((yield* one.waves.get(ada, "last"))?.ended)
+      assert.isDefined(yield* one.waves.get(ada, "waits"))
+      // "waits" goes on with it
+      assert.isDefined(yield* one.waves.turn(ada, "t"))
+      yield* one.waves.end(begun("waits"), endOf(begun("waits"), 40))
+      yield* one.waves.begin(begun("next", 41), infoOf(begun("next")))
+      yield* one.waves.prune({ waves: 100, turns: 100 })
+      assert.isDefined(yield* one.waves.turn(ada, "t"))
+      yield* one.waves.end(begun("next"), endOf(begun("next"), 50))
+      yield* one.waves.prune({ waves: 100, turns: 100 })
+      assert.isUndefined(yield* one.waves.turn(ada, "t"))
+      assert.lengthOf(yield* sql`SELECT key FROM tool_executor_session_rows`, 0)
+    }))
+
+  test("of a conversation come with its open operations, and are forgotten with them", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(principal)
+      for (const id of ["one", "two"]) yield* one.operations.submit(operation(id))
+      yield* one.operations.keepConversation(conversation(ada, ["two"], 10))
+      for (const number of [0, 1]) yield* one.operations.append(ada, "two", number, { log: "l", events: [] })
+      const found = yield* two.operations.conversationOf(ada)
+      assert.deepStrictEqual(found?.open.map((it) => [it.submitted.operation, it.ended, it.events.length]), [
+        ["two", undefined, 2]
+      ])
+      assert.deepStrictEqual(yield* two.operations.conversation(ada), found?.conversation)
+      assert.deepStrictEqual(yield* two.operations.conversations, [])
+      yield* one.operations.prune(100)
+      assert.isDefined(yield* one.operations.get(ada, "one"))
+      yield* one.operations.keepConversation(conversation(ada, [], 20))
+      yield* one.operations.prune(20)
+      assert.isDefined(yield* one.operations.get(ada, "two"))
+      yield* one.operations.prune(21)
+      assert.isUndefined(yield* two.operations.conversationOf(ada))
+      assert.lengthOf(yield* sql`SELECT key FROM tool_executor_session_rows`, 0)
+    }))
+
+  test("of a transcript never mix what two owners said", ({ one, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(principal)
+      const before = yield* one.transcripts.open("s", principal)
+      for (const text of ["one", "two"]) yield* before.append([said(text)])
+      const epoch = one.registry.current(principal)!
+      yield* one.registry.release(epoch, { _tag: "Open" })
+      yield* two.registry.activate(principal)
+      const after = yield* two.transcripts.open("s", principal)
+      assert.deepStrictEqual(after.messages, [said("one"), said("two")])
+      yield* after.append([said("three")])
+      assert.isTrue(isLost(yield* Effect.flip(before.append([said("stale")]))))
+      yield* after.append([said("four")])
+      // held again here: what is still open from before stays lost
+      yield* two.registry.release(two.registry.current(principal)!, { _tag: "Open" })
+      yield* one.registry.activate(principal)
+      assert.isTrue(isLost(yield* Effect.flip(before.append([said("stale")]))))
+      // another one in the same process and epoch finds its number taken, and every time
+      const [here, there] = [yield* two.transcripts.open("x", principal), TranscriptStore.makeRows(one.rows)]
+      assert.isTrue(isLost(yield* Effect.flip(here.append([said("stale")]))))
+      const [first, second] = [
+        yield* there.open("y", principal),
+        yield* TranscriptStore.makeRows(one.rows).open("y", principal)
+      ]
+      yield* first.append([said("mine")])
+      for (let i = 0; i < 2; i++) {
+        assert.include((yield* Effect.flip(second.append([said("theirs")]))).message, "exists already")
+      }
+      assert.deepStrictEqual((yield* one.transcripts.list).map(({ name, words }) => [name, words]), [
+        ["y", "mine"],
+        ["s", "one"]
+      ])
+      assert.lengthOf((yield* Effect.scoped(two.transcripts.open("s", principal))).messages, 4)
+    }))
+})
