@@ -46,6 +46,12 @@ export const readsRecordsOf = (user: User, owner: string): boolean =>
 export const seesWavesOf = (user: User, owner: string): boolean =>
   owner === user.name || covers(user.records, owner) || covers(user.approve, owner)
 
+/** The users whose waves a user may see; `undefined`: all. */
+export const seenBy = ({ approve, name, records }: User): ReadonlyArray<string> | undefined => {
+  const all = new Set([name, ...records, ...approve])
+  return all.has("*") ? undefined : Array.from(all)
+}
+
 /** Tells whether a user may see a live event. */
 export const sees = (user: User) => (owner: string, item: LiveItem): boolean => {
   switch (item._tag) {

@@ -32,8 +32,8 @@ const create = Effect.gen(function*() {
     WHERE is_open`
   yield* sql`CREATE INDEX tool_executor_session_rows_by_age ON tool_executor_session_rows (kind, is_open, changed_at)
     WHERE kind IS NOT NULL`
-  yield* sql`CREATE INDEX tool_executor_session_rows_by_user ON tool_executor_session_rows (kind, username, changed_at)
-    WHERE summary IS NOT NULL`
+  yield* sql`CREATE INDEX tool_executor_session_rows_by_user ON tool_executor_session_rows
+    (kind, username, is_open, changed_at) WHERE summary IS NOT NULL`
 })
 
 /** The schema of the rows. */
@@ -94,24 +94,28 @@ export const write = (
   )
 }
 
-/** Lists rows with a summary, the latest change first. */
+/** Lists rows with a summary, unfinished ones before others, the latest change first. */
 export const summaries = (
   sql: Sql,
-  { before = Infinity, kind, limit, principal, users }: Listing
+  { kind, limit, principal, users }: Listing
 ): Effect.Effect<ReadonlyArray<Summary>, SqlError> => {
-  const columns = `key, is_open AS "isOpen", changed_at AS at, summary`
-  const latest = (where: string) =>
-    `(SELECT ${columns} FROM tool_executor_session_rows WHERE kind = $1 AND summary IS NOT NULL
-    AND changed_at < $2::float8 AND ${where} ORDER BY changed_at DESC LIMIT $3)`
-  const all = (text: string) => `SELECT * FROM (${text}) AS it ORDER BY at DESC LIMIT $3`
-  const statement = (text: string, ...more: ReadonlyArray<string>) =>
-    sql.unsafe<Summary>(text, [kind, before, limit, ...more]).withoutTransform
-  if (principal !== undefined) return statement(latest("session = $4"), sessionId(principal))
-  if (users === undefined) return statement(all(`${latest("is_open")} UNION ALL ${latest("NOT is_open")}`))
-  return statement(
-    all(`SELECT it.* FROM json_array_elements_text($4::json) AS name, LATERAL ${latest("username = name")} AS it`),
-    JSON.stringify(Array.from(new Set(users), plain))
-  )
+  const latest = (is: string, where: string) =>
+    `(SELECT key, is_open AS "isOpen", changed_at AS at, summary FROM tool_executor_session_rows
+    WHERE kind = $1 AND summary IS NOT NULL AND ${is} AND ${where} ORDER BY changed_at DESC LIMIT $2)`
+  const both = (where: string) => `${latest("is_open", where)} UNION ALL ${latest("NOT is_open", where)}`
+  const [from, given] = principal !== undefined
+    ? [both("session = $3"), [sessionId(principal)]]
+    : users === undefined
+    ? [both("true"), []]
+    : [
+      `SELECT it.* FROM json_array_elements_text($3::json) AS name, LATERAL (${both("username = name")}) AS it`,
+      [JSON.stringify(Array.from(new Set(users), plain))]
+    ]
+  return sql.unsafe<Summary>(`SELECT * FROM (${from}) AS it ORDER BY "isOpen" DESC, at DESC LIMIT $2`, [
+    kind,
+    limit,
+    ...given
+  ]).withoutTransform
 }
 
 /** The first row of each sequence of a kind and its last two, for the sequences that were changed last. */

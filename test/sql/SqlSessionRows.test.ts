@@ -225,7 +225,6 @@ layer(Postgres.layer, { timeout: 60_000 })("rows of sessions in PostgreSQL", (it
       assert.deepStrictEqual(found?.open.map((it) => [it.submitted.operation, it.ended, it.events.length]), [
         ["two", undefined, 2]
       ])
-      assert.deepStrictEqual(yield* two.operations.conversation(ada), found?.conversation)
       assert.deepStrictEqual(yield* two.operations.conversations, [])
       yield* one.operations.prune(100)
       assert.isDefined(yield* one.operations.get(ada, "one"))

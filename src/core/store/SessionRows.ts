@@ -104,8 +104,6 @@ export interface Listing {
   readonly users?: ReadonlyArray<string> | undefined
   /** One session. */
   readonly principal?: string | undefined
-  /** Rows that changed before this time, in epoch milliseconds. */
-  readonly before?: number | undefined
   readonly limit: number
 }
 
@@ -119,7 +117,7 @@ export class SessionRows extends Context.Service<SessionRows, {
    */
   readonly found: (kind: string) => Effect.Effect<ReadonlyArray<Row>, SessionRowsError>
   /**
-   * Lists rows that have a summary, the latest change first. Absent where one process has all sessions: it lists what it
+   * Lists rows that have a summary, unfinished ones before others, the latest change first. Absent where one process has all sessions: it lists what it
    * has in memory.
    */
   readonly summaries: ((of: Listing) => Effect.Effect<ReadonlyArray<Summary>, SessionRowsError>) | undefined

@@ -1,0 +1,67 @@
+/**
+ * Lists of waves, conversations and sessions of all processes that share their rows.
+ *
+ * A list comes from summaries in the rows of sessions, so no process has to be asked, and no session has to be held.
+ */
+import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
+import type { SessionRows, SessionRowsError } from "../core/store/SessionRows.ts"
+import type { User } from "./ApiAccess.ts"
+import type { WaveInfo } from "./ApiModels.ts"
+import type { Conversation } from "./ApiOperations.ts"
+import { Unavailable } from "./ApiProblems.ts"
+import * as OperationStore from "./OperationStore.ts"
+import * as Rights from "./Rights.ts"
+import * as WaveStore from "./WaveStore.ts"
+import * as WaveText from "./WaveText.ts"
+
+/** The lists. */
+export interface SharedLists {
+  /** Waves that a user may see, oldest first: unfinished ones, and those that ended last. */
+  readonly waves: (user: User, limit: number) => Effect.Effect<ReadonlyArray<WaveInfo>, Unavailable>
+  /** Conversations that a user may see, those with the latest changes first. */
+  readonly conversations: (user: User, limit: number) => Effect.Effect<ReadonlyArray<Conversation>, Unavailable>
+  /** Sessions of a user with unfinished waves, and how many these are. */
+  readonly sessions: (
+    user: string,
+    limit: number
+  ) => Effect.Effect<ReadonlyArray<{ readonly session: string; readonly waves: number }>, Unavailable>
+}
+
+/** Creates the lists; `undefined` where one process has all sessions: it lists what it has in memory. */
+export const make = ({ summaries }: SessionRows["Service"]): SharedLists | undefined => {
+  if (summaries === undefined) return undefined
+  const list = <A>(kind: string, text: WaveText.Text<A>) =>
+    Effect.fnUntraced(function*(users: ReadonlyArray<string> | undefined, limit: number) {
+      const found: Array<A> = []
+      for (const { key, summary } of yield* orUnavailable(summaries({ kind, users, limit }))) {
+        const it = text.decode(summary)
+        // an unreadable record must not affect others
+        if (Result.isSuccess(it)) found.push(it.success)
+        else yield* Effect.logWarning(`The summary of ${key} cannot be read`, it.failure)
+      }
+      return found
+    })
+  const waves = list(WaveStore.kinds.wave, WaveText.info)
+  const conversations = list(OperationStore.kind, OperationStore.summary)
+  return {
+    waves: (user, limit) =>
+      Effect.map(waves(Rights.seenBy(user), limit), (all) => all.sort((one, other) => one.beganAt - other.beganAt)),
+    conversations: (user, limit) =>
+      Effect.map(
+        conversations(Rights.seenBy(user), limit),
+        (all) => all.sort((one, other) => other.updatedAt - one.updatedAt)
+      ),
+    sessions: (user, limit) =>
+      Effect.map(waves([user], limit), (all) => {
+        const counts = new Map<string, number>()
+        for (const { session, status } of all) {
+          if (status === "running") counts.set(session, (counts.get(session) ?? 0) + 1)
+        }
+        return Array.from(counts, ([session, waves]) => ({ session, waves }))
+      })
+  }
+}
+
+const orUnavailable = <A>(effect: Effect.Effect<A, SessionRowsError>): Effect.Effect<A, Unavailable> =>
+  Effect.catch(effect, (error) => Effect.andThen(Effect.logWarning(error.message, error.cause), new Unavailable({})))
