@@ -5,6 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Schema from "effect/Schema"
+import { SessionRows } from "../core/store/SessionRows.ts"
 import { type RegisteredTool, ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import type * as Models from "./ApiModels.ts"
 import { NotFound } from "./ApiProblems.ts"
@@ -15,10 +16,14 @@ import type { Owner } from "./Principals.ts"
 import * as Records from "./Records.ts"
 import * as Rights from "./Rights.ts"
 import { mostListed, SessionDirectory } from "./SessionDirectory.ts"
+import * as SharedLists from "./SharedLists.ts"
 import * as Undoing from "./Undoing.ts"
 import * as Waves from "./Waves.ts"
 
-/** Layer of the directory. Without `Undoing` there are no checkpoints. */
+/**
+ * Layer of the directory. Without `Undoing` there are no checkpoints. With `SessionRows` its lists have what other
+ * processes run, too.
+ */
 export const layer: Layer.Layer<
   SessionDirectory,
   never,
@@ -31,6 +36,8 @@ export const layer: Layer.Layer<
     const records = yield* Records.Records
     const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
     const waves = yield* Waves.Waves
+    const rows = Option.getOrUndefined(yield* Effect.serviceOption(SessionRows))
+    const shared = rows === undefined ? undefined : SharedLists.make(rows)
     const tools = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
     const redactorOf = (tool: string) => tools?.current().get(tool)?.redactor
 
@@ -97,16 +104,24 @@ export const layer: Layer.Layer<
       watchConversation: (owner, { after, isShared }) =>
         Effect.andThen(found(operations.conversation(owner)), found(operations.events(owner, after, isShared))),
 
-      sessions: waves.sessions,
+      sessions: Effect.fnUntraced(function*(user) {
+        const here = yield* waves.sessions(user)
+        const all = shared === undefined ? [] : yield* shared.sessions(user, mostListed)
+        return together(all, here, ({ session }) => session)
+      }),
       waves: Effect.fnUntraced(function*(user) {
         const seen = (yield* waves.list).filter(({ owner }) => Rights.seesWavesOf(user, owner.user))
-        return yield* Effect.forEach(seen.slice(-mostListed), ({ info }) => info)
+        const here = yield* Effect.forEach(seen.slice(-mostListed), ({ info }) => info)
+        if (shared === undefined) return here
+        return together(yield* shared.waves(user, mostListed), here, keyOf)
+          .sort((one, other) => one.beganAt - other.beganAt).slice(-mostListed)
       }),
-      conversations: (user) =>
-        Effect.map(
-          operations.conversations,
-          (all) => all.filter((it) => Rights.seesWavesOf(user, it.user)).slice(0, mostListed)
-        ),
+      conversations: Effect.fnUntraced(function*(user) {
+        const here = (yield* operations.conversations).filter((it) => Rights.seesWavesOf(user, it.user))
+        if (shared === undefined) return here.slice(0, mostListed)
+        return together(yield* shared.conversations(user, mostListed), here, keyOf)
+          .sort((one, other) => other.updatedAt - one.updatedAt).slice(0, mostListed)
+      }),
 
       approvals: approvals.list,
       approval: (user, id) => found(approvals.get(user, id)),
@@ -140,3 +155,10 @@ const toolOf = ({ annotations, description, jsonSchema, name }: RegisteredTool):
   parameters: jsonSchema as Schema.Json,
   readOnly: Context.get(annotations, Tool.Readonly)
 })
+
+/** What all processes list, with what this one knows better. */
+const together = <A>(all: ReadonlyArray<A>, here: ReadonlyArray<A>, keyOf: (it: A) => string): Array<A> =>
+  Array.from(new Map([...all, ...here].map((it) => [keyOf(it), it])).values())
+
+const keyOf = ({ session, user, wave }: Owner & { readonly wave?: string }): string =>
+  JSON.stringify([user, session, wave])

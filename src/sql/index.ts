@@ -9,6 +9,9 @@ export * as SqlCheckpoints from "./public/SqlCheckpoints.ts"
 /** The journal in PostgreSQL or SQLite, for one process or many. */
 export * as SqlJournal from "./public/SqlJournal.ts"
 
+/** Rows of sessions in PostgreSQL, for as many processes as share the database. */
+export * as SqlSessionRows from "./public/SqlSessionRows.ts"
+
 /** `StateStore` in PostgreSQL or SQLite, for as many processes as share the database. */
 export * as SqlStateStore from "./public/SqlStateStore.ts"
 

@@ -1,2 +1,2 @@
 export type * from "../TranscriptStore.ts"
-export { layer, layerMemory } from "../TranscriptStore.ts"
+export { layer, layerMemory, layerRows } from "../TranscriptStore.ts"

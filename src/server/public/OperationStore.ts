@@ -1,2 +1,2 @@
 export type * from "../OperationStore.ts"
-export { layer, layerMemory } from "../OperationStore.ts"
+export { layer, layerMemory, layerRows } from "../OperationStore.ts"

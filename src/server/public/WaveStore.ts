@@ -1,2 +1,2 @@
 export type * from "../WaveStore.ts"
-export { layer, layerMemory } from "../WaveStore.ts"
+export { layer, layerMemory, layerRows } from "../WaveStore.ts"

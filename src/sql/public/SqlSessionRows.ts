@@ -1,0 +1,2 @@
+export type * from "../SqlSessionRows.ts"
+export { layer } from "../SqlSessionRows.ts"
