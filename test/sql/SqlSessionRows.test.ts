@@ -1,7 +1,6 @@
 /** Rows of sessions in PostgreSQL, and the stores over them, among several processes. */
 import { assert, layer } from "@effect/vitest"
-import type * as Prompt from "effect/ai/Prompt"
-import * as PromptModule from "effect/ai/Prompt"
+import * as Prompt from "effect/ai/Prompt"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -80,7 +79,7 @@ const operation = (id: string, of = ada): OperationStore.SubmittedOperation => (
   inputs: [{ id, text: "Where is order 17?" }]
 })
 
-const said = (text: string): Prompt.Message => PromptModule.userMessage({ content: [PromptModule.textPart({ text })] })
+const said = (text: string): Prompt.Message => Prompt.userMessage({ content: [Prompt.textPart({ text })] })
 
 /** A process of its own over the database, until its scope is closed. */
 const start = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
