@@ -30,6 +30,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     { name: "agent", core: true, files: ["agent/"] },
     { name: "tools, mcp, sql and adapters", files: ["tools/", "mcp/", "sql/", "adapters/"] },
     { name: "server", files: ["server/"] },
+    { name: "cluster", files: ["cluster/"] },
     { name: "ports", files: ["ports/"] },
     // All but the command line: what `simulate` needs is here too.
     { name: "testing", files: ["testing/"] },

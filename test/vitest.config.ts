@@ -41,7 +41,10 @@ export default defineConfig(({ mode }) => {
         { find: /^effect-tool-executor\/mcp$/, replacement: `${source}/mcp/index.ts` },
         { find: /^effect-tool-executor\/functions$/, replacement: `${source}/adapters/Functions.ts` },
         { find: /^effect-tool-executor\/sqlite$/, replacement: `${source}/sql/Sqlite.ts` },
-        { find: /^effect-tool-executor\/(agent|ports|server|sql|testing|tools)$/, replacement: `${source}/$1/index.ts` }
+        {
+          find: /^effect-tool-executor\/(agent|cluster|ports|server|sql|testing|tools)$/,
+          replacement: `${source}/$1/index.ts`
+        }
       ]
     },
     test: {

@@ -144,7 +144,24 @@ export const NotReady = Schema.Struct({ status: Schema.Literals(["stopping", "fa
   identifier: "NotReady"
 })
 
-/** Schema of the status of the server. `counts` are for operators only. */
+/** Schema of what a process says of itself where several share their sessions. */
+export const Runner = Schema.Struct({
+  /** New in each life of the process. */
+  name: Schema.String,
+  /** Whether it may hold sessions: its lease has not expired. */
+  isHeld: Schema.Boolean,
+  /** Sessions that it has in memory. */
+  sessions: Schema.Finite,
+  /** Sessions that another process has taken from it. */
+  lost: Schema.Finite,
+  /** Forgotten sessions that it has woken. */
+  woken: Schema.Finite
+}).annotate({ identifier: "Runner" })
+
+/** What a process says of itself where several share their sessions. */
+export type Runner = typeof Runner.Type
+
+/** Schema of the status of the server. `counts` and `runner` are for operators only. */
 export const Status = Schema.Struct({
   status: Schema.Union([Ready.fields.status, NotReady.fields.status]),
   checks: Schema.Array(Schema.Struct({
@@ -159,6 +176,8 @@ export const Status = Schema.Struct({
     approvals: Schema.Finite,
     streams: Schema.Finite
   })),
+  /** Absent where one process has all sessions. */
+  runner: Schema.optionalKey(Runner),
   /** Limits of operations: how many may be open, and the messages and their characters of each. */
   limits: Schema.Struct({
     operations: Schema.Finite,

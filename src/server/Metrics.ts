@@ -6,11 +6,14 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as PrometheusMetrics from "effect/observability/PrometheusMetrics"
+import * as Option from "effect/Option"
+import type { Runner } from "./ApiRecords.ts"
 import * as Limits from "./Limits.ts"
 import * as Logins from "./Logins.ts"
 import * as Operations from "./Operations.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import { RequestCounts } from "./RequestCounts.ts"
+import { RunnerStatus } from "./RunnerStatus.ts"
 import * as Waves from "./Waves.ts"
 
 /** The metrics. */
@@ -36,6 +39,7 @@ export const layer: Layer.Layer<
     const traffic = yield* RequestCounts
     const operations = yield* Operations.Operations
     const waves = yield* Waves.Waves
+    const runner = Option.getOrUndefined(yield* Effect.serviceOption(RunnerStatus))
     return Metrics.of({
       text: Effect.gen(function*() {
         const open = yield* limits.counts
@@ -43,6 +47,7 @@ export const layer: Layer.Layer<
         const work = yield* waves.counts
         const running = yield* operations.counts
         const waiting = yield* approvals.count
+        const shared = runner === undefined ? [] : ofRunner(yield* runner.now)
         const requests = traffic.counts().map(({ method, requests, route, status }) =>
           `tool_executor_server_requests_total{method="${method}",route="${route}",status="${status}"} ${requests}`
         )
@@ -58,6 +63,7 @@ export const layer: Layer.Layer<
           ...gauge("logins", "Logins of the page", login.open),
           ...counter("refused_logins_total", "Logins that were refused", login.refused),
           ...counter("refused_requests_total", "Requests refused by a limit", open.refused),
+          ...shared,
           "# HELP tool_executor_server_requests_total Requests by route and status",
           "# TYPE tool_executor_server_requests_total counter",
           ...requests,
@@ -67,6 +73,13 @@ export const layer: Layer.Layer<
     })
   })
 )
+
+const ofRunner = ({ isHeld, lost, sessions, woken }: Runner): ReadonlyArray<string> => [
+  ...gauge("runner_held", "Whether this process may hold sessions", isHeld ? 1 : 0),
+  ...gauge("runner_sessions", "Sessions that this process holds", sessions),
+  ...counter("runner_lost_sessions_total", "Sessions that another process has taken", lost),
+  ...counter("runner_woken_sessions_total", "Forgotten sessions that this process has woken", woken)
+]
 
 const lines = (type: "counter" | "gauge") => (name: string, help: string, value: number): ReadonlyArray<string> => [
   `# HELP tool_executor_server_${name} ${help}`,

@@ -2,12 +2,14 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type { User } from "./ApiAccess.ts"
 import type * as Api from "./ApiRecords.ts"
 import * as Health from "./Health.ts"
 import * as Limits from "./Limits.ts"
 import * as Operations from "./Operations.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
+import { RunnerStatus } from "./RunnerStatus.ts"
 import * as Waves from "./Waves.ts"
 
 export class Status extends Context.Service<Status, {
@@ -27,6 +29,7 @@ export const layer: Layer.Layer<
     const approvals = yield* PendingApprovals.PendingApprovals
     const waves = yield* Waves.Waves
     const operations = yield* Operations.Operations
+    const runner = Option.getOrUndefined(yield* Effect.serviceOption(RunnerStatus))
     const counts = Effect.gen(function*() {
       const { streams } = yield* limits.counts
       const { operations: running } = yield* operations.counts
@@ -34,11 +37,14 @@ export const layer: Layer.Layer<
     })
     return Status.of({
       of: (user) =>
-        Effect.zipWith(now, user.operate ? counts : Effect.succeed(null), (health, counts) => ({
-          ...health,
-          counts,
-          limits: operations.limits
-        }))
+        Effect.gen(function*() {
+          return {
+            ...yield* now,
+            counts: user.operate ? yield* counts : null,
+            ...user.operate && runner !== undefined ? { runner: yield* runner.now } : {},
+            limits: operations.limits
+          }
+        })
     })
   })
 )

@@ -6,6 +6,7 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { Context, Deferred, Effect, Exit, Layer, Queue, Redacted, Schema, Scope } from "effect"
 import type { Policy, ToolRule } from "effect-tool-executor"
 import { Checkpoints, Journal, LocalExecutor, ToolAnnotations, ToolContext, ToolHandlers } from "effect-tool-executor"
+import { Cluster } from "effect-tool-executor/cluster"
 import { Access, Agents, Server, Tokens, Undoing, WaveStore } from "effect-tool-executor/server"
 import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
@@ -17,6 +18,7 @@ import { HttpServer } from "effect/http"
 import { KeyValueStore } from "effect/persistence"
 import { createServer } from "node:http"
 import { join } from "node:path"
+import * as SessionRegistry from "../../src/core/store/SessionRegistry.ts"
 
 /** The users: ada runs; bob runs, and answers for ada; eve may nothing; ops operates and reads everything. */
 export const users = {
@@ -106,6 +108,8 @@ export interface Options {
   readonly executors?: Server.ExecutorsOptions
   readonly server?: Server.Options
   readonly port?: number
+  /** Runs it as the only runner of a cluster, with these options. */
+  readonly cluster?: Cluster.Options
   /** What the model of the agent `helper` says. */
   readonly script?: ScriptedModel.Script
 }
@@ -224,7 +228,9 @@ const layer = (held: Held, options: Options) => {
   const tools = workspace === undefined
     ? ToolHandlers.layer(toolkit).pipe(Layer.provide(handlers(held)))
     : ToolHandlers.layer([toolkit, workspace.toolkit]).pipe(Layer.provide([handlers(held), workspace.layer]))
-  const executors = Server.layerExecutors(options.executors).pipe(
+  const clustered = options.cluster === undefined ? Layer.empty : Cluster.layerSingle(options.cluster)
+  const executors = clustered.pipe(
+    Layer.provideMerge(Server.layerExecutors(options.executors)),
     Layer.provide(LocalExecutor.layerGates({ policy, rules, dedupe: false })),
     Layer.provide(options.script === undefined ? Layer.empty : agents(options.script)),
     Layer.provide(tools)
@@ -238,6 +244,7 @@ const layer = (held: Held, options: Options) => {
     Layer.provideMerge(executors),
     Layer.provide(Access.layer({ users: options.users ?? everybody })),
     Layer.provide(stores(folder)),
+    Layer.provide(SessionRegistry.layerMemory()),
     Layer.provide(NodeHttpServer.layerHttpServices)
   )
 }

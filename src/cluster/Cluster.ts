@@ -1,0 +1,132 @@
+/**
+ * Several processes as one service: each session runs in one of them, and every process answers for all sessions.
+ *
+ * `effect/cluster` only decides where a session runs and carries messages there. That one process at most writes for a
+ * session is certain by the epochs of the `SessionRegistry`, and everything that must survive is in the stores.
+ */
+import type { Sharding } from "effect/cluster/Sharding"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import type * as HttpClient from "effect/http/HttpClient"
+import type * as HttpServer from "effect/http/HttpServer"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { SessionRegistry } from "../core/store/SessionRegistry.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import * as Draining from "../server/Draining.ts"
+import * as Health from "../server/Health.ts"
+import { PendingApprovals } from "../server/PendingApprovals.ts"
+import { fromPrincipal } from "../server/Principals.ts"
+import { RunnerStatus } from "../server/RunnerStatus.ts"
+import { SessionDirectory } from "../server/SessionDirectory.ts"
+import { SessionHost } from "../server/SessionHost.ts"
+import * as ClusterRunner from "./ClusterRunner.ts"
+import * as RoutedDirectory from "./RoutedDirectory.ts"
+import * as RunnerHealth from "./RunnerHealth.ts"
+import * as RunnerOptions from "./RunnerOptions.ts"
+import * as SessionHandlers from "./SessionHandlers.ts"
+import * as Sweeper from "./Sweeper.ts"
+
+/** Options of a runner. */
+export type Options = RunnerOptions.Options
+
+/** Default options. */
+export const defaults = RunnerOptions.defaults
+
+/** Services of a process that it has for the whole cluster: they replace those of `Server.layerExecutors`. */
+export type Clustered = Draining.Draining | Health.Health | RunnerStatus | SessionDirectory
+
+/** Services of one process: those of `Server.layerExecutors`, and a registry of sessions. */
+export type Local =
+  | Draining.Draining
+  | Health.Health
+  | PendingApprovals
+  | SessionDirectory
+  | SessionHost
+  | SessionRegistry
+
+/**
+ * Layer of a runner: the directory reaches all sessions of the cluster, wherever they run.
+ *
+ * Runners find each other in the database and send messages over HTTP to `server`, which is for them alone.
+ */
+export const layer = <E, R>(
+  /** A server that listens as soon as it is built, such as `NodeHttpServer.layer`. */
+  server: Layer.Layer<HttpServer.HttpServer, E, R>,
+  options: Options = {}
+): Layer.Layer<Clustered, ConfigurationError | E | SqlError, HttpClient.HttpClient | Local | R | SqlClient.SqlClient> =>
+  Layer.unwrap(Effect.map(RunnerOptions.read(options), (settings) =>
+    clustered(settings).pipe(
+      Layer.provide(ClusterRunner.layerHttp(settings)),
+      Layer.provide(ClusterRunner.layerStorage(settings)),
+      Layer.provide(server)
+    )))
+
+/**
+ * Layer of the only runner there is, without a database or a port of its own. Sessions leave memory as in a cluster,
+ * so it is the same program on a laptop, and in tests.
+ */
+export const layerSingle = (options: Options = {}): Layer.Layer<Clustered, ConfigurationError, Local> =>
+  Layer.unwrap(Effect.map(
+    RunnerOptions.read(options),
+    (settings) => Layer.provide(clustered(settings), ClusterRunner.layerSingle(settings))
+  ))
+
+const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, never, Local | Sharding> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const approvals = yield* PendingApprovals
+    const draining = yield* Draining.Draining
+    const health = yield* Health.Health
+    const host = yield* SessionHost
+    const local = yield* SessionDirectory
+    const registry = yield* SessionRegistry
+    const scope = yield* Effect.scope
+    const counts = { held: 0, lost: 0, woken: 0 }
+
+    const { directory, poke } = yield* RoutedDirectory.make(local)
+    // closed first, while messages still arrive
+    const place = yield* Scope.fork(scope)
+    const hosting = SessionHandlers.layer(local, {
+      registry,
+      host,
+      refresh: approvals.refresh,
+      scope,
+      linger: settings.linger,
+      within: settings.within,
+      counts
+    })
+    const sweeping = Sweeper.layer({
+      registry,
+      every: settings.sweep,
+      poke: (principal) => {
+        counts.woken++
+        return poke(fromPrincipal(principal))
+      }
+    })
+    yield* Layer.buildWithScope(Layer.merge(hosting, sweeping), place)
+
+    let isLeaving = false
+    // sessions move to other runners while this process still answers
+    const leave = Effect.suspend(() => {
+      isLeaving = true
+      return Scope.close(place, Exit.void)
+    })
+    const drain = yield* Effect.cached(Effect.andThen(leave, draining.drain))
+    const isBegun = Effect.map(draining.isBegun, (isBegun) => isBegun || isLeaving)
+    const { runner } = registry
+    const now = Effect.sync(() => ({
+      name: runner.name,
+      isHeld: runner.isHeld,
+      sessions: counts.held,
+      lost: counts.lost,
+      woken: counts.woken
+    }))
+    return Context.make(SessionDirectory, directory).pipe(
+      Context.add(Draining.Draining, { isBegun, drain }),
+      Context.add(Health.Health, yield* RunnerHealth.make({ health, isBegun, runner, shards: settings.shards })),
+      Context.add(RunnerStatus, { now })
+    )
+  }))

@@ -1,0 +1,198 @@
+/**
+ * The `SessionDirectory` of a cluster: what concerns one session goes to the runner that holds it, everything else is
+ * read from the stores here.
+ *
+ * A message that its runner could not answer is sent again, to whoever holds the session then: names are given before,
+ * so that it counts once.
+ */
+import * as Cause from "effect/Cause"
+import type {
+  AlreadyProcessingMessage,
+  EntityNotAssignedToRunner,
+  MailboxFull,
+  PersistenceError
+} from "effect/cluster/ClusterError"
+import { Sharding } from "effect/cluster/Sharding"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
+import type * as Scope from "effect/Scope"
+import * as Stream from "effect/Stream"
+import type { WaveSse } from "../server/ApiModels.ts"
+import type { AgentSse } from "../server/ApiOperations.ts"
+import { NotFound, Unavailable } from "../server/ApiProblems.ts"
+import { type Owner, toPrincipal } from "../server/Principals.ts"
+import { namedMessage, namedOperation, namedWave, SessionDirectory } from "../server/SessionDirectory.ts"
+import { Moved } from "./HostedSession.ts"
+import { SessionEntity } from "./SessionMessages.ts"
+
+/** Errors of the way to a session. */
+type Lost = AlreadyProcessingMessage | EntityNotAssignedToRunner | MailboxFull | Moved | PersistenceError
+
+/** Time in which a message has to be answered, moves of the session included. */
+const patience = "30 seconds"
+
+/** Between two attempts. */
+const spacing = "100 millis"
+
+const schedule = Schedule.spaced(spacing)
+
+/** Connections of a stream that bring nothing, one after the other. */
+const mostFailures = 300
+
+/** The directory, and how to have the runner of a session look what has changed. */
+export interface Routed {
+  readonly directory: SessionDirectory["Service"]
+  /** Returns once the session has looked, or nobody answers for it. */
+  readonly poke: (owner: Owner) => Effect.Effect<void>
+}
+
+/** Creates the directory over the local one. Its fibers end with the scope. */
+export const make = Effect.fnUntraced(function*(
+  local: SessionDirectory["Service"]
+): Effect.fn.Return<Routed, never, Scope.Scope | Sharding> {
+  const { isShutdown } = yield* Sharding
+  const client = yield* SessionEntity.client
+  const scope = yield* Effect.scope
+  const at = (owner: Owner) => client(toPrincipal(owner))
+
+  /** Sends a message until a runner has answered it. */
+  const answered = <A, E extends Tagged>(
+    message: Effect.Effect<A, E>
+  ): Effect.Effect<A, Exclude<E, Lost> | Unavailable> =>
+    message.pipe(
+      Effect.catchCause(orMoved),
+      Effect.retry({ while: (error) => isLost(error) ? Effect.map(isShutdown, (it) => !it) : false, schedule }),
+      Effect.timeoutOption(patience),
+      Effect.flatMap(Option.match({ onNone: () => Effect.fail(unreachable()), onSome: Effect.succeed })),
+      Effect.catchIf(isLost, () => Effect.fail(unreachable()))
+    ) as Effect.Effect<A, Exclude<E, Lost> | Unavailable>
+
+  /** Streams on from where the last connection ended, until the end or until no runner answers. */
+  const reconnecting = <A extends Sse, E extends Tagged>(
+    after: string | undefined,
+    connect: (after: string | undefined) => Stream.Stream<A, E>,
+    isEnd: (item: A) => boolean
+  ): Stream.Stream<A> =>
+    Stream.suspend(() => {
+      let last = after
+      let isEnded = false
+      let failures = 0
+      const connection = Stream.suspend(() => connect(last)).pipe(
+        Stream.map((item) => {
+          failures = 0
+          if (item.id !== undefined) last = item.id
+          isEnded ||= isEnd(item)
+          return item
+        }),
+        Stream.catchCause((cause) => Stream.fromEffectDrain(orMoved(cause))),
+        Stream.catch((error) => {
+          isEnded ||= !isLost(error) && error._tag !== "Unavailable"
+          return Stream.empty
+        })
+      )
+      const next: Stream.Stream<A> = Stream.concat(
+        connection,
+        Stream.unwrap(Effect.map(isShutdown, (isShutdown) => {
+          isEnded ||= isShutdown || ++failures > mostFailures
+          return isEnded ? Stream.empty : Stream.concat(Stream.fromEffectDrain(Effect.sleep(spacing)), next)
+        }))
+      )
+      return next
+    })
+
+  const poke = (owner: Owner) => Effect.ignore(answered(at(owner).Poke()))
+  const pokeSoon = (owner: Owner) => Effect.forkIn(poke(owner), scope)
+  const pokeAll = (owners: ReadonlyArray<Owner>) => {
+    const unique = new Map(owners.map(({ session, user }) => [toPrincipal({ session, user }), { session, user }]))
+    return Effect.forEach(unique.values(), pokeSoon, { discard: true })
+  }
+
+  const directory = SessionDirectory.of({
+    ...local,
+    submit: (owner, message) =>
+      Effect.flatMap(namedWave(message), (message) => answered(at(owner).Submit({ message }))),
+    wave: (owner, name) => answered(at(owner).Wave({ name })),
+    result: (owner, name) =>
+      Effect.repeat(answered(at(owner).Result({ name })), { until: (it) => it !== null }).pipe(
+        Effect.flatMap((it) => it === null ? Effect.fail(new NotFound({})) : Effect.succeed(it))
+      ),
+    watch: (owner, name, after) =>
+      Effect.as(
+        answered(at(owner).HasWave({ name })),
+        reconnecting(after, (after) => at(owner).Watch({ name, ...afterOf(after) }), isWaveEnd)
+      ),
+    happened: (owner, name, from) => answered(at(owner).Happened({ name, from })),
+    cancel: (owner, name, of) => answered(at(owner).Cancel({ name, ...of })),
+    endTurn: (owner, name) => answered(at(owner).EndTurn({ name })),
+    endSession: (owner) => answered(at(owner).EndSession()),
+    tools: (owner) => answered(at(owner).Tools()),
+
+    start: (owner, message) =>
+      Effect.flatMap(namedOperation(message), (message) => answered(at(owner).Start({ message }))),
+    operation: (owner, name) => answered(at(owner).Operation({ name })),
+    operations: (owner) => answered(at(owner).Operations()),
+    running: (owner) => Effect.map(answered(at(owner).Running()), Option.fromNullOr),
+    watchOperation: (owner, name, after) =>
+      Effect.as(
+        answered(at(owner).Operation({ name })),
+        reconnecting(after, (after) => at(owner).WatchOperation({ name, ...afterOf(after) }), isOperationEnd)
+      ),
+    say: (owner, name, message) =>
+      Effect.flatMap(namedMessage(message), (message) => answered(at(owner).Say({ name, ...message }))),
+    cancelOperation: (owner, name, reason) => answered(at(owner).CancelOperation({ name, reason })),
+    pending: (owner, name) => answered(at(owner).Pending({ name })),
+
+    history: (owner) => answered(at(owner).History()),
+    conversation: (owner) => Effect.map(answered(at(owner).Conversation()), Option.fromNullOr),
+    conversationDetail: (owner, isShared) => answered(at(owner).ConversationDetail({ isShared })),
+    watchConversation: (owner, { after, isShared }) =>
+      Effect.flatMap(
+        answered(at(owner).Conversation()),
+        (it) =>
+          it === null ? Effect.fail(new NotFound({})) : Effect.succeed(
+            reconnecting(after, (after) => at(owner).WatchConversation({ isShared, ...afterOf(after) }), () => false)
+          )
+      ),
+
+    answer: (user, given) => Effect.tap(local.answer(user, given), pokeSoon),
+    answerAll: (user, given) => Effect.tap(local.answerAll(user, given), pokeAll),
+
+    revoke: (owner, name) => answered(at(owner).Revoke({ name })),
+    checkpoints: (owner) => answered(at(owner).Checkpoints()),
+    undoPlan: (owner, name) => answered(at(owner).UndoPlan({ name })),
+    undo: (owner, name, force) => answered(at(owner).Undo({ name, force }))
+  })
+  return { directory, poke }
+})
+
+const afterOf = (after: string | undefined) => after === undefined ? {} : { after }
+
+const lost: ReadonlySet<string> = new Set([
+  "AlreadyProcessingMessage",
+  "EntityNotAssignedToRunner",
+  "MailboxFull",
+  "Moved",
+  "PersistenceError"
+])
+
+const isLost = (error: { readonly _tag: string }): error is Lost => lost.has(error._tag)
+
+interface Tagged {
+  readonly _tag: string
+}
+
+interface Sse {
+  readonly id?: string | undefined
+}
+
+const isWaveEnd = ({ data }: WaveSse): boolean =>
+  (data._tag === "ToolsEnd" || data._tag === "WaveSuspended") && data.agentPath.length === 0
+
+const isOperationEnd = ({ data }: AgentSse): boolean => data._tag === "OperationEnd" && data.agentPath.length === 0
+
+const unreachable = () => new Unavailable({ detail: "No runner answers for the session now." })
+
+/** A runner that gives up the session interrupts what it could not end. */
+const orMoved = <E>(cause: Cause.Cause<E>): Effect.Effect<never, E | Moved> =>
+  Cause.hasInterruptsOnly(cause) ? Effect.fail(new Moved()) : Effect.failCause(cause)

@@ -1,0 +1,74 @@
+/**
+ * Messages between runners: RPCs over HTTP with a shared secret.
+ *
+ * Whoever reaches the port of a runner and knows the secret can run calls as any user. A request without the secret is
+ * refused before its body is read.
+ */
+import { sha256 } from "@noble/hashes/sha2.js"
+import * as HttpRunner from "effect/cluster/HttpRunner"
+import type { MessageStorage } from "effect/cluster/MessageStorage"
+import type { RpcClientProtocol } from "effect/cluster/Runners"
+import type { Sharding } from "effect/cluster/Sharding"
+import * as Effect from "effect/Effect"
+import * as HttpClient from "effect/http/HttpClient"
+import * as HttpClientRequest from "effect/http/HttpClientRequest"
+import * as HttpServer from "effect/http/HttpServer"
+import * as HttpServerRequest from "effect/http/HttpServerRequest"
+import * as HttpServerResponse from "effect/http/HttpServerResponse"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as RpcSerialization from "effect/rpc/RpcSerialization"
+
+/** Secret that runners share; absent: only for runners on loopback. */
+export type Secret = Redacted.Redacted<string> | undefined
+
+/** Messages are lines of JSON, so that runners of two versions read each other's. A line is one reply, at most. */
+export const layerSerialization: Layer.Layer<RpcSerialization.RpcSerialization> = RpcSerialization.layerNdjsonWith({
+  maxBufferSize: 64 * 1024 * 1024
+})
+
+/** Layer that sends messages to other runners, with the secret. */
+export const layerClient = (
+  secret: Secret
+): Layer.Layer<RpcClientProtocol, never, HttpClient.HttpClient | RpcSerialization.RpcSerialization> => {
+  const layer = HttpRunner.layerClientProtocolHttpDefault
+  return secret === undefined ? layer : Layer.updateService(
+    layer,
+    HttpClient.HttpClient,
+    HttpClient.mapRequest(HttpClientRequest.bearerToken(secret))
+  )
+}
+
+/** Layer that receives messages of other runners, and refuses requests without the secret. */
+export const layerServer = (
+  secret: Secret
+): Layer.Layer<
+  never,
+  never,
+  HttpServer.HttpServer | MessageStorage | RpcSerialization.RpcSerialization | Sharding
+> =>
+  Layer.unwrap(Effect.map(HttpRunner.toHttpEffect, (messages) => {
+    const isAllowed = allows(secret)
+    return HttpServer.serve(Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
+      if (!isAllowed(request.headers["authorization"])) return Effect.succeed(refused)
+      return request.method === "POST" ? messages : Effect.succeed(unknown)
+    }))
+  }))
+
+const refused = HttpServerResponse.empty({ status: 401 })
+
+const unknown = HttpServerResponse.empty({ status: 404 })
+
+/** Tells whether a request may be read. How long it takes says nothing about the secret. */
+export const allows = (secret: Secret): (authorization: string | undefined) => boolean => {
+  if (secret === undefined) return () => true
+  const expected = digest(`Bearer ${Redacted.value(secret)}`)
+  return (authorization = "") => {
+    const given = digest(authorization)
+    let difference = 0
+    for (let at = 0; at < expected.length; at++) difference |= expected[at]! ^ given[at]!
+    return difference === 0
+  }
+}
+
+const digest = (text: string): Uint8Array => sha256(new TextEncoder().encode(text))

@@ -1,0 +1,2 @@
+export type * from "../Cluster.ts"
+export { layer, layerSingle } from "../Cluster.ts"

@@ -1,0 +1,70 @@
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Exit, Layer, Redacted } from "effect"
+import * as MessageStorage from "effect/cluster/MessageStorage"
+import { HttpClient, HttpClientRequest } from "effect/http"
+import * as ClusterRunner from "../../src/cluster/ClusterRunner.ts"
+import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
+import * as RunnerTransport from "../../src/cluster/RunnerTransport.ts"
+
+const secret = Redacted.make("a secret of all runners")
+
+const Server = Layer.unwrap(
+  Effect.map(RunnerOptions.read({ secret }), (settings) =>
+    RunnerTransport.layerServer(secret).pipe(
+      Layer.provide([
+        ClusterRunner.layerSingle(settings),
+        RunnerTransport.layerSerialization,
+        MessageStorage.layerNoop
+      ]),
+      Layer.provideMerge(NodeHttpServer.layerTest)
+    ))
+)
+
+const send = Effect.fnUntraced(function*(authorization: string | undefined, body: string) {
+  const { status } = yield* HttpClientRequest.post("/").pipe(
+    HttpClientRequest.bodyText(body),
+    authorization === undefined ? (it) => it : HttpClientRequest.setHeader("authorization", authorization),
+    HttpClient.execute
+  )
+  return status
+})
+
+const ping = `{"_tag":"Request","id":"1","tag":"Ping","payload":null,"headers":[]}\n`
+
+describe("messages between runners", () => {
+  it.effect("are refused without the secret, before anything of them is decoded", () =>
+    Effect.gen(function*() {
+      const right = `Bearer ${Redacted.value(secret)}`
+      assert.strictEqual(yield* send(right, ping), 200)
+      const others = [undefined, "", "Bearer", "Bearer another", `${right}x`, right.slice(0, -1), right.toLowerCase()]
+      for (const it of others) {
+        assert.strictEqual(yield* send(it, ping), 401)
+        assert.strictEqual(yield* send(it, "{ malformed"), 401)
+      }
+    }).pipe(Effect.provide(Server)))
+})
+
+describe("a runner", () => {
+  const problemsOf = (options: RunnerOptions.Options) =>
+    Effect.map(Effect.exit(RunnerOptions.read(options)), (exit) => Exit.isSuccess(exit) ? "" : String(exit.cause))
+
+  it.effect("does not start without a secret where other machines reach it", () =>
+    Effect.gen(function*() {
+      for (const host of ["0.0.0.0", "::", "10.0.0.7", "runner-1.internal", "127.0.0.1.example.com"]) {
+        assert.match(yield* problemsOf({ host }), /secret: it is missing, and .* can be reached from other machines/)
+        assert.strictEqual(yield* problemsOf({ host, secret }), "")
+      }
+      for (const host of ["127.0.0.1", "127.1.2.3", "::1", "localhost"]) {
+        assert.strictEqual(yield* problemsOf({ host }), "")
+      }
+    }))
+
+  it.effect("does not start with durations that do not fit each other", () =>
+    Effect.gen(function*() {
+      assert.match(yield* problemsOf({ lockRefresh: "5 seconds" }), /lockRefresh: .*at most a third of lockExpiration/)
+      assert.match(yield* problemsOf({ lockExpiration: "6 seconds" }), /lockRefresh/)
+      assert.match(yield* problemsOf({ shards: 0 }), /shards/)
+      assert.strictEqual(yield* problemsOf({ lockRefresh: "5 seconds", lockExpiration: "15 seconds" }), "")
+    }))
+})
