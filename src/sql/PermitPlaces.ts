@@ -43,6 +43,8 @@ interface Place {
   seenAt: number
   /** Another process waited in one of the lines then. */
   isWanted: boolean
+  /** Since when it is the first that waits, in all of its lines. */
+  nextSince: number
   /** Why its permits were lost. */
   readonly lost: Deferred.Deferred<string>
   isLost: boolean
@@ -188,6 +190,7 @@ export class PermitPlaces {
       grantedAt: -Infinity,
       seenAt: -Infinity,
       isWanted: false,
+      nextSince: Infinity,
       lost: Deferred.makeUnsafe(),
       isLost: false
     }
@@ -262,11 +265,18 @@ export class PermitPlaces {
   private readonly due: Effect.Effect<void> = Effect.suspend(() => {
     const { pollMillis } = this.times
     if (this.hasFailed) return Effect.sleep(pollMillis)
-    const polled = this.waiting.size === 0 ? Infinity : this.askedAt + pollMillis
+    const now = this.now()
+    let polled = this.waiting.size === 0 ? Infinity : this.askedAt + pollMillis
+    // of all processes, one per line asks sooner; less and less so if a permit is held for long
+    for (const { place: { nextSince } } of this.waiting) {
+      if (nextSince < Infinity) {
+        polled = Math.min(polled, this.askedAt + Math.max(pollMillis / 4, (now - nextSince) / 4))
+      }
+    }
     let at = this.stale.size > 0 ? -Infinity : polled
     for (const place of this.members()) at = Math.min(at, place.since + this.times.leaseMillis / 3)
     const rung = Effect.andThen(this.bell.await, Effect.sync(() => void this.bell.closeUnsafe()))
-    const left = at - this.now()
+    const left = at - now
     return left === Infinity ? rung : Effect.raceFirst(rung, Effect.sleep(Math.max(0, left)))
   })
 
@@ -374,7 +384,9 @@ export class PermitPlaces {
       if (all.every(({ at }) => at >= 0)) present(place)
       else if (this.inUse.has(place)) this.lose(place, "its lease has ended")
       else place.since = -Infinity
-      Object.assign(place, { seenAt: now, isWanted: all.some((it) => it.isWanted) })
+      place.seenAt = now
+      place.isWanted = all.some((it) => it.isWanted)
+      place.nextSince = all.every(({ at, size }) => at >= 0 && at <= size) ? Math.min(place.nextSince, now) : Infinity
       if (all.every(({ at, size }) => at >= 0 && at < size)) this.given(place, now)
     }
   }

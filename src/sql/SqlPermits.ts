@@ -27,7 +27,7 @@ export interface Options {
    * of it. Default 9 seconds.
    */
   readonly lease?: Duration.Input | undefined
-  /** How often a process asks whether permits are free that its calls wait for. Default 200 milliseconds. */
+  /** How often a process asks whether permits are free that its calls wait for. Default 100 milliseconds. */
   readonly pollEvery?: Duration.Input | undefined
   /** How long a call waits for a permit while the database does not answer. Then it is refused. Default 5 seconds. */
   readonly patience?: Duration.Input | undefined
@@ -36,7 +36,7 @@ export interface Options {
 /** The defaults. */
 export const defaults = {
   lease: "9 seconds",
-  pollEvery: "200 millis",
+  pollEvery: "100 millis",
   patience: "5 seconds"
 } as const satisfies Options
 

@@ -3,12 +3,12 @@ import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { fileURLToPath } from "node:url"
 import { until } from "./gatewayProcess.ts"
-import type { Line, Options } from "./stateWorker.ts"
+import type { Line } from "./stateWorker.ts"
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
 /** Starts a worker for the rest of the scope; it waits until it is told to go. */
-export const start = (options: Options) =>
+export const start = (options: object, worker = "stateWorker.ts") =>
   Effect.gen(function*() {
     const written = { text: "", errors: "" }
     const lines: Array<Line> = []
@@ -16,7 +16,7 @@ export const start = (options: Options) =>
       Effect.sync(() =>
         spawn(
           process.execPath,
-          ["--import", path("../../scripts/source-resolver.ts"), path("stateWorker.ts"), JSON.stringify(options)],
+          ["--import", path("../../scripts/source-resolver.ts"), path(worker), JSON.stringify(options)],
           { stdio: "pipe" }
         )
       ),
