@@ -14,11 +14,12 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Approvals from "../core/gates/Approvals.ts"
 import * as Checkpoints from "../core/output/Checkpoints.ts"
-import type { ApprovalTableError } from "../core/store/ApprovalTable.ts"
+import { ApprovalTable, type ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
@@ -31,6 +32,7 @@ import * as KnownFacts from "./KnownFacts.ts"
 import { LiveLog } from "./LiveLog.ts"
 import * as RedactedRequest from "./RedactedRequest.ts"
 import * as ResolvedRequest from "./ResolvedRequest.ts"
+import * as StoredApprovalRows from "./StoredApprovalRows.ts"
 import * as WaitingRequests from "./WaitingRequests.ts"
 
 /** An answer of a user to an approval request. */
@@ -110,8 +112,15 @@ export const layer = (
     const { problems } = reader
     if (problems.length > 0) return yield* new ConfigurationError({ subject: "PendingApprovals", problems })
     const clock = yield* Clock.Clock
-    const rows = ApprovalRows.make({ number, millis }, () => clock.currentTimeMillisUnsafe())
-    return yield* over(rows, options)
+    const now = () => clock.currentTimeMillisUnsafe()
+    const table = Option.getOrUndefined(yield* Effect.serviceOption(ApprovalTable))
+    if (table === undefined) return yield* over(ApprovalRows.make({ number, millis }, now), options)
+    const prune = Effect.catch(
+      Effect.suspend(() => table.prune(now() - millis)),
+      (error) => Effect.logWarning(error.message, error)
+    )
+    yield* Effect.forkScoped(Effect.repeat(prune, Schedule.jittered(Schedule.spaced("10 minutes"))))
+    return yield* over(StoredApprovalRows.make(table, { number, millis }, now, yield* Effect.context<never>()), options)
   }))
 
 const over = Effect.fnUntraced(function*(

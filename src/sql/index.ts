@@ -1,5 +1,8 @@
 /** Stores in PostgreSQL and SQLite, and helpers for other stores. */
 
+/** Approval requests in PostgreSQL, for as many processes as share the database. */
+export * as SqlApprovals from "./public/SqlApprovals.ts"
+
 /** Artifacts in PostgreSQL or SQLite. */
 export * as SqlArtifacts from "./public/SqlArtifacts.ts"
 

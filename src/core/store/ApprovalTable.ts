@@ -30,14 +30,8 @@ export interface RowEnd {
 /** A request. */
 export interface ApprovalRow {
   readonly id: string
-  readonly principal: string
-  readonly tool: string
   /** Identifies what approvers see. */
   readonly hash: string
-  /** Epoch milliseconds. */
-  readonly requestedAt: number
-  /** Epoch milliseconds; `undefined`: it does not expire. */
-  readonly expiresAt: number | undefined
   /** The record of the request, as far as lists show it. */
   readonly request: string
   /** How it ended; `undefined`: it is pending. */
@@ -46,7 +40,13 @@ export interface ApprovalRow {
 
 /** A request that becomes pending. */
 export interface NewRow extends Omit<ApprovalRow, "end"> {
+  readonly principal: string
   readonly user: string
+  readonly tool: string
+  /** Epoch milliseconds. */
+  readonly requestedAt: number
+  /** Epoch milliseconds; `undefined`: it does not expire. */
+  readonly expiresAt: number | undefined
   /** The rest of the record: arguments and preview. */
   readonly details: string
   /** Replaces the request of this id if it still has this hash. */
@@ -122,6 +122,17 @@ export class ApprovalTable extends Context.Service<ApprovalTable, {
     ApprovalTableError
   >
   readonly count: Effect.Effect<number, ApprovalTableError>
+  /**
+   * Requests to notify of, each given to one process until the time `until`, and to none once they were `told`. `before`:
+   * they were pending, or given to another process, until this time. `ids`: only these.
+   */
+  readonly untold: (options: {
+    readonly ids: ReadonlyArray<string> | undefined
+    readonly before: number
+    readonly until: number
+    readonly limit: number
+  }) => Effect.Effect<ReadonlyArray<ApprovalRow>, ApprovalTableError>
+  readonly told: (id: string) => Effect.Effect<void, ApprovalTableError>
   /** Deletes requests that ended before a time and whose end was taken. */
   readonly prune: (before: number) => Effect.Effect<void, ApprovalTableError>
 }>()("effect-tool-executor/store/ApprovalTable") {}

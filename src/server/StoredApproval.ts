@@ -1,0 +1,100 @@
+/** The records of an approval request in a table: what lists show of it, the rest of it, and how it ended. */
+import * as Result from "effect/Result"
+import * as Schema from "effect/Schema"
+import type * as Approvals from "../core/gates/Approvals.ts"
+import * as Grant from "../core/vocabulary/Grant.ts"
+import * as versioned from "../internal/versioned.ts"
+import { ApprovalSummary, Preview } from "./ApiApprovals.ts"
+import * as Principals from "./Principals.ts"
+import type { Details, Kept } from "./RedactedRequest.ts"
+
+const version = 1
+
+/** Secrets of the arguments are in none of the records. `targets` says whether they contain secrets, too. */
+const Request = Schema.Struct({
+  summary: ApprovalSummary,
+  revision: Schema.optionalKey(Schema.String),
+  salt: Schema.optionalKey(Schema.String),
+  redacted: Schema.optionalKey(Schema.Literals(["some", "fixed"])),
+  targets: Schema.optionalKey(Schema.Literal("redacted"))
+})
+
+const DetailsRecord = Schema.Struct({
+  args: Schema.Json,
+  preview: Schema.NullOr(Preview),
+  diff: Schema.optionalKey(Schema.String)
+})
+
+const End = Schema.Struct({
+  ending: Schema.Union([
+    Schema.TaggedStruct("Approved", {
+      grant: Schema.optionalKey(Grant.Grant),
+      isOwn: Schema.Boolean,
+      edited: Schema.optionalKey(Schema.Struct({ params: Schema.Json })),
+      person: Schema.optionalKey(Schema.String)
+    }),
+    Schema.TaggedStruct("Denied", {
+      by: Schema.Literals(["user", "timeout", "closed", "noApprover"]),
+      reason: Schema.optionalKey(Schema.String),
+      person: Schema.optionalKey(Schema.String)
+    }),
+    Schema.TaggedStruct("Suspended", { reason: Schema.String }),
+    Schema.TaggedStruct("Withdrawn", {})
+  ])
+})
+
+const write = (record: object): string => versioned.encode(version, JSON.stringify(record))
+
+const read = <A>(schema: Schema.Codec<A, unknown>) => {
+  const readers = { [version]: Schema.decodeUnknownResult(schema) }
+  return (text: string): Result.Result<A, Error> => versioned.decode(readers, text)
+}
+
+export const writeRequest = ({ redacted, revision, salt, summary, targets }: Kept): string => {
+  const isPlain = targets?.every(({ text }, index) => text === summary.targets[index]?.text) === true
+  return write({
+    summary,
+    revision,
+    ...salt === "" ? {} : { salt },
+    ...redacted === "none" ? {} : { redacted },
+    ...isPlain ? {} : { targets: "redacted" }
+  })
+}
+
+const requestOf = read(Request)
+
+export const readRequest = (text: string): Result.Result<Kept, Error> =>
+  Result.map(requestOf(text), ({ redacted, revision, salt = "", summary, targets }): Kept => ({
+    principal: Principals.toPrincipal(summary),
+    summary,
+    revision,
+    salt,
+    redacted: redacted ?? "none",
+    targets: targets === undefined ? summary.targets : undefined
+  }))
+
+export const writeDetails = ({ args, diff, preview }: Details): string => write({ args, preview, diff })
+
+export const readDetails: (text: string) => Result.Result<Details, Error> = read(DetailsRecord)
+
+/** `kept`: the request that was answered. The targets of its grant are stored as approvers saw them. */
+export const writeEnd = (ending: Approvals.Ending, kept?: Kept): string => {
+  if (ending._tag !== "Approved" || ending.grant?.targets === undefined || !ending.isOwn) return write({ ending })
+  const targets = kept!.summary.targets.map(({ text }) => text)
+  return write({ ending: { ...ending, grant: { ...ending.grant, targets } } })
+}
+
+const endOf = read(End)
+
+export const readEnd = (text: string): Result.Result<Approvals.Ending, Error> =>
+  Result.map(endOf(text), ({ ending }) => {
+    if (ending._tag !== "Approved") return ending
+    const { edited, grant, isOwn, person } = ending
+    return {
+      _tag: "Approved",
+      grant,
+      isOwn,
+      ...edited === undefined ? {} : { edited },
+      ...person === undefined ? {} : { person }
+    }
+  })

@@ -1,0 +1,342 @@
+/**
+ * The table of approval requests and its statements. PostgreSQL only.
+ *
+ * Statements that change rows lock the sessions first, by id, and then the rows, by id: so none of them waits for
+ * another one that waits for it.
+ */
+import * as Effect from "effect/Effect"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import type * as Table from "../core/store/ApprovalTable.ts"
+import type { Epoch } from "../core/store/SessionRegistry.ts"
+import { plain } from "./JournalTables.ts"
+import type { Schema } from "./Migrations.ts"
+import { epochsOf, owned, sessionId, woken } from "./SessionTables.ts"
+
+type Sql = SqlClient.SqlClient
+
+const create = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  // `epoch`: the one in which a call asked for it last. `tell_at`: when a process may notify of it
+  yield* sql`CREATE TABLE tool_executor_approvals (
+    id TEXT PRIMARY KEY,
+    session TEXT NOT NULL,
+    username TEXT NOT NULL,
+    tool TEXT NOT NULL,
+    hash TEXT NOT NULL,
+    epoch BIGINT NOT NULL,
+    requested_at DOUBLE PRECISION NOT NULL,
+    expires_at DOUBLE PRECISION,
+    request TEXT NOT NULL,
+    details TEXT NOT NULL,
+    how TEXT,
+    ending TEXT,
+    ended_at DOUBLE PRECISION,
+    taken BOOLEAN NOT NULL DEFAULT false,
+    tell_at DOUBLE PRECISION
+  )`
+  yield* sql`CREATE INDEX tool_executor_approvals_session ON tool_executor_approvals (session) WHERE how IS NULL`
+  yield* sql`CREATE INDEX tool_executor_approvals_pending ON tool_executor_approvals (requested_at) WHERE how IS NULL`
+  yield* sql`CREATE INDEX tool_executor_approvals_pending_of
+    ON tool_executor_approvals (username, requested_at) WHERE how IS NULL`
+  yield* sql`CREATE INDEX tool_executor_approvals_ended ON tool_executor_approvals (ended_at) WHERE how IS NOT NULL`
+  yield* sql`CREATE INDEX tool_executor_approvals_ended_of
+    ON tool_executor_approvals (username, ended_at) WHERE how IS NOT NULL`
+  yield* sql`CREATE INDEX tool_executor_approvals_untold ON tool_executor_approvals (tell_at)
+    WHERE how IS NULL AND tell_at IS NOT NULL`
+})
+
+/** The schema of approval requests. That of sessions comes first. */
+export const schema: Schema = {
+  table: "tool_executor_approvals_migrations",
+  tables: ["tool_executor_approvals"],
+  migrations: { "0001_approvals": create }
+}
+
+interface Stored {
+  readonly id: string
+  readonly hash: string
+  readonly request: string
+  readonly how: string | null
+  readonly ending: string | null
+  readonly ended_at: number | null
+}
+
+const columns = "it.id, it.hash, it.request, it.how, it.ending, it.ended_at"
+
+const rowOf = ({ ended_at, ending, hash, how, id, request }: Stored): Table.ApprovalRow => ({
+  id,
+  hash,
+  request,
+  end: how === null ? undefined : { how, at: ended_at!, ending: ending! }
+})
+
+const rowsOf = (effect: { readonly withoutTransform: Effect.Effect<ReadonlyArray<Stored>, SqlError> }) =>
+  Effect.map(effect.withoutTransform, (rows) => rows.map(rowOf))
+
+const idsOf = (
+  effect: { readonly withoutTransform: Effect.Effect<ReadonlyArray<{ readonly id: string }>, SqlError> }
+) => Effect.map(effect.withoutTransform, (rows): ReadonlySet<string> => new Set(rows.map(({ id }) => id)))
+
+const json = (ids: ReadonlyArray<string>): string => JSON.stringify(ids.map(plain))
+
+/** Ids in a parameter. */
+const among = (parameter: `$${number}`): string => `(SELECT json_array_elements_text(${parameter}::json))`
+
+const fields = `(id text, session text, username text, tool text, hash text, requested_at float8, expires_at float8,
+  request text, details text, replaces text)`
+
+const given = (rows: ReadonlyArray<Table.NewRow>): string =>
+  JSON.stringify(rows.map((it) => ({
+    id: plain(it.id),
+    session: sessionId(it.principal),
+    username: plain(it.user),
+    tool: plain(it.tool),
+    hash: it.hash,
+    requested_at: it.requestedAt,
+    expires_at: it.expiresAt ?? null,
+    request: it.request,
+    details: it.details,
+    replaces: it.replaces ?? null
+  })))
+
+/** Writes rows of sessions in their epochs. Rows of these ids that exist are returned, and their ends are taken. */
+export const insert = Effect.fnUntraced(function*(
+  sql: Sql,
+  epochs: Iterable<Epoch>,
+  rows: ReadonlyArray<Table.NewRow>
+): Effect.fn.Return<ReadonlyMap<string, Table.ApprovalRow | undefined>, SqlError> {
+  const found = yield* sql.unsafe<Stored & { readonly is_new: boolean }>(
+    `WITH ${owned("$1")}, given AS (
+      SELECT r.*, owned.epoch FROM json_to_recordset($2::json) AS r ${fields} JOIN owned ON owned.id = r.session
+      ORDER BY r.id
+    )
+    INSERT INTO tool_executor_approvals AS it
+      (id, session, username, tool, hash, epoch, requested_at, expires_at, request, details, tell_at)
+    SELECT id, session, username, tool, hash, epoch, requested_at, expires_at, request, details, requested_at FROM given
+    ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, taken = it.taken OR it.how IS NOT NULL
+      WHERE it.session = excluded.session
+    RETURNING it.id, it.xmax = 0 AS is_new, it.hash, CASE WHEN it.xmax = 0 THEN '' ELSE it.request END AS request,
+      it.how, it.ending, it.ended_at`,
+    [epochsOf(epochs), given(rows)]
+  ).withoutTransform
+  return new Map(found.map((it) => [it.id, it.is_new ? undefined : rowOf(it)]))
+})
+
+/** Replaces rows that still have the hash that they replace. */
+export const replace = (
+  sql: Sql,
+  epochs: Iterable<Epoch>,
+  rows: ReadonlyArray<Table.NewRow>
+): Effect.Effect<ReadonlySet<string>, SqlError> =>
+  idsOf(sql.unsafe(
+    `WITH ${owned("$1")}, given AS (
+      SELECT r.*, owned.epoch FROM json_to_recordset($2::json) AS r ${fields} JOIN owned ON owned.id = r.session
+    ), ready AS (
+      SELECT it.id FROM tool_executor_approvals AS it JOIN given ON it.id = given.id AND it.session = given.session
+      ORDER BY it.id FOR UPDATE OF it
+    )
+    UPDATE tool_executor_approvals AS it SET tool = given.tool, hash = given.hash, epoch = given.epoch,
+      requested_at = given.requested_at, expires_at = given.expires_at, request = given.request,
+      details = given.details, how = NULL, ending = NULL, ended_at = NULL, taken = false
+    FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.hash = given.replaces
+    RETURNING it.id`,
+    [epochsOf(epochs), given(rows)]
+  ))
+
+/**
+ * Ends pending requests and wakes their sessions: all that are not optional, or none. A request that another statement
+ * has ended since this one began does not count as pending.
+ */
+export const answer = (
+  sql: Sql,
+  answers: ReadonlyArray<Table.Answering>,
+  now: number
+): Effect.Effect<ReadonlySet<string>, SqlError> =>
+  idsOf(sql.unsafe(
+    `WITH given AS (
+      SELECT * FROM json_to_recordset($1::json)
+        AS r (id text, hash text, how text, ending text, ended_at float8, optional boolean)
+    ), locked AS (
+      SELECT id FROM tool_executor_sessions
+      WHERE id IN (SELECT it.session FROM tool_executor_approvals AS it JOIN given ON it.id = given.id)
+      ORDER BY id FOR NO KEY UPDATE
+    ), ready AS (
+      SELECT it.id FROM tool_executor_approvals AS it JOIN given ON it.id = given.id AND it.hash = given.hash
+      WHERE it.how IS NULL AND (it.expires_at IS NULL OR it.expires_at > $2::float8)
+        AND (SELECT count(*) FROM locked) >= 0
+      ORDER BY it.id FOR UPDATE OF it
+    ), done AS (
+      UPDATE tool_executor_approvals AS it
+      SET how = given.how, ending = given.ending, ended_at = given.ended_at, tell_at = NULL
+      FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.how IS NULL
+        AND NOT EXISTS (SELECT 1 FROM given AS other WHERE NOT optional AND other.id NOT IN (SELECT id FROM ready))
+      RETURNING it.id, it.session
+    ), awake AS (
+      UPDATE tool_executor_sessions SET ${woken} WHERE id IN (SELECT session FROM done)
+    )
+    SELECT id FROM done`,
+    [
+      JSON.stringify(answers.map(({ end, hash, id, isCovered }) => ({
+        id: plain(id),
+        hash,
+        how: end.how,
+        ending: end.ending,
+        ended_at: end.at,
+        optional: isCovered
+      }))),
+      now
+    ]
+  ))
+
+/** The ends of requests of a session in its epoch. */
+export const take = (
+  sql: Sql,
+  epoch: Epoch,
+  ids: ReadonlyArray<string>
+): Effect.Effect<ReadonlyArray<Table.ApprovalRow>, SqlError> =>
+  rowsOf(sql.unsafe(
+    `WITH ${owned("$1")}, ready AS (
+      SELECT it.id FROM tool_executor_approvals AS it JOIN owned ON it.session = owned.id
+      WHERE it.id IN ${among("$2")} AND it.how IS NOT NULL ORDER BY it.id FOR UPDATE OF it
+    )
+    UPDATE tool_executor_approvals AS it SET taken = true WHERE it.id IN (SELECT id FROM ready) RETURNING ${columns}`,
+    [epochsOf([epoch]), json(ids)]
+  ))
+
+/** Ends pending requests of sessions in their epochs. */
+export const end = (
+  sql: Sql,
+  epochs: Iterable<Epoch>,
+  ends: ReadonlyArray<Table.Ending & { readonly principal: string }>
+): Effect.Effect<ReadonlySet<string>, SqlError> =>
+  idsOf(sql.unsafe(
+    `WITH ${owned("$1")}, given AS (
+      SELECT r.* FROM json_to_recordset($2::json)
+        AS r (id text, session text, how text, ending text, ended_at float8) JOIN owned ON owned.id = r.session
+    ), ready AS (
+      SELECT it.id FROM tool_executor_approvals AS it JOIN given ON it.id = given.id AND it.session = given.session
+      WHERE it.how IS NULL ORDER BY it.id FOR UPDATE OF it
+    )
+    UPDATE tool_executor_approvals AS it
+    SET how = given.how, ending = given.ending, ended_at = given.ended_at, taken = true, tell_at = NULL
+    FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.how IS NULL RETURNING it.id`,
+    [
+      epochsOf(epochs),
+      JSON.stringify(ends.map(({ end, id, principal }) => ({
+        id: plain(id),
+        session: sessionId(principal),
+        how: end.how,
+        ending: end.ending,
+        ended_at: end.at
+      })))
+    ]
+  ))
+
+/** Ends pending requests of a session that no call asked for in its epoch; the number of pending ones among some ids. */
+export const settle = Effect.fnUntraced(function*(
+  sql: Sql,
+  epoch: Epoch,
+  ids: ReadonlyArray<string>,
+  end: Table.RowEnd
+): Effect.fn.Return<
+  { readonly pending: number; readonly withdrawn: ReadonlyArray<Table.ApprovalRow> },
+  SqlError
+> {
+  const rows = yield* sql.unsafe<Stored & { readonly pending: unknown }>(
+    `WITH ${owned("$1")}, ready AS (
+      SELECT it.id FROM tool_executor_approvals AS it JOIN owned ON it.session = owned.id
+      WHERE it.how IS NULL AND it.epoch < owned.epoch ORDER BY it.id FOR UPDATE OF it
+    ), gone AS (
+      UPDATE tool_executor_approvals AS it SET how = $3, ending = $4, ended_at = $5::float8, taken = true, tell_at = NULL
+      WHERE it.id IN (SELECT id FROM ready) AND it.how IS NULL RETURNING ${columns}
+    )
+    SELECT count(*) AS pending, NULL AS id, NULL AS hash, NULL AS request, NULL AS how, NULL AS ending,
+      NULL::float8 AS ended_at
+    FROM tool_executor_approvals AS it JOIN owned ON it.session = owned.id
+    WHERE it.how IS NULL AND it.id IN ${among("$2")}
+    UNION ALL SELECT NULL, id, hash, request, how, ending, ended_at FROM gone`,
+    [epochsOf([epoch]), json(ids), end.how, end.ending, end.at]
+  ).withoutTransform
+  return {
+    pending: Number(rows.find((it) => it.pending !== null)?.pending ?? 0),
+    withdrawn: rows.filter((it) => it.pending === null).map(rowOf)
+  }
+})
+
+export const find = (sql: Sql, ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Table.ApprovalRow>, SqlError> =>
+  rowsOf(sql.unsafe(`SELECT ${columns} FROM tool_executor_approvals AS it WHERE it.id IN ${among("$1")}`, [json(ids)]))
+
+export const details = (sql: Sql, id: string): Effect.Effect<string | undefined, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly details: string }>("SELECT details FROM tool_executor_approvals WHERE id = $1", [plain(id)])
+      .withoutTransform,
+    ([row]) => row?.details
+  )
+
+export const alike = (
+  sql: Sql,
+  principal: string,
+  tool: string
+): Effect.Effect<ReadonlyArray<Table.ApprovalRow>, SqlError> =>
+  rowsOf(sql.unsafe(
+    `SELECT ${columns} FROM tool_executor_approvals AS it WHERE it.session = $1 AND it.tool = $2 AND it.how IS NULL`,
+    [sessionId(principal), plain(tool)]
+  ))
+
+/** More pending requests are not counted for a list: it would take seconds. */
+const counted = 100_000
+
+/** Pending requests, ended ones, and their number; in one statement, so that none is missing between two. */
+export const list = Effect.fnUntraced(function*(
+  sql: Sql,
+  { limit, since, users }: Parameters<Table.ApprovalTable["Service"]["list"]>[0]
+): Effect.fn.Return<Effect.Success<ReturnType<Table.ApprovalTable["Service"]["list"]>>, SqlError> {
+  const of = users === undefined ? "" : `AND it.username IN ${among("$4")}`
+  const rows = yield* sql.unsafe<Stored & { readonly pending: unknown }>(
+    `(SELECT ${columns}, NULL::bigint AS pending FROM tool_executor_approvals AS it WHERE it.how IS NULL ${of}
+      ORDER BY it.requested_at DESC LIMIT $1)
+    UNION ALL (SELECT ${columns}, NULL FROM tool_executor_approvals AS it
+      WHERE it.how IS NOT NULL AND it.ended_at > $3::float8 ${of} ORDER BY it.ended_at DESC LIMIT $2)
+    UNION ALL SELECT '', '', '', NULL, NULL, NULL, count(*)
+      FROM (SELECT 1 FROM tool_executor_approvals AS it WHERE it.how IS NULL ${of} LIMIT ${counted})`,
+    [limit.open, limit.ended, since, ...users === undefined ? [] : [json(users)]]
+  ).withoutTransform
+  const all = rows.filter((it) => it.pending === null)
+  return {
+    open: all.filter((it) => it.how === null).map(rowOf).reverse(),
+    ended: all.filter((it) => it.how !== null).map(rowOf),
+    pending: Number(rows.find((it) => it.pending !== null)!.pending)
+  }
+})
+
+export const count = (sql: Sql): Effect.Effect<number, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly count: unknown }>(
+      `SELECT count(*) FROM (SELECT 1 FROM tool_executor_approvals WHERE how IS NULL LIMIT ${counted})`
+    ).withoutTransform,
+    ([row]) => Number(row!.count)
+  )
+
+/** Gives pending requests to this process, to notify of them. */
+export const untold = (
+  sql: Sql,
+  { before, ids, limit, until }: Parameters<Table.ApprovalTable["Service"]["untold"]>[0]
+): Effect.Effect<ReadonlyArray<Table.ApprovalRow>, SqlError> =>
+  rowsOf(sql.unsafe(
+    `WITH ready AS (
+      SELECT id FROM tool_executor_approvals WHERE how IS NULL AND tell_at <= $1::float8
+        ${ids === undefined ? "" : `AND id IN ${among("$4")}`}
+      ORDER BY tell_at LIMIT $3 FOR UPDATE SKIP LOCKED
+    )
+    UPDATE tool_executor_approvals AS it SET tell_at = $2::float8 WHERE it.id IN (SELECT id FROM ready)
+    RETURNING ${columns}`,
+    [before, until, limit, ...ids === undefined ? [] : [json(ids)]]
+  ))
+
+export const told = (sql: Sql, id: string): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe("UPDATE tool_executor_approvals SET tell_at = NULL WHERE id = $1", [plain(id)])
+
+/** Removes requests that ended before, other than answers that no call has taken. */
+export const prune = (sql: Sql, before: number): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe("DELETE FROM tool_executor_approvals WHERE how IS NOT NULL AND ended_at < $1::float8 AND taken", [before])

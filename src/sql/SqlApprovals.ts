@@ -1,0 +1,110 @@
+/**
+ * Approval requests in PostgreSQL, for as many processes as share the database: any of them answers, whichever holds
+ * the session, also while none does.
+ *
+ * Requests become pending, and end without an answer, only in the epoch of their session (`SessionRegistry`). An answer
+ * is one conditional update, which also wakes the session.
+ */
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type { MigrationError } from "effect/sql/Migrator"
+import * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import { ApprovalTable, ApprovalTableError, type Begun } from "../core/store/ApprovalTable.ts"
+import { type Epoch, SessionRegistry } from "../core/store/SessionRegistry.ts"
+import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import * as Tables from "./ApprovalTables.ts"
+import { isPg } from "./JournalTables.ts"
+import * as Migrations from "./Migrations.ts"
+import { own } from "./OwnConnection.ts"
+import * as SessionTables from "./SessionTables.ts"
+
+/** Layer of the requests in the database of a client; brings its schema up to date first. */
+export const layer: Layer.Layer<
+  ApprovalTable,
+  ConfigurationError | MigrationError | SqlError,
+  SessionRegistry | SqlClient.SqlClient
+> = Layer.effect(
+  ApprovalTable,
+  Effect.gen(function*() {
+    const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+    if (!isPg(sql)) return yield* notPostgres
+    const registry = yield* SessionRegistry
+    yield* Migrations.run(sql, SessionTables.schema)
+    yield* Migrations.run(sql, Tables.schema)
+
+    const run = <A, R>(operation: string, effect: Effect.Effect<A, SqlError, R>) =>
+      Effect.mapError(own(sql)(effect), (cause) => new ApprovalTableError({ operation, cause }))
+    /** The epochs in which this process holds sessions. */
+    const epochsOf = (of: ReadonlyArray<{ readonly principal: string }>): ReadonlyArray<Epoch> =>
+      Array.from(new Set(of.map(({ principal }) => principal))).flatMap((it) => registry.current(it) ?? [])
+
+    return ApprovalTable.of({
+      begin: (rows) =>
+        run(
+          "begin",
+          Effect.gen(function*() {
+            const epochs = epochsOf(rows)
+            const lost: Begun = { _tag: "Lost" }
+            if (epochs.length === 0) return rows.map(() => lost)
+            const [fresh, other] = [
+              rows.filter((it) => it.replaces === undefined),
+              rows.filter((it) => it.replaces !== undefined)
+            ]
+            const inserted = fresh.length === 0 ? new Map() : yield* Tables.insert(sql, epochs, fresh)
+            const replaced = other.length === 0 ? new Set() : yield* Tables.replace(sql, epochs, other)
+            return rows.map(({ id, replaces }): Begun => {
+              if (replaces !== undefined) return replaced.has(id) ? { _tag: "Pending" } : lost
+              const row = inserted.get(id)
+              return row !== undefined ? { _tag: "Known", row } : inserted.has(id) ? { _tag: "Pending" } : lost
+            })
+          })
+        ),
+      answer: (answers, now) => run("answer", Tables.answer(sql, answers, now)),
+      take: (principal, ids) =>
+        run(
+          "take",
+          Effect.suspend(() => {
+            const epoch = registry.current(principal)
+            if (epoch === undefined) return Effect.succeed([])
+            return Effect.map(Tables.take(sql, epoch, ids), (rows) => rows.map(({ end, id }) => ({ id, end: end! })))
+          })
+        ),
+      end: (ends) =>
+        run(
+          "end",
+          Effect.suspend(() => {
+            const epochs = epochsOf(ends)
+            return epochs.length === 0 ? Effect.succeed(new Set<string>()) : Tables.end(sql, epochs, ends)
+          })
+        ),
+      settle: (principal, ids, end) =>
+        run(
+          "settle",
+          Effect.suspend(() => {
+            const epoch = registry.current(principal)
+            return epoch === undefined
+              ? Effect.succeed({ pending: 0, withdrawn: [] })
+              : Tables.settle(sql, epoch, ids, end)
+          })
+        ),
+      find: (ids) => run("find", Tables.find(sql, ids)),
+      details: (id) => run("details", Tables.details(sql, id)),
+      alike: (principal, tool) => run("alike", Tables.alike(sql, principal, tool)),
+      list: (options) => run("list", Tables.list(sql, options)),
+      count: run("count", Tables.count(sql)),
+      untold: (options) => run("untold", Tables.untold(sql, options)),
+      told: (id) => run("told", Effect.asVoid(Tables.told(sql, id))),
+      prune: (before) => run("prune", Effect.asVoid(Tables.prune(sql, before)))
+    })
+  })
+)
+
+const notPostgres = new ConfigurationError({
+  subject: "SqlApprovals",
+  problems: [{
+    path: "SqlClient",
+    problem: "it is not a client of PostgreSQL",
+    expected: "PgClient.layer. Approval requests of one process need no database"
+  }]
+})

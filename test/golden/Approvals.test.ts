@@ -1,0 +1,77 @@
+/** Approval requests that a release has stored are read by every later one. */
+import { assert, describe, it } from "@effect/vitest"
+import * as Result from "effect/Result"
+import { readFileSync } from "node:fs"
+import * as RedactedRequest from "../../src/server/RedactedRequest.ts"
+import * as StoredApproval from "../../src/server/StoredApproval.ts"
+import { approval } from "../support/Asking.ts"
+
+const lines = readFileSync(new URL("approvals.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
+
+const changes = [{ path: "a.txt", before: "a\n", after: "b\n" }]
+
+const request = {
+  ...approval({ revision: "r1", operation: "op", preview: { _tag: "Diff", diff: "-a\n+b\n", changes } }),
+  id: "6d8f0c1e-0000-4000-8000-000000000001",
+  requestedAt: 1_000,
+  expiresAt: 2_000
+}
+
+const facts = { readOnly: false, openWorld: false, undoable: true, files: { changed: 1, created: 0 } }
+
+const shown = RedactedRequest.make(request, facts)!
+
+const endings: ReadonlyArray<Parameters<typeof StoredApproval.writeEnd>[0]> = [
+  { _tag: "Approved", grant: undefined, isOwn: true, edited: { params: { path: "b.txt" } }, person: "ada" },
+  {
+    _tag: "Approved",
+    grant: {
+      id: "g",
+      principal: "bob/home",
+      tool: "write",
+      revision: "r1",
+      agentPath: [],
+      targets: ["a.txt"],
+      answer: "ApproveForDuration",
+      grantedAt: 1_500,
+      expiresAt: 9_000
+    },
+    isOwn: true
+  },
+  { _tag: "Denied", by: "user", reason: "no", person: "ada" },
+  { _tag: "Denied", by: "timeout" },
+  { _tag: "Withdrawn" }
+]
+
+describe("stored approval requests", () => {
+  it("are written as this version says", () => {
+    const { details, kept } = shown
+    assert.deepStrictEqual([
+      StoredApproval.writeRequest(kept),
+      StoredApproval.writeRequest({ ...kept, salt: "s", redacted: "some", targets: [{ text: "card 4111" }] }),
+      StoredApproval.writeDetails(details()),
+      ...endings.map((it) => StoredApproval.writeEnd(it, kept))
+    ], lines)
+  })
+
+  it("are read as they were", () => {
+    const { details, kept } = shown
+    const [plain, secret, rest, ...ends] = lines
+    assert.deepStrictEqual(Result.getOrThrow(StoredApproval.readRequest(plain!)), kept)
+    const hidden = Result.getOrThrow(StoredApproval.readRequest(secret!))
+    assert.deepInclude(hidden, { salt: "s", redacted: "some", targets: undefined })
+    assert.deepStrictEqual(Result.getOrThrow(StoredApproval.readDetails(rest!)), details())
+    assert.deepStrictEqual(
+      ends.map((it) => JSON.stringify(Result.getOrThrow(StoredApproval.readEnd(it)))).map((it) => JSON.parse(it)),
+      endings.map((it) => JSON.parse(JSON.stringify(it)))
+    )
+  })
+
+  it("of another version are refused, not guessed", () => {
+    const { readDetails, readEnd, readRequest } = StoredApproval
+    const isRefused = (text: string) =>
+      Result.isFailure(readRequest(text)) && Result.isFailure(readDetails(text)) && Result.isFailure(readEnd(text))
+    assert.isTrue(isRefused(lines[0]!.replace("\"v\":1", "\"v\":2")))
+    assert.isTrue(isRefused("{}"))
+  })
+})

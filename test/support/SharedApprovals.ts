@@ -1,0 +1,63 @@
+/** Several processes over one database, each with its own approval requests; all of them in this process. */
+import { Approvals, ToolHandlers } from "effect-tool-executor"
+import * as Toolkit from "effect/ai/Toolkit"
+
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
+import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
+import * as LiveLog from "../../src/server/LiveLog.ts"
+import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
+import * as SqlApprovals from "../../src/sql/SqlApprovals.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import { approval } from "./Asking.ts"
+import * as Postgres from "./Postgres.ts"
+
+export type Runner = Effect.Success<ReturnType<typeof runner>>
+
+/** A process over the database, until its scope is closed. */
+export const runner = Effect.fnUntraced(function*(
+  sql: SqlClient.SqlClient,
+  options?: PendingApprovals.Options,
+  tools: Layer.Layer<ToolHandlers.ToolHandlers, unknown> = ToolHandlers.layer(Toolkit.empty)
+) {
+  const scope = yield* Scope.make()
+  yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
+  const client = Layer.succeed(SqlClient.SqlClient, sql)
+  const registries = SqlSessionRegistry.layer().pipe(Layer.provide(client), Layer.provide(Postgres.realTime))
+  const table = SqlApprovals.layer.pipe(Layer.provide(client), Layer.provideMerge(registries))
+  const services = yield* Layer.buildWithScope(
+    PendingApprovals.layer(options).pipe(
+      Layer.provideMerge(LiveLog.layer()),
+      Layer.provideMerge(table),
+      Layer.provide(tools)
+    ),
+    scope
+  )
+  const approvals = Context.get(services, Approvals.Approvals)
+  return {
+    services,
+    registry: Context.get(services, SessionRegistry),
+    pending: Context.get(services, PendingApprovals.PendingApprovals),
+    approvals,
+    live: Context.get(services, LiveLog.LiveLog),
+    /** Asks, and waits in a fiber until the test ends. */
+    ask: Effect.fnUntraced(function*(more?: Partial<Approvals.NewRequest>) {
+      const request = yield* approvals.request(approval(more))
+      const fiber = yield* Effect.forkScoped(approvals.submit(request), { startImmediately: true })
+      return { id: request.id, request, fiber }
+    }),
+    stop: Scope.close(scope, Exit.void)
+  }
+})
+
+/** An empty database, its client, and some processes over it. */
+export const world = Effect.fnUntraced(function*(options?: PendingApprovals.Options) {
+  const url = yield* (yield* Postgres.Postgres).database
+  const clients = yield* Layer.build(Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime)))
+  const sql = Context.get(clients, SqlClient.SqlClient)
+  return { url, sql, one: yield* runner(sql, options), two: yield* runner(sql, options) }
+})
