@@ -35,7 +35,11 @@ export class LoginGroup extends HttpApiGroup.make("login")
       success: Models.Me,
       error: [Problems.Unauthorized, TooMany, Unavailable]
     }),
-    HttpApiEndpoint.post("logout", "/logout", { payload: Schema.Struct({}), success: HttpApiSchema.NoContent })
+    HttpApiEndpoint.post("logout", "/logout", {
+      payload: Schema.Struct({}),
+      success: HttpApiSchema.NoContent,
+      error: Unavailable
+    })
   )
   .middleware(Checks)
   .prefix("/api")

@@ -18,7 +18,7 @@ export const layer: Layer.Layer<HttpApiGroup.Service<"tool-executor", "login">, 
       const logins = yield* Logins
       return handlers.handleAll({
         login: ({ payload }) => Effect.map(orUnavailable(logins.login(Redacted.make(payload.token))), me),
-        logout: () => logins.logout
+        logout: () => orUnavailable(logins.logout)
       })
     })
   )

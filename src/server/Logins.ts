@@ -1,6 +1,6 @@
 /**
  * Logins of the page: exchange a token for a cookie that scripts cannot read and other sites cannot use. The cookie is
- * random and kept in memory. It ends with its token.
+ * random, and ends with its token. Its hash is kept in memory, or in the `LoginTable` that servers share.
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
@@ -13,11 +13,13 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
+import * as LoginTable from "../core/store/LoginTable.ts"
 import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
-import { Access, type AccessError } from "./Access.ts"
+import { Access, AccessError } from "./Access.ts"
 import { cookieName, type User } from "./ApiAccess.ts"
 import { TooMany } from "./ApiProblems.ts"
 import { type Caller, ClientAddress } from "./ClientAddress.ts"
+import * as SealedToken from "./SealedToken.ts"
 import { TokenBuckets } from "./TokenBuckets.ts"
 import * as Tokens from "./Tokens.ts"
 
@@ -27,8 +29,8 @@ export class Logins extends Context.Service<Logins, {
   readonly login: (
     token: Redacted.Redacted<string>
   ) => Effect.Effect<User, AccessError | HttpApiError.Unauthorized | TooMany, HttpServerRequest.HttpServerRequest>
-  /** Ends the login of the request's cookie. */
-  readonly logout: Effect.Effect<void, never, HttpServerRequest.HttpServerRequest>
+  /** Ends the login of the request's cookie, on all servers that share logins. */
+  readonly logout: Effect.Effect<void, AccessError, HttpServerRequest.HttpServerRequest>
   /** The user of the request's cookie; `undefined` without a cookie. */
   readonly userOf: (
     request: HttpServerRequest.HttpServerRequest
@@ -60,23 +62,11 @@ export const make = Effect.fnUntraced(function*(
     failuresPerAddress: read.count("failuresPerAddress", options?.failuresPerAddress ?? 10, 1),
     failuresOfAll: read.count("failuresOfAll", options?.failuresOfAll ?? 1_000, 1)
   }))
-  // by the hash of the cookie, oldest first
-  const logins = new Map<string, Login>()
+  const logins = Option.getOrElse(yield* Effect.serviceOption(LoginTable.LoginTable), LoginTable.makeMemory)
+  const tokens = yield* SealedToken.make
   const addresses = new TokenBuckets({ burst: failuresPerAddress, perSecond: failuresPerAddress / 60 })
   const all = new TokenBuckets({ burst: failuresOfAll, perSecond: failuresOfAll / 60 })
   const counted = { refused: 0 }
-
-  const makeRoom = (user: string, now: number) => {
-    let theirs = 0
-    for (const [key, login] of logins) {
-      if (login.expiresAt <= now) logins.delete(key)
-      else if (login.user === user) theirs++
-    }
-    for (const [key, login] of logins) {
-      const isTooMany = login.user === user ? theirs-- >= perUser : false
-      if (isTooMany || logins.size >= most) logins.delete(key)
-    }
-  }
 
   const login = Effect.fnUntraced(function*(token: Redacted.Redacted<string>) {
     const request = yield* HttpServerRequest.HttpServerRequest
@@ -94,10 +84,10 @@ export const make = Effect.fnUntraced(function*(
       )
       return yield* new TooMany({ detail: "Too many failed login attempts. Try again later." })
     }
-    makeRoom(found.name, now)
     const cookie = Tokens.secret("texs_")
     const expiresAt = Math.min(now + lifetime, found.expiresAt ?? Infinity)
-    logins.set(keyOf(cookie), { user: found.name, token, expiresAt })
+    const sealed = yield* tokens.seal(cookie, token)
+    yield* orFailed(logins.add({ key: keyOf(cookie), user: found.name, sealed, expiresAt }, { now, perUser }))
     yield* HttpEffect.appendPreResponseHandler((_, response) =>
       Effect.succeed(HttpServerResponse.setCookieUnsafe(response, nameFor(caller), cookie, {
         ...attributes(caller),
@@ -112,7 +102,7 @@ export const make = Effect.fnUntraced(function*(
     logout: Effect.gen(function*() {
       const request = yield* HttpServerRequest.HttpServerRequest
       const caller = callers.of(request)
-      for (const cookie of cookiesOf(request, nameFor(caller))) logins.delete(keyOf(cookie))
+      yield* orFailed(logins.remove(cookiesOf(request, nameFor(caller)).map(keyOf)))
       yield* HttpEffect.appendPreResponseHandler((_, response) =>
         Effect.succeed(HttpServerResponse.expireCookieUnsafe(response, nameFor(caller), attributes(caller)))
       )
@@ -122,16 +112,19 @@ export const make = Effect.fnUntraced(function*(
       if (cookies.length === 0) return undefined
       // with two cookies, one may be planted by somebody who wants the user to act as them
       if (cookies.length > 1) return Option.none()
-      const key = keyOf(cookies[0]!)
-      const login = logins.get(key)
+      const cookie = cookies[0]!
+      const key = keyOf(cookie)
+      const login = yield* orFailed(logins.get(key))
       if (login === undefined) return Option.none()
-      const user = login.expiresAt <= (yield* Clock.currentTimeMillis)
-        ? Option.none()
-        : yield* access.userOf(login.token)
-      if (Option.isNone(user)) logins.delete(key)
+      // checked on every request: the token's rights may change
+      const token = login.expiresAt <= (yield* Clock.currentTimeMillis)
+        ? undefined
+        : yield* tokens.open(cookie, login.sealed)
+      const user = token === undefined ? Option.none() : yield* access.userOf(token)
+      if (Option.isNone(user)) yield* orFailed(logins.remove([key]))
       return user
     }),
-    counts: Effect.sync(() => ({ open: logins.size, refused: counted.refused }))
+    counts: Effect.map(Effect.orElseSucceed(logins.count, () => 0), (open) => ({ open, refused: counted.refused }))
   })
 })
 
@@ -139,15 +132,8 @@ export const make = Effect.fnUntraced(function*(
 export const layer = (options?: Options): Layer.Layer<Logins, ConfigurationError, Access | ClientAddress> =>
   Layer.effect(Logins, make(options))
 
-interface Login {
-  readonly user: string
-  /** Checked on every request: the token's rights may change. */
-  readonly token: Redacted.Redacted<string>
-  readonly expiresAt: number
-}
-
-/** All users together. */
-const most = 10_000
+const orFailed = <A>(effect: Effect.Effect<A, LoginTable.LoginTableError>): Effect.Effect<A, AccessError> =>
+  Effect.mapError(effect, (cause) => new AccessError({ cause }))
 
 const keyOf = (cookie: string): string => Tokens.hash(Redacted.make(cookie))
 

@@ -12,6 +12,9 @@ export * as SqlCheckpoints from "./public/SqlCheckpoints.ts"
 /** The journal in PostgreSQL or SQLite, for one process or many. */
 export * as SqlJournal from "./public/SqlJournal.ts"
 
+/** Logins of a server's page in PostgreSQL, shared by all servers of the database. */
+export * as SqlLogins from "./public/SqlLogins.ts"
+
 /** Rows of sessions in PostgreSQL, for as many processes as share the database. */
 export * as SqlSessionRows from "./public/SqlSessionRows.ts"
 

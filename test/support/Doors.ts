@@ -90,7 +90,7 @@ export const layer = (options: Options = {}) => {
             Access.orUnavailable(logins.login(Redacted.make(payload.token))),
             ({ expiresAt: _, ...it }) => it
           ))
-        .handle("logout", () => logins.logout)
+        .handle("logout", () => Access.orUnavailable(logins.logout))
     }))
   const access = options.access ?? Access.layer({ users: options.users ?? [user("ada"), user("bob")] })
   return HttpRouter.serve(

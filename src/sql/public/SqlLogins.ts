@@ -1,0 +1,2 @@
+export type * from "../SqlLogins.ts"
+export { layer } from "../SqlLogins.ts"
