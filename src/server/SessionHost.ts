@@ -10,20 +10,13 @@ import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type { Left } from "../core/store/SessionRegistry.ts"
 import type { Unavailable } from "./ApiProblems.ts"
 import { Operations } from "./Operations.ts"
 import { PendingApprovals } from "./PendingApprovals.ts"
 import { type Owner, toPrincipal } from "./Principals.ts"
 import { type SessionPart, stateOf, unfinished } from "./SessionPart.ts"
 import { Waves } from "./Waves.ts"
-
-/** What a session has left when it is closed. */
-export type Left =
-  | { readonly _tag: "Nothing" }
-  /** Only approvals are missing. `until` is when the earliest request expires, in epoch milliseconds. */
-  | { readonly _tag: "Waiting"; readonly until: number | undefined }
-  /** It can continue at once. */
-  | { readonly _tag: "Open" }
 
 /** Hosts sessions. */
 export class SessionHost extends Context.Service<SessionHost, {

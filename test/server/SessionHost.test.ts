@@ -172,6 +172,20 @@ describe("a session with a wave", () => {
       assert.isBelow(ran.indexOf("save 1"), ran.indexOf("look 2"))
     }))
 
+  test("runs a call that was approved while it was suspended as soon as it is opened", (env) =>
+    Effect.gen(function*() {
+      const { host, ran, waves } = env
+      yield* waves.submit(ada, { message: message("save"), wave: "w" })
+      yield* host.idle(ada)
+      yield* host.close(ada)
+      yield* approve(env)
+      assert.deepStrictEqual(yield* pending(env), [])
+      assert.deepStrictEqual(ran, [])
+      yield* host.open(ada)
+      assert.deepStrictEqual(tagsOf(yield* (yield* found(env, "w")).ended), ["Succeeded"])
+      assert.deepStrictEqual(ran, ["save 0"])
+    }))
+
   test("is denied as expired once it is opened after the deadline", (env) =>
     Effect.gen(function*() {
       const { host, ran, waves } = env
