@@ -69,6 +69,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
       let said: Approvals.Resolution | undefined
       const told = (resolution: Approvals.Resolution) => {
         said = resolution
+        wave.waits.shown(call, false)
         remember(wave, resolution)
         if (resolution._tag === "Approved" && resolution.grant === undefined) allowOnce(wave, call, request)
       }
