@@ -55,6 +55,7 @@ export const make = (given: Given): HostedOperations => {
         yield* recall(given, kept)
       }).pipe(Refusals.orUnavailable, annotated(owner)),
     state: (owner) => stateOf(running(owner).map((it) => it.isWaiting ? "waiting" : "running")),
+    isAsking: (owner) => running(owner).some((it) => it.info.pending > 0),
     changed: (owner) => known.stirs.next(owner),
     leave: (owner) =>
       Effect.sync(() => {

@@ -23,11 +23,13 @@ export const make = ({ executors, interrupt, known, open, turns }: Given): Sessi
   const drop = (owner: Owner) =>
     Effect.suspend(() => {
       for (const wave of known.of(owner)) known.remove(wave)
+      known.stirs.stir(owner)
       return Effect.andThen(turns.leaveAll(owner), executors.invalidate(toPrincipal(owner)))
     })
   return {
     open,
     state: (owner) => stateOf(running(owner).map((it) => it.isWaiting ? "waiting" : "running")),
+    isAsking: (owner) => running(owner).some((it) => it.isAsking),
     changed: (owner) => known.stirs.next(owner),
     leave: (owner) =>
       Effect.sync(() => {

@@ -84,6 +84,7 @@ export class KnownConversations {
 
   /** Forgets a session and ends its readers; the store still has everything. */
   drop(owner: Owner): void {
+    this.stirs.stir(owner)
     this.get(owner)?.close()
     this.known.delete(keyOf(owner))
   }

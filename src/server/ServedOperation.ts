@@ -137,8 +137,9 @@ export class ServedOperation {
     if (event._tag === "AssistantMessageFinal") this.log.hide(this.secretsIn(event.message))
     this.log.append(wire.success)
     this.unsaved.openUnsafe()
-    this.stirs.stir(this.submitted)
-    return this.fold(wire.success)
+    const isChanged = this.fold(wire.success)
+    if (this.requests.size > 0) this.stirs.stir(this.submitted)
+    return isChanged
   }
 
   /** An end that no agent reports. */

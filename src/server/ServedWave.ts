@@ -35,6 +35,8 @@ export class ServedWave {
   /** Lifecycle events that are not stored yet. */
   private lifecycle: Array<LifecycleEvent> = []
   private process: ToolProcess | undefined
+  /** Pending approval requests. */
+  private requests = 0
   /** Reason of a cancellation of the whole wave. */
   private cancelled: string | undefined
   /** Why it does not continue by itself: its session was closed or lost, or something failed. */
@@ -84,6 +86,11 @@ export class ServedWave {
     return this.process !== undefined && this.process.waiting() > 0
   }
 
+  /** Whether approval requests of its calls are pending. */
+  get isAsking(): boolean {
+    return this.requests > 0
+  }
+
   /** Whether an executor runs its calls. */
   get isUnderWay(): boolean {
     return this.process !== undefined
@@ -129,7 +136,9 @@ export class ServedWave {
     const { session, user, wave } = this.submitted
     const shared = this.log.append(wire, chars)
     Deferred.doneUnsafe(this.announced, Effect.void)
-    this.stirs.stir(this.submitted)
+    if (event._tag === "ToolApprovalRequested") this.requests++
+    if (this.isAsking) this.stirs.stir(this.submitted)
+    if (event._tag === "ToolApprovalResolved") this.requests--
     if (chars > mostLiveChars) this.live.tell(user, { _tag: "WaveEventLeftOut", user, session, wave })
     else {
       const item = {
@@ -181,7 +190,7 @@ export class ServedWave {
     }
     this.lifecycle = []
     this.log.close()
-    if (!isNobodys) this.live.tell(this.submitted.user, { _tag: "WaveEnded", wave: this.info })
+    if (!isNobodys && this.left !== "lost") this.live.tell(this.submitted.user, { _tag: "WaveEnded", wave: this.info })
     Deferred.doneUnsafe(this.announced, Effect.void)
     Deferred.doneUnsafe(this.over, Effect.void)
     this.stirs.stir(this.submitted)

@@ -52,30 +52,40 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
     const parts: ReadonlyArray<SessionPart> = [waves, operations]
     const each = <A, E>(of: (part: SessionPart) => Effect.Effect<A, E>) => Effect.forEach(parts, of, together)
     const state = (owner: Owner) => stateOf(parts.map((it) => it.state(owner)))
-    /** Waits until the state may have changed. */
-    const changed = (owner: Owner) =>
-      Effect.raceAll([...parts.map((it) => it.changed(owner)), Effect.sleep("1 second")])
+    /** Waits until the state may have changed since this was called. */
+    const changed = (owner: Owner) => {
+      const changes = parts.map((it) => it.changed(owner))
+      // an agent may begin to wait for its agents in the background without an event
+      return Effect.raceAll(parts.some((it) => it.isAsking(owner)) ? [...changes, Effect.sleep("1 second")] : changes)
+    }
     return SessionHost.of({
       open: (owner) => Effect.asVoid(each((it) => it.open(owner))),
       idle: (owner) =>
         Effect.gen(function*() {
-          while (state(owner) === "running") yield* changed(owner)
+          for (;;) {
+            const change = changed(owner)
+            if (state(owner) !== "running") return
+            yield* change
+          }
         }),
       close: Effect.fnUntraced(function*(owner, within = defaultWithin): Effect.fn.Return<Left> {
         const principal = toPrincipal(owner)
-        const end = (yield* Clock.currentTimeMillis) + Duration.toMillis(within)
+        let end = (yield* Clock.currentTimeMillis) + Duration.toMillis(within)
         let until: number | undefined
         let isStored = true
-        while (state(owner) !== "over") {
+        for (;;) {
+          const change = changed(owner)
+          if (state(owner) === "over") break
           if (state(owner) === "waiting") {
             yield* each((it) => it.leave(owner))
             const suspended = yield* approvals.suspendOf(principal, "the session is not in memory")
             until = earliest(until, suspended.until)
             isStored = isStored && suspended.isStored
+            end = Math.max(end, (yield* Clock.currentTimeMillis) + endMillis)
           }
           const left = end - (yield* Clock.currentTimeMillis)
           if (left <= 0) yield* each((it) => it.stop(owner))
-          else if (state(owner) !== "over") yield* Effect.timeoutOption(changed(owner), left)
+          else if (state(owner) !== "over") yield* Effect.timeoutOption(change, left)
         }
         const now = yield* Clock.currentTimeMillis
         switch (unfinished(yield* each((it) => it.forget(owner)))) {
@@ -98,6 +108,9 @@ const together = { concurrency: "unbounded" } as const
 
 /** How long calls that run may take until they are stopped. */
 const defaultWithin = "20 seconds"
+
+/** What was suspended has at least this long to end. */
+const endMillis = 5_000
 
 /** After this time, what could not continue is tried again. */
 const retryMillis = 60_000

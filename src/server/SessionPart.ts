@@ -8,7 +8,9 @@ export interface SessionPart {
   /** Continues what has no end in the store and does not run here. */
   readonly open: (owner: Owner) => Effect.Effect<void, Unavailable>
   readonly state: (owner: Owner) => SessionState
-  /** Waits until the state may have changed. */
+  /** Whether approval requests are pending: only then it may soon wait for nothing else. */
+  readonly isAsking: (owner: Owner) => boolean
+  /** Waits until the state may have changed since this was called. */
   readonly changed: (owner: Owner) => Effect.Effect<void>
   /** What is suspended from now on is not reported: readers connect again. */
   readonly leave: (owner: Owner) => Effect.Effect<void>

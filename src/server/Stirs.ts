@@ -16,13 +16,11 @@ export class Stirs {
     Deferred.doneUnsafe(next, Effect.void)
   }
 
-  /** Waits until something may have changed. */
+  /** Waits until something may have changed since this was called. */
   next(owner: Owner): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      const principal = toPrincipal(owner)
-      const next = this.waiting.get(principal) ?? Deferred.makeUnsafe<void>()
-      this.waiting.set(principal, next)
-      return Deferred.await(next)
-    })
+    const principal = toPrincipal(owner)
+    const next = this.waiting.get(principal) ?? Deferred.makeUnsafe<void>()
+    this.waiting.set(principal, next)
+    return Deferred.await(next)
   }
 }
