@@ -14,7 +14,8 @@ import * as Tables from "./JournalTables.ts"
 import type { Terms } from "./JournalTerms.ts"
 import { own } from "./OwnConnection.ts"
 import type { SessionCalls } from "./SessionCalls.ts"
-import { currentOf, sessionId } from "./SessionTables.ts"
+import { loseOthers, sessionId } from "./SessionFence.ts"
+import { currentOf } from "./SessionTables.ts"
 
 /**
  * Writes lines, unless their term has ended. An append whose answer was lost is looked up before the next one: its
@@ -141,13 +142,6 @@ const epochsOf = (lines: Iterable<Journal.Line>): ReadonlyArray<Epoch> => {
   const epochs = new Set<Epoch>()
   for (const { term } of lines) if (isEpoch(term) && !term.isOver) epochs.add(term)
   return Array.from(epochs)
-}
-
-/** Ends the epochs whose sessions are not among those that are owned. */
-const loseOthers = (epochs: ReadonlyArray<Epoch>, owned: ReadonlySet<string>): ReadonlySet<Epoch> => {
-  const lost = new Set(epochs.filter((it) => !owned.has(sessionId(it.principal))))
-  for (const it of lost) it.lose()
-  return lost
 }
 
 /** The lines that were left out. */

@@ -8,17 +8,29 @@ export const sessionId: (principal: string) => string = remembered(digest, 10_00
 
 /**
  * A common table expression `owned (id, epoch)` with those of some epochs that are current, and stay so until the
- * statement is committed. Its parameter is `epochsOf` them. A statement that writes only rows with a session in `owned`
- * writes nothing for a process that lost the session.
+ * statement is committed. `epochs` is the parameter or expression that has what `epochsOf` gives. A statement that writes
+ * only rows with a session in `owned` writes nothing for a process that lost the session.
  */
-export const owned = (parameter: `$${number}`): string =>
+export const owned = (epochs: string): string =>
   `owned AS (
     SELECT it.id, it.epoch FROM tool_executor_sessions AS it
-    JOIN json_to_recordset(${parameter}::json) AS mine (id text, epoch bigint)
+    JOIN json_to_recordset(${epochs}::json) AS mine (id text, epoch bigint)
       ON it.id = mine.id AND it.epoch = mine.epoch
     ORDER BY it.id FOR SHARE OF it
   )`
 
-/** The parameter of `owned`. */
-export const epochsOf = (epochs: Iterable<Epoch>): string =>
-  JSON.stringify(Array.from(epochs, ({ number, principal }) => ({ id: sessionId(principal), epoch: number })))
+/** An epoch as a statement takes it. */
+export const epochOf = ({ number, principal }: Epoch): { readonly id: string; readonly epoch: number } => ({
+  id: sessionId(principal),
+  epoch: number
+})
+
+/** What `owned` needs, as a parameter in JSON. */
+export const epochsOf = (epochs: Iterable<Epoch>): string => JSON.stringify(Array.from(epochs, epochOf))
+
+/** Ends the epochs whose sessions are not in `owned`; gives them. */
+export const loseOthers = (epochs: ReadonlyArray<Epoch>, owned: ReadonlySet<string>): ReadonlySet<Epoch> => {
+  const lost = new Set(epochs.filter((it) => !owned.has(sessionId(it.principal))))
+  for (const it of lost) it.lose()
+  return lost
+}

@@ -8,6 +8,10 @@
  *
  * Reservations are leased: one that is not renewed is free again after its lease, as the database tells the time, but
  * for what had started.
+ *
+ * Where processes share sessions (`SqlSessionRegistry`), claims are taken, batches forgotten and grants kept in the
+ * current epoch of a session only, in the same statement. What a reservation says needs no epoch: who takes a session
+ * over abandons those of its former owner.
  */
 import * as Clock from "effect/Clock"
 import type * as Duration from "effect/Duration"
@@ -19,6 +23,8 @@ import type { MigrationError } from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
 import { randomUUID } from "node:crypto"
+import type { Epoch } from "../core/store/Epoch.ts"
+import { SessionLost } from "../core/store/SessionRegistry.ts"
 import {
   type Claim,
   Kept,
@@ -33,7 +39,9 @@ import { Grant, isOpen } from "../core/vocabulary/Grant.ts"
 import { Grouped } from "../internal/grouped.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
-import { databaseOf, type Operation } from "./StateDatabase.ts"
+import { epochsOf, owned } from "./SessionFence.ts"
+import { inThisDatabase } from "./SqlSessionRegistry.ts"
+import { databaseOf, type Operation, sessionLost } from "./StateDatabase.ts"
 import { batchId, digest, keyId, placeId, principalId, recordOf, sessionId, textOf } from "./StateRecords.ts"
 import { type Needs, needs } from "./StateRows.ts"
 import * as Tables from "./StateTables.ts"
@@ -112,12 +120,29 @@ export const make = Effect.fnUntraced(function*(
     name: string,
     needed: Needs,
     apply: (world: World) => A,
-    { before, isDone }: Pick<Operation, "before" | "isDone"> = {}
+    { before, isDone }: Pick<Operation, "before" | "isDone"> = {},
+    epoch?: Epoch
   ): Effect.Effect<A, StateStoreError> =>
     Effect.mapError(
-      operations.ask({ needs: needed, apply, before, isDone }) as Effect.Effect<A, SqlError.SqlError>,
+      operations.ask({ needs: needed, apply, before, isDone, epoch }) as Effect.Effect<A, SqlError.SqlError>,
       (cause) => new StateStoreError({ operation: name, cause })
     )
+  const registry = yield* inThisDatabase
+  /** Asks for something that only who holds the session of a principal may do. */
+  const askAs = <A>(
+    principal: string | undefined,
+    ...asked: Parameters<typeof ask<A>>
+  ): Effect.Effect<A, StateStoreError> => {
+    if (registry === undefined || principal === undefined) return ask(...asked)
+    const [operation, needed, apply, options = {}] = asked
+    const lost = new StateStoreError({ operation, cause: new SessionLost({ principal }) })
+    const epoch = registry.current(principal)
+    if (epoch === undefined) return Effect.fail(lost)
+    return Effect.flatMap(
+      ask<unknown>(operation, needed, apply, options, epoch),
+      (it) => it === sessionLost ? Effect.fail(lost) : Effect.succeed(it as A)
+    )
+  }
   const plain = <A>(name: string, statement: Effect.Effect<A, SqlError.SqlError>): Effect.Effect<A, StateStoreError> =>
     Effect.mapError(
       own(sql, patienceMillis)(statement),
@@ -137,10 +162,16 @@ export const make = Effect.fnUntraced(function*(
   }
 
   return {
-    reserve: (requests, now) =>
-      ask("reserve", needsOf(requests), (world) => requests.map((request) => world.reserve(request, now)), {
-        isDone: areReserved
-      }),
+    reserve: (requests, now, principal) =>
+      askAs(
+        principal,
+        "reserve",
+        needsOf(requests),
+        (world) => requests.map((request) => world.reserve(request, now)),
+        {
+          isDone: areReserved
+        }
+      ),
     check: (claims, now) => ask("check", needsOf([{ claims }], false), (world) => world.check(claims, now)),
     start: (reservations, now) =>
       ask("start", ofReservations(reservations), (world) => reservations.filter((it) => world.start(it, now)), {
@@ -173,16 +204,25 @@ export const make = Effect.fnUntraced(function*(
       ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),
     recall: (of, now) =>
       ask("recall", needs({ scopes: of.map(placeId) }), (world) => of.map((it) => world.recall(it, now))),
-    closeBatch: (batch) =>
-      ask("closeBatch", needs({ scopes: [batchId(batch), sessionId(batch)] }), (world) => world.closeBatch(batch)),
+    closeBatch: (batch, principal) =>
+      askAs(
+        principal,
+        "closeBatch",
+        needs({ scopes: [batchId(batch), sessionId(batch)] }),
+        (world) => world.closeBatch(batch)
+      ),
     grant: (grant) => {
+      const epoch = registry?.current(grant.principal)
+      if (registry !== undefined && epoch === undefined) return Effect.void
       const [principal, id, until] = [principalId(grant.principal), digest(grant.id), grant.expiresAt ?? null]
       const data = textOf(grant)
       return Effect.asVoid(plain(
         "grant",
-        sql`INSERT INTO tool_executor_grants (principal_id, id, expires_at, data)
-          VALUES (${principal}, ${id}, ${until}, ${data})
-          ON CONFLICT (principal_id, id) DO UPDATE SET expires_at = excluded.expires_at, data = excluded.data`
+        epoch === undefined
+          ? sql`INSERT INTO tool_executor_grants (principal_id, id, expires_at, data)
+            VALUES (${principal}, ${id}, ${until}, ${data})
+            ON CONFLICT (principal_id, id) DO UPDATE SET expires_at = excluded.expires_at, data = excluded.data`
+          : sql.unsafe(grantOwned, [principal, id, until, data, epochsOf([epoch])])
       ))
     },
     grants: (principal, now) =>
@@ -217,6 +257,11 @@ export const layer = (
   options?: Options
 ): Layer.Layer<StateStore, ConfigurationError | MigrationError | SqlError.SqlError, SqlClient.SqlClient> =>
   Layer.effect(StateStore, make(options))
+
+/** Keeps a grant of a session whose epoch is current. */
+const grantOwned = `WITH ${owned("$5")}
+  INSERT INTO tool_executor_grants (principal_id, id, expires_at, data) SELECT $1, $2, $3::bigint, $4 FROM owned
+  ON CONFLICT (principal_id, id) DO UPDATE SET expires_at = excluded.expires_at, data = excluded.data`
 
 const needsOf = (
   requests: ReadonlyArray<Pick<Request, "claims"> & Partial<Request>>,

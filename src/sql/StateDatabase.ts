@@ -7,8 +7,10 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
+import type { Epoch } from "../core/store/Epoch.ts"
 import { own } from "./OwnConnection.ts"
 import { RememberedState, type Taken } from "./RememberedState.ts"
+import { epochOf, loseOthers } from "./SessionFence.ts"
 import { heldText, keyText, type Scope, stateText } from "./StateRecords.ts"
 import { add, type Needs, needs, wanted } from "./StateRows.ts"
 import * as Tables from "./StateTables.ts"
@@ -22,7 +24,12 @@ export interface Operation {
   readonly before?: ((world: World) => void) | undefined
   /** Whether an answer says that all was done, so that what was written guards it; absent: it never does. */
   readonly isDone?: ((answer: unknown) => boolean) | undefined
+  /** The epoch in which it is done, or not at all; absent: no other process can have its session. */
+  readonly epoch?: Epoch | undefined
 }
+
+/** The answer to an operation whose epoch is over: nothing was done. */
+export const sessionLost = Symbol("sessionLost")
 
 /** What answers a group of operations, as of a time. */
 export type Database = (
@@ -50,7 +57,7 @@ export const databaseOf = (
   const answered = (world: World, operations: ReadonlyArray<Operation>, now: number) => {
     for (const { before } of operations) before?.(world)
     world.reap(now)
-    return operations.map((it) => it.apply(world))
+    return operations.map((it) => it.epoch?.isOver === true ? sessionLost : it.apply(world))
   }
 
   /** What is decided without asking, if all of it takes, starts or settles. */
@@ -60,7 +67,8 @@ export const databaseOf = (
     if (taken === undefined) return undefined
     const { world } = remembered
     const answers = answered(world, operations, now)
-    if (world.isDirty && operations.every(({ isDone }, index) => isDone!(answers[index]))) return { answers, taken }
+    const isDone = (it: Operation, index: number) => answers[index] === sessionLost || it.isDone!(answers[index])
+    if (world.isDirty && operations.every(isDone)) return { answers, taken }
     remembered.forget()
     return undefined
   }
@@ -110,10 +118,13 @@ export const databaseOf = (
     const write = Effect.fnUntraced(function*(world: World, answers: ReadonlyArray<unknown>, taken?: Taken) {
       const attempt: Attempt = { write: options.newId(), answers }
       attempts.push(attempt)
-      const text = JSON.stringify(changesOf(world, options, attempt.write, taken))
-      const change = sql.unsafe<{ readonly ok: boolean }>(Tables.statements.postgres.change, [text])
+      const epochs = epochsOf(operations)
+      const text = JSON.stringify(changesOf(world, options, attempt.write, taken, epochs))
+      const { change: plain, fenced } = Tables.statements.postgres
+      const change = sql.unsafe<Made>(epochs.length > 0 ? fenced : plain, [text])
       const [row] = yield* Effect.catchIf(own(sql, limit)(change), Tables.isConflict, () => Effect.succeed([notMade]))
       if (row?.ok === true) return true
+      if (row?.owned !== undefined) loseOthers(epochs, new Set(row.owned))
       // it is known not to be made
       attempts.pop()
       return false
@@ -151,7 +162,17 @@ interface Attempt {
   readonly answers: ReadonlyArray<unknown>
 }
 
-const notMade = { ok: false }
+/** What became of a change; `owned`: the sessions whose epochs were current. */
+interface Made {
+  readonly ok: boolean
+  readonly owned?: ReadonlyArray<string> | null
+}
+
+const notMade: Made = { ok: false }
+
+/** The epochs that operations need. */
+const epochsOf = (operations: ReadonlyArray<Operation>): ReadonlyArray<Epoch> =>
+  Array.from(new Set(operations.flatMap(({ epoch }) => epoch === undefined || epoch.isOver ? [] : [epoch])))
 
 /** What several operations need together. */
 const allNeeds = (operations: ReadonlyArray<Operation>): Needs => {
@@ -172,7 +193,8 @@ const changesOf = (
   world: World,
   { batchMillis, leaseMillis }: WorldOptions,
   write: string,
-  { absent, alive }: Taken = nothingTaken
+  { absent, alive }: Taken = nothingTaken,
+  epochs: ReadonlyArray<Epoch> = []
 ): Tables.Changes => {
   const held = Array.from(world.changed.held)
   const keys = Array.from(world.changed.keys)
@@ -201,7 +223,8 @@ const changesOf = (
       const it = world.keys.get(id)
       return it === undefined ? [] : [{ id, reservation: it.reservation, until: it.until, data: keyText(it) }]
     }),
-    freed: keys.filter((id) => !world.keys.has(id))
+    freed: keys.filter((id) => !world.keys.has(id)),
+    epochs: epochs.map(epochOf)
   }
 }
 

@@ -10,6 +10,7 @@ import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Schema } from "./Migrations.ts"
+import { owned } from "./SessionFence.ts"
 
 /** How a database writes what SQL has no common words for. */
 interface Dialect {
@@ -124,6 +125,8 @@ export interface Changes {
     readonly data: string
   }>
   readonly freed: ReadonlyArray<string>
+  /** Epochs that must be current. */
+  readonly epochs: ReadonlyArray<{ readonly id: string; readonly epoch: number }>
 }
 
 const heldColumns = {
@@ -215,10 +218,10 @@ export const isConflict = ({ reason: { cause } }: SqlError): boolean =>
   typeof cause === "object" && cause !== null && "code" in cause && cause.code === "22P02"
 
 /**
- * Makes all changes, or none where a scope has another version; says which. Scopes are locked in one order. Where
- * scopes are begun, it fails instead: one that another process has begun meanwhile is found too late.
+ * Makes all changes, or none where a scope has another version or an epoch is over; says which. Scopes are locked in one
+ * order. Where scopes are begun, it fails instead: one that another process has begun meanwhile is found too late.
  */
-const changesAll = (dialect: Dialect): string => {
+const changesAll = (dialect: Dialect, isFenced: boolean): string => {
   const { begin, field, guard, length, now, rows } = dialect
   const parts = Object.entries(changes(dialect)).map(([name, text]) => `change_${name} AS (${text})`)
   return `${begin},
@@ -227,7 +230,9 @@ const changesAll = (dialect: Dialect): string => {
       SELECT t.id FROM tool_executor_scopes AS t JOIN expected ON expected.id = t.id
       WHERE t.version = expected.version ORDER BY t.id FOR UPDATE OF t
     ),
-    ok AS (SELECT (SELECT COUNT(*) FROM locked) = (SELECT COUNT(*) FROM expected) AND ${isAsTaken(dialect)} AS ok),
+    ${isFenced ? `${owned("(SELECT q.it->'epochs' FROM q)")},` : ""}
+    ok AS (SELECT (SELECT COUNT(*) FROM locked) = (SELECT COUNT(*) FROM expected) AND ${isAsTaken(dialect)}
+      ${isFenced ? `AND (SELECT COUNT(*) FROM owned) = ${length("epochs")}` : ""} AS ok),
     noted AS (
       INSERT INTO tool_executor_writes (id, made_at) SELECT ${field("write", "text")}, ${now} WHERE ${guard}
     ),
@@ -237,12 +242,12 @@ const changesAll = (dialect: Dialect): string => {
       WHEN NOT ok AND ${length("begun")} = 0 THEN 'false'
       WHEN ok AND (SELECT COUNT(*) FROM begun) = ${length("begun")} THEN 'true'
       ELSE 'conflict'
-    END AS boolean) AS ok FROM ok`
+    END AS boolean) AS ok ${isFenced ? ", (SELECT json_agg(id) FROM owned) AS owned" : ""} FROM ok`
 }
 
 /** The statements of a database. */
 export const statements = {
-  postgres: { load: loads(postgres), change: changesAll(postgres) },
+  postgres: { load: loads(postgres), change: changesAll(postgres, false), fenced: changesAll(postgres, true) },
   sqlite: { load: loads(sqlite), guard: guards(sqlite), changes: { begun: begins(sqlite), ...changes(sqlite) } }
 }
 

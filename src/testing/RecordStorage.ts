@@ -59,7 +59,7 @@ export const inRealTime = ({ artifacts, journal, sessions, state }: Records): Re
       claim: (keys, principal) => real(journal.claim(keys, principal))
     },
     state: {
-      reserve: (requests, now) => real(state.reserve(requests, now)),
+      reserve: (requests, now, principal) => real(state.reserve(requests, now, principal)),
       check: (claims, now) => real(state.check(claims, now)),
       start: (reservations, now) => real(state.start(reservations, now)),
       renew: (reservations, now) => real(state.renew(reservations, now)),
@@ -72,7 +72,7 @@ export const inRealTime = ({ artifacts, journal, sessions, state }: Records): Re
       revoke: (principal, id) => real(state.revoke(principal, id)),
       mutated: (principal) => real(state.mutated(principal)),
       recall: (of, now) => real(state.recall(of, now)),
-      closeBatch: (batch) => real(state.closeBatch(batch)),
+      closeBatch: (batch, principal) => real(state.closeBatch(batch, principal)),
       pruneExpired: (now) => real(state.pruneExpired(now))
     },
     artifacts: {

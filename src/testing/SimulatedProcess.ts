@@ -51,11 +51,11 @@ export class SimulatedProcess {
     }
     this.state = {
       ...state,
-      reserve: (requests, now) => {
+      reserve: (requests, now, principal) => {
         for (const { session } of requests) this.sessions.add(session)
         const reserve = () =>
           Effect.map(
-            state.reserve(requests, now),
+            state.reserve(requests, now, principal),
             (answers) => answers.map((it) => "epoch" in it ? { ...it, leaseMillis } : it)
           )
         const over = gone.filter(({ until }) => until <= now)

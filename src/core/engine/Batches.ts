@@ -218,8 +218,10 @@ export class Batches implements BatchTree {
 
   /** Whether unfinished calls of a batch may be resumed elsewhere, over a store that outlives this executor. */
   private isResumable({ isSuspended, processes }: OpenBatch): boolean {
-    const { journal, store } = this.engine
+    const { journal, principal, store } = this.engine
     if (journal === undefined || !store.outlives) return false
+    // another process has the session
+    if (journal.driver.term?.(principal).isOver === true) return true
     return isSuspended === true || Array.from(processes).some((it) => it.waves.size > 0)
   }
 

@@ -25,7 +25,7 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
   }
 
   return {
-    reserve: (requests, now) => timed("reserve", () => driver.reserve(requests, now)),
+    reserve: (requests, now, principal) => timed("reserve", () => driver.reserve(requests, now, principal)),
     check: (claims, now) => timed("check", () => driver.check(claims, now)),
     renew: (reservations, now) => timed("renew", () => driver.renew(reservations, now)),
     start: (reservations, now) => timed("start", () => driver.start(reservations, now)),
@@ -42,7 +42,7 @@ export const make = (driver: Driver, telemetry: Telemetry, context: Context.Cont
     revoke: (principal, id) => timed("revoke", () => driver.revoke(principal, id)),
     mutated: (principal) => timed("mutated", () => driver.mutated(principal)),
     recall: (of, now) => timed("recall", () => driver.recall(of, now)),
-    closeBatch: (batch) => timed("closeBatch", () => driver.closeBatch(batch)),
+    closeBatch: (batch, principal) => timed("closeBatch", () => driver.closeBatch(batch, principal)),
     pruneExpired: (now) => timed("pruneExpired", () => driver.pruneExpired(now))
   }
 }

@@ -34,6 +34,8 @@ export type Reserved = Reservation | Refused | StateStoreError
 export interface Options {
   /** The owner of all that the executor and its sub-agents reserve; unique among executors over one store. */
   readonly session: string
+  /** Whose calls they are. */
+  readonly principal: string
   /** Milliseconds to wait for the driver, unless the caller gives another timeout. */
   readonly timeout: number
   /** Milliseconds before a message that failed is sent again, at first. */
@@ -66,6 +68,7 @@ export const orFail = <A>(
 export class RetryingStore {
   readonly session: string
   readonly outages: Outages
+  private readonly principal: string
   private readonly timeout: number
   private readonly driver: StateStore["Service"]
   private readonly context: Context.Context<never>
@@ -85,8 +88,9 @@ export class RetryingStore {
   private readonly granted = new Map<string, Grant>()
 
   constructor(driver: StateStore["Service"], context: Context.Context<never>, options: Options) {
-    const { outages, retry, session, timeout } = options
+    const { outages, principal, retry, session, timeout } = options
     this.session = session
+    this.principal = principal
     this.outages = outages
     this.timeout = timeout
     this.driver = driver
@@ -107,7 +111,7 @@ export class RetryingStore {
     timeout = this.timeout
   ): Effect.Effect<ReadonlyArray<Reserved>> {
     const since = this.isLeased === false ? 0 : this.leases.now()
-    const answer = answered(() => this.driver.reserve(requests, now))
+    const answer = answered(() => this.driver.reserve(requests, now, this.principal))
     const exit = exitOf(answer)
     if (exit?._tag === "Success") return Effect.succeed(this.noted(exit.value, requests, since))
     return Effect.map(
@@ -355,7 +359,7 @@ export class RetryingStore {
   /** Forgets a batch. The message is sent once: another batch with this id may begin at any time. */
   closeBatch(batch: string): Effect.Effect<void | StateStoreError> {
     this.recounted.delete(batch)
-    return this.ask("closeBatch", () => this.driver.closeBatch(batch), this.timeout)
+    return this.ask("closeBatch", () => this.driver.closeBatch(batch, this.principal), this.timeout)
   }
 
   /** What is remembered of batches and sessions. */

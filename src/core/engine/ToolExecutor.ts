@@ -103,16 +103,17 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   const driver = Option.getOrElse(yield* Effect.serviceOption(StateStore.StateStore), () => StateStore.makeMemory())
   // unique among the executors over one store
   const unique = (yield* Random.nextIntBetween(0, 2 ** 40)).toString(36)
-  const { patienceMillis: timeout, retryMillis: retry } = settings
+  const { patienceMillis: timeout, principal, retryMillis: retry } = settings
   const measured = telemetry === undefined ? driver : MeasuredStore.make(driver, telemetry, context)
-  const store = new RetryingStore(measured, context, { session: unique, timeout, retry, outages: outagesOf(driver) })
+  const outages = outagesOf(driver)
+  const store = new RetryingStore(measured, context, { session: unique, principal, timeout, retry, outages })
   yield* Effect.addFinalizer(() => store.close)
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
   const writer = journal === undefined || journal === Journal.noop
     ? undefined
     : new JournalWriter(TimedPorts.journal(journal), context, {
       session: unique,
-      principal: settings.principal,
+      principal,
       outages: outagesOf(journal),
       now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()
     })

@@ -40,11 +40,13 @@ export class StateStore extends Context.Service<StateStore, {
   /**
    * Takes for each request all of its claims or none, one request after the other and all of them in one atomic step;
    * where a claim cannot be had, the first such claim is the answer to its request, and the other requests are not
-   * affected.
+   * affected. `principal` is whose calls they are: where processes share sessions (`SessionRegistry`), a process that
+   * does not hold its session takes nothing.
    */
   readonly reserve: (
     requests: ReadonlyArray<Request>,
-    now: number
+    now: number,
+    principal?: string
   ) => Effect.Effect<ReadonlyArray<Reservation | Refused>, StateStoreError>
   /** Tells which claim could not be had now; takes nothing. */
   readonly check: (claims: ReadonlyArray<Claim>, now: number) => Effect.Effect<Refused | undefined, StateStoreError>
@@ -87,7 +89,7 @@ export class StateStore extends Context.Service<StateStore, {
     now: number,
     started: ReadonlyArray<Reservation>
   ) => Effect.Effect<void, StateStoreError>
-  /** Keeps a grant. */
+  /** Keeps a grant. A process that lost the session of its principal keeps none: who holds the session gets the answer. */
   readonly grant: (grant: Grant) => Effect.Effect<void, StateStoreError>
   /** Gives the grants of a principal that have not expired. */
   readonly grants: (principal: string, now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
@@ -103,10 +105,10 @@ export class StateStore extends Context.Service<StateStore, {
     now: number
   ) => Effect.Effect<ReadonlyArray<KeptPast | undefined>, StateStoreError>
   /**
-   * Forgets the counts, choices, successes and settled keys of a batch, or what is kept of a session. A driver does so on its own for a batch that has no open
-   * reservation and has been idle for its time.
+   * Forgets the counts, choices, successes and settled keys of a batch, or what is kept of a session. A driver does so
+   * on its own for a batch that has no open reservation and has been idle for its time. `principal` as with `reserve`.
    */
-  readonly closeBatch: (batch: string) => Effect.Effect<void, StateStoreError>
+  readonly closeBatch: (batch: string, principal?: string) => Effect.Effect<void, StateStoreError>
   /** Forgets what is past its window; gives the number of entries dropped. */
   readonly pruneExpired: (now: number) => Effect.Effect<number, StateStoreError>
 }>()("effect-tool-executor/store/StateStore") {}

@@ -18,7 +18,7 @@ const slot = (batch: string): StateStore.Claim => ({ _tag: "Calls", batch, tool:
 const request = (batch: string): StateStore.Request => ({ owner: batch, session: "session", claims: [slot(batch)] })
 const spent = { started: true, key: "release", windowMillis: 0, value: undefined } as const
 
-const options = { session: "session", timeout: 5_000, retry: 1_000, outages: new Outages() }
+const options = { session: "session", principal: "p", timeout: 5_000, retry: 1_000, outages: new Outages() }
 
 const patient = (driver: Store) =>
   Effect.map(Effect.context<never>(), (context: Context.Context<never>) => new RetryingStore(driver, context, options))
