@@ -26,6 +26,9 @@ export const layer = (at: string, isReadOnly = false): Layer.Layer<SqlClient.Sql
   return Layer.unwrap(Effect.map(load, (it) => it.layer({ url: Redacted.make(url), prepare: !isPooled })))
 }
 
+/** Tells whether the URL of a PostgreSQL is that of a pooler in transaction mode. */
+export const isPooled = (at: string): boolean => pooledOf(at).isPooled
+
 /** Whether statements are not to be prepared, and the URL as servers know it. */
 const pooledOf = (at: string): { readonly isPooled: boolean; readonly url: string } => {
   const [before = at, search = ""] = at.split("?", 2)

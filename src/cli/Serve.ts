@@ -12,17 +12,15 @@ import * as Path from "effect/Path"
 import * as Predicate from "effect/Predicate"
 import type * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
-import * as TranscriptStore from "../agent/TranscriptStore.ts"
+import type { SqlError } from "effect/sql/SqlError"
 import * as LocalExecutor from "../core/assembly/LocalExecutor.ts"
 import type { ConfigurationError, Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import type { McpServerError } from "../mcp/McpServers.ts"
 import * as Access from "../server/Access.ts"
 import type { OperationStoreError } from "../server/OperationStore.ts"
-import * as OperationStore from "../server/OperationStore.ts"
 import * as Server from "../server/Server.ts"
 import * as Undoing from "../server/Undoing.ts"
-import * as WaveStore from "../server/WaveStore.ts"
 import type { WaveStoreError } from "../server/WaveStore.ts"
 import * as Webhook from "../server/Webhook.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
@@ -49,6 +47,8 @@ export interface Options {
   readonly port: number | undefined
   readonly data: string | undefined
   readonly postgres: Redacted.Redacted<string> | undefined
+  /** Whether it is one of several servers over the same PostgreSQL. */
+  readonly isClustered: boolean
 }
 
 /** Serves until a signal, then shuts down gracefully; a second signal stops it immediately. */
@@ -89,7 +89,7 @@ export const serve = Effect.fnUntraced(function*(options: Options) {
 })
 
 const layerOf = Effect.fnUntraced(
-  function*({ config, data, path: file, postgres }: Options, at: ServeAddress.ServeAddress) {
+  function*({ config, data, isClustered, path: file, postgres }: Options, at: ServeAddress.ServeAddress) {
     const path = yield* Path.Path
     const { server = {}, workspace } = config
     const http = yield* HttpPort
@@ -107,11 +107,9 @@ const layerOf = Effect.fnUntraced(
     const webhook = yield* webhookOf(config, file)
     const agents = yield* ServeAgents.make(config.agents ?? {}, file)
 
-    const stores = ServeStores.layer({ config: file, root, data, postgres })
     const executors = Server.layerExecutors(executorsOptions(server)).pipe(
       Layer.provide(gatesOf(config, root, [path.resolve(file)], agents)),
-      Layer.provide(agents.agents),
-      Layer.provide([WaveStore.layer, OperationStore.layer, TranscriptStore.layer])
+      Layer.provide(agents.agents)
     )
     const told = webhook === undefined
       ? Layer.empty
@@ -119,11 +117,36 @@ const layerOf = Effect.fnUntraced(
     const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
     const routes = Server.layer(routesOptions(server, at)).pipe(Layer.provide(undoing))
     const listening = http.server({ host: at.host, port: at.port, tls: pem })
-    return Server.serve(routes, listening, { disableLogger: true, disableListenLog: true }).pipe(
-      Layer.provide(told),
-      Layer.provide(executors),
-      Layer.provide(Access.layer({ users })),
-      Layer.provide([stores, http.services])
+    const serving = Server.serve(routes, listening, { disableLogger: true, disableListenLog: true }).pipe(
+      Layer.provide(told)
+    )
+    const around = Layer.merge(Access.layer({ users }), http.services)
+    if (!isClustered) {
+      return serving.pipe(
+        Layer.provide(executors),
+        Layer.provide(around),
+        Layer.provide(ServeStores.layer({ config: file, root, data, postgres }))
+      )
+    }
+    // loaded only where it is used
+    const [ServeCluster, Cluster] = yield* Effect.promise(() =>
+      Promise.all([import("./ServeCluster.ts"), import("../cluster/Cluster.ts")])
+    )
+    const runner = yield* ServeCluster.read(config, file, postgres)
+    const messages = Layer.catch(
+      http.server(runner.listen),
+      ({ cause }) =>
+        Layer.effectContext<HttpServer.HttpServer, CliFailure, never>(Effect.fail(wrong(
+          `Cannot listen for other runners at ${escape(runner.listen.host)}:${runner.listen.port} (${
+            escape(String(cause))
+          })`
+        )))
+    )
+    return serving.pipe(
+      Layer.provide(Layer.provideMerge(Cluster.layer(messages, runner.options), executors)),
+      Layer.provide(FetchHttpClient.layer),
+      Layer.provide(around),
+      Layer.provide(ServeStores.layerShared(runner.postgres, runner.lease))
     )
   }
 )
@@ -233,7 +256,7 @@ const unserved = ({ cause }: ServeError): string => {
 const explained = <A, R>(
   effect: Effect.Effect<
     A,
-    CliFailure | ConfigurationError | McpServerError | OperationStoreError | ServeError | WaveStoreError,
+    CliFailure | ConfigurationError | McpServerError | OperationStoreError | ServeError | SqlError | WaveStoreError,
     R
   >,
   file: string
@@ -244,5 +267,6 @@ const explained = <A, R>(
     OperationStoreError: (error) =>
       Effect.fail(wrong(escape(`Stored conversations cannot be read: ${String(error.cause)}`))),
     ServeError: (error) => Effect.fail(wrong(unserved(error))),
+    SqlError: (error) => Effect.fail(wrong(escape(`The records in PostgreSQL: ${error.message}`))),
     WaveStoreError: (error) => Effect.fail(wrong(escape(`Stored waves cannot be read: ${String(error.cause)}`)))
   })

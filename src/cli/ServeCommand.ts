@@ -39,6 +39,11 @@ const input = {
         "machine can see command-line arguments. Behind PgBouncer in transaction mode: postgres://…?pgbouncer=true"
     ),
     Flag.optional
+  ),
+  cluster: Flags.toggle(
+    "cluster",
+    "Serve as one of several servers over the same PostgreSQL: each answers for all sessions. Beyond this machine they " +
+      "need a shared secret in TOOL_EXECUTOR_CLUSTER_SECRET"
   )
 }
 
@@ -46,7 +51,7 @@ const input = {
 export const command = Command.make(
   "serve",
   input,
-  Effect.fnUntraced(function*({ config: path, data, host, port, postgres }) {
+  Effect.fnUntraced(function*({ cluster, config: path, data, host, port, postgres }) {
     const inEnvironment = yield* Effect.orElseSucceed(
       EffectConfig.option(EffectConfig.NonEmptyString("TOOL_EXECUTOR_POSTGRES")),
       Option.none<string>
@@ -66,6 +71,7 @@ export const command = Command.make(
       config,
       ...place,
       data: Option.getOrUndefined(data),
+      isClustered: cluster,
       postgres: Option.getOrUndefined(url)
     })
   })

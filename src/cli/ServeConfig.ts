@@ -147,6 +147,30 @@ export const Server = Schema.Struct({
       description: "Maximum sustained requests per second and user; default 200"
     })
   })).annotate({ description: "Limits of the server" }),
+  cluster: optional(Schema.Struct({
+    host: optional(Schema.NonEmptyString).annotate({
+      description: "Address to listen on for other runners; TOOL_EXECUTOR_CLUSTER_HOST overrides it; default 127.0.0.1"
+    }),
+    port: optional(Schema.Int.check(Schema.isBetween({ minimum: 0, maximum: 65_535 }))).annotate({
+      description:
+        "Port to listen on for other runners; TOOL_EXECUTOR_CLUSTER_PORT overrides it; 0 takes a free port; " +
+        "default 7421"
+    }),
+    advertise: optional(Schema.NonEmptyString).annotate({
+      description: "Host that other runners reach this one at, if it differs from the address it listens on"
+    }),
+    shards: optional(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))).annotate({
+      description:
+        "Number of shards that sessions are spread over, at least ten times the runners. It must never change; " +
+        "default 300"
+    }),
+    lockExpiration: optional(Span).annotate({
+      description: "Time after which the sessions of a dead runner are free for others; the same for all runners; " +
+        "default 12 seconds"
+    })
+  })).annotate({
+    description: "How `--cluster` connects several servers; TOOL_EXECUTOR_CLUSTER_SECRET is their secret"
+  }),
   webhook: optional(Schema.Struct({
     url: Schema.String.check(Schema.makeFilter(
       (text) => URL.canParse(text) && /^https?:$/.test(new URL(text).protocol),
@@ -187,7 +211,14 @@ export const ServeConfig = Schema.Struct({
 export type ServeConfig = typeof ServeConfig.Type
 
 /** The defaults of the `server` part. */
-export const defaults = { host: "127.0.0.1", port: 7420, drain: "20 seconds", webhookDelay: "10 seconds" } as const
+export const defaults = {
+  host: "127.0.0.1",
+  port: 7420,
+  drain: "20 seconds",
+  webhookDelay: "10 seconds",
+  clusterHost: "127.0.0.1",
+  clusterPort: 7421
+} as const
 
 /** Names of the tools that are there without MCP servers, those of sub-agents included. */
 export const ownTools = (

@@ -1,19 +1,36 @@
 /** The storage of `tool-executor serve`: one database, either a SQLite file in a private folder or PostgreSQL. */
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
+import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
+import type * as RateLimiter from "effect/persistence/RateLimiter"
 import * as Redacted from "effect/Redacted"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { Transcripts } from "../agent/Transcripts.ts"
+import * as TranscriptStore from "../agent/TranscriptStore.ts"
+import * as DatabaseCheck from "../cluster/DatabaseCheck.ts"
+import type { SharedPermits } from "../core/gates/PermitSource.ts"
 import type { ArtifactStore } from "../core/output/ArtifactStore.ts"
 import type { Checkpoints } from "../core/output/Checkpoints.ts"
 import type { Journal } from "../core/store/Journal.ts"
+import type { SessionRegistry } from "../core/store/SessionRegistry.ts"
+import type { SessionRows } from "../core/store/SessionRows.ts"
 import type { StateStore } from "../core/store/StateStore.ts"
 import { escape } from "../internal/escape.ts"
+import * as OperationStore from "../server/OperationStore.ts"
+import * as WaveStore from "../server/WaveStore.ts"
 import * as SqlArtifacts from "../sql/SqlArtifacts.ts"
 import * as SqlCheckpoints from "../sql/SqlCheckpoints.ts"
+import * as SqlCircuitBreakerStore from "../sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../sql/SqlJournal.ts"
+import * as SqlPermits from "../sql/SqlPermits.ts"
+import * as SqlRateLimiterStore from "../sql/SqlRateLimiterStore.ts"
+import * as SqlSessionRegistry from "../sql/SqlSessionRegistry.ts"
+import * as SqlSessionRows from "../sql/SqlSessionRows.ts"
 import * as SqlStateStore from "../sql/SqlStateStore.ts"
 import * as FileLock from "../tools/FileLock.ts"
 import * as PrivateFolder from "../tools/PrivateFolder.ts"
@@ -33,17 +50,43 @@ export interface Options {
 }
 
 /** What is kept. */
-export type Stores = Journal | StateStore | ArtifactStore | Checkpoints | KeyValueStore.KeyValueStore
+export type Stores =
+  | ArtifactStore
+  | Checkpoints
+  | Journal
+  | OperationStore.OperationStore
+  | StateStore
+  | Transcripts
+  | WaveStore.WaveStore
+
+/** What processes share beside it, each with its part of the sessions. */
+export type Shared =
+  | CircuitBreaker.CircuitBreakerStore
+  | RateLimiter.RateLimiterStore
+  | SessionRegistry
+  | SessionRows
+  | SharedPermits
+  | SqlClient.SqlClient
 
 /** Layer of the stores. A folder has one server at a time. */
 export const layer = (options: Options) => {
   const from = ({ at, ...held }: Place): Layer.Layer<Stores, CliFailure> =>
-    storesWith(held).pipe(
-      Layer.provide(Database.layer(at)),
-      Layer.catch((error) => Layer.effectContext(Effect.fail(unusable(at, error))))
-    )
+    usableAt(at)(storesWith(held).pipe(Layer.provide(Database.layer(at))))
   return Layer.unwrap(Effect.map(options.postgres === undefined ? fileIn(options) : urlOf(options.postgres), from))
 }
+
+/** Layer of the stores of a runner, which shares them with the others of its cluster. */
+export const layerShared = (
+  postgres: Redacted.Redacted<string>,
+  lease: Duration.Input
+): Layer.Layer<Shared | Stores, CliFailure> => {
+  const from = ({ at }: Place) =>
+    usableAt(at)(sharedWith(lease, Database.isPooled(at)).pipe(Layer.provideMerge(Database.layer(at))))
+  return Layer.unwrap(Effect.map(urlOf(postgres), from))
+}
+
+const usableAt = (at: string) => <A, E, R>(stores: Layer.Layer<A, E, R>): Layer.Layer<A, CliFailure, R> =>
+  Layer.catch(stores, (error) => Layer.effectContext<A, CliFailure, never>(Effect.fail(unusable(at, error))))
 
 interface Place {
   readonly at: string
@@ -57,7 +100,27 @@ const storesWith = (held: Omit<Place, "at">) =>
     SqlStateStore.layer(held),
     SqlArtifacts.layer(),
     SqlCheckpoints.layer(),
-    KeyValueStore.layerSql({ table: "tool_executor_server" })
+    Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
+      Layer.provide(KeyValueStore.layerSql({ table: "tool_executor_server" }))
+    )
+  )
+
+const sharedWith = (lease: Duration.Input, isPooled: boolean) =>
+  Layer.mergeAll(
+    SqlJournal.layer(),
+    SqlStateStore.layer({ lease }),
+    SqlArtifacts.layer(),
+    SqlCheckpoints.layer(),
+    SqlPermits.layer({ lease }),
+    SqlRateLimiterStore.layer,
+    SqlCircuitBreakerStore.layer(),
+    WaveStore.layerRows,
+    OperationStore.layerRows,
+    TranscriptStore.layerRows
+  ).pipe(
+    Layer.provideMerge(SqlSessionRows.layer),
+    Layer.provideMerge(SqlSessionRegistry.layer({ lease })),
+    Layer.provide(Layer.effectDiscard(DatabaseCheck.check(isPooled)))
   )
 
 /** It does not repeat the URL: there may be a password in it. */

@@ -24,6 +24,7 @@ import { RunnerStatus } from "../server/RunnerStatus.ts"
 import { SessionDirectory } from "../server/SessionDirectory.ts"
 import { SessionHost } from "../server/SessionHost.ts"
 import * as ClusterRunner from "./ClusterRunner.ts"
+import * as DatabaseCheck from "./DatabaseCheck.ts"
 import * as RoutedDirectory from "./RoutedDirectory.ts"
 import * as RunnerHealth from "./RunnerHealth.ts"
 import * as RunnerOptions from "./RunnerOptions.ts"
@@ -58,12 +59,17 @@ export const layer = <E, R>(
   server: Layer.Layer<HttpServer.HttpServer, E, R>,
   options: Options = {}
 ): Layer.Layer<Clustered, ConfigurationError | E | SqlError, HttpClient.HttpClient | Local | R | SqlClient.SqlClient> =>
-  Layer.unwrap(Effect.map(RunnerOptions.read(options), (settings) =>
-    clustered(settings).pipe(
+  Layer.unwrap(Effect.gen(function*() {
+    const settings = yield* RunnerOptions.read(options)
+    const { runner } = yield* SessionRegistry
+    yield* RunnerOptions.checkLease(settings, runner.leaseMillis)
+    yield* DatabaseCheck.check(settings.isPooled)
+    return clustered(settings).pipe(
       Layer.provide(ClusterRunner.layerHttp(settings)),
       Layer.provide(ClusterRunner.layerStorage(settings)),
       Layer.provide(server)
-    )))
+    )
+  }))
 
 /**
  * Layer of the only runner there is, without a database or a port of its own. Sessions leave memory as in a cluster,

@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { Epoch, Left, SessionRegistry } from "../core/store/SessionRegistry.ts"
 import { Unavailable } from "../server/ApiProblems.ts"
@@ -58,6 +59,7 @@ export class HostedSession {
   private users = 0
   private uses = 0
   private readonly unused = Latch.makeUnsafe(true)
+  private readonly turns = Semaphore.makeUnsafe(1)
 
   constructor(owner: Owner, around: Around, keep: Effect.Effect<void>) {
     this.owner = owner
@@ -93,7 +95,7 @@ export class HostedSession {
     return this.use(Effect.suspend(() => {
       // whoever activates it has read everything
       if (this.activation !== before || before?.epoch === undefined) return Effect.void
-      return this.look(before.epoch)
+      return this.look(before, before.epoch)
     }))
   })
 
@@ -117,14 +119,21 @@ export class HostedSession {
     )
   })
 
-  private look(epoch: Epoch): Effect.Effect<void, Unavailable> {
+  /**
+   * Takes what has changed. Once that is heard it is not forgotten: the session closes before or afterwards, and what
+   * changes while it closes is found by its release.
+   */
+  private look(activation: Activation, epoch: Epoch): Effect.Effect<void, Moved | Unavailable> {
     const { host, refresh, registry } = this.around
-    return registry.heard(epoch).pipe(
-      Effect.catch(() => Effect.fail(unavailable())),
-      Effect.andThen((isOurs) =>
-        isOurs ? Effect.andThen(refresh(this.principal), host.open(this.owner)) : Effect.sync(() => epoch.lose())
+    return Effect.uninterruptible(this.turns.withPermit(Effect.suspend((): Effect.Effect<void, Moved | Unavailable> => {
+      if (activation.isClosing) return Effect.fail(new Moved())
+      return registry.heard(epoch).pipe(
+        Effect.catch(() => Effect.fail(unavailable())),
+        Effect.andThen((isOurs) =>
+          isOurs ? Effect.andThen(refresh(this.principal), host.open(this.owner)) : Effect.sync(() => epoch.lose())
+        )
       )
-    )
+    })))
   }
 
   /** An open activation, which stays open as long as the scope. */
@@ -220,7 +229,12 @@ export class HostedSession {
       yield* host.lose(this.owner, "another process has taken the session")
       return undefined
     }
-    return yield* this.release(epoch, yield* host.close(this.owner, this.isMoving ? 0 : this.around.within))
+    return yield* this.turns.withPermit(
+      Effect.flatMap(
+        host.close(this.owner, this.isMoving ? 0 : this.around.within),
+        (left) => this.release(epoch, left)
+      )
+    )
   })
 
   private release(epoch: Epoch, left: Left): Effect.Effect<"Ready" | undefined> {

@@ -104,6 +104,23 @@ export const read = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
   return problems.length === 0 ? settings : yield* new ConfigurationError({ subject: "Cluster", problems })
 })
 
+/** Fails if others could get the shards of a runner that still takes its lease for valid. */
+export const checkLease = (
+  { lockExpiration }: Settings,
+  leaseMillis: number
+): Effect.Effect<void, ConfigurationError> =>
+  leaseMillis < lockExpiration ? Effect.void : Effect.fail(
+    new ConfigurationError({
+      subject: "Cluster",
+      problems: [{
+        path: "lockExpiration",
+        problem: `it is ${lockExpiration} ms, and the lease of the session registry ${leaseMillis} ms`,
+        expected:
+          "a longer expiration, or a shorter lease: a frozen runner must know first that it may have lost its sessions"
+      }]
+    })
+  )
+
 /** Tells whether only this machine reaches a host. */
 export const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)
 

@@ -23,6 +23,7 @@ const looseFor = 3
 /** A process with its lease. */
 export class SqlRunner implements Runner {
   readonly name: string
+  readonly leaseMillis: number
   readonly held: HeldSessions
   private readonly sql: SqlClient.SqlClient
   private readonly registration: Tables.Registration
@@ -40,6 +41,7 @@ export class SqlRunner implements Runner {
     this.registration = registration
     this.clock = clock
     this.name = registration.name
+    this.leaseMillis = registration.leaseMillis
     this.held = new HeldSessions(this, ({ principal }) => this.loose.set(principal, looseFor))
   }
 

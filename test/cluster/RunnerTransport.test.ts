@@ -66,5 +66,11 @@ describe("a runner", () => {
       assert.match(yield* problemsOf({ lockExpiration: "6 seconds" }), /lockRefresh/)
       assert.match(yield* problemsOf({ shards: 0 }), /shards/)
       assert.strictEqual(yield* problemsOf({ lockRefresh: "5 seconds", lockExpiration: "15 seconds" }), "")
+      const settings = yield* RunnerOptions.read({})
+      yield* RunnerOptions.checkLease(settings, 9_000)
+      assert.match(
+        String(yield* Effect.flip(RunnerOptions.checkLease(settings, 12_000))),
+        /lockExpiration: it is 12000 ms/
+      )
     }))
 })

@@ -27,6 +27,8 @@ export type Released = "Released" | "Ready" | "Lost"
 export interface Runner {
   /** Differs in each life of a process. */
   readonly name: string
+  /** Milliseconds after its last renewal until others may have its sessions; 0: they cannot. */
+  readonly leaseMillis: number
   /** Whether its lease has not expired, by a monotonic clock of this process. */
   readonly isHeld: boolean
   /** Renews the lease now; false if that failed. It is renewed in the background, too. */

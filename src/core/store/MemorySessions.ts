@@ -44,7 +44,12 @@ export const make = (world: World) => {
     return left._tag === "Waiting" ? left.until : undefined
   }
   return {
-    runner: { name: `memory-${++world.runners}`, isHeld: true, renew: Effect.succeed(true) } satisfies Runner,
+    runner: {
+      name: `memory-${++world.runners}`,
+      leaseMillis: 0,
+      isHeld: true,
+      renew: Effect.succeed(true)
+    } satisfies Runner,
     current: held.current,
     activate: (principal: string): Effect.Effect<Epoch> =>
       Effect.sync(() => {

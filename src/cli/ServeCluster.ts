@@ -1,0 +1,107 @@
+/** How a server is a runner of a cluster: what the config and the environment say of `tool-executor serve --cluster`. */
+import * as EffectConfig from "effect/Config"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
+import * as Redacted from "effect/Redacted"
+import type * as Cluster from "../cluster/Cluster.ts"
+import * as RunnerOptions from "../cluster/RunnerOptions.ts"
+import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
+import { describe, wrong } from "./CliFailure.ts"
+import * as Database from "./Database.ts"
+import { defaults, type ServeConfig } from "./ServeConfig.ts"
+
+/** A runner of a cluster. */
+export interface Runner {
+  readonly postgres: Redacted.Redacted<string>
+  /** Where it listens for other runners. */
+  readonly listen: { readonly host: string; readonly port: number }
+  readonly options: Cluster.Options
+  /** Milliseconds of its leases: of its sessions, and of what its calls reserve. */
+  readonly lease: number
+}
+
+/** The leases of a runner end before its shards are free: a frozen runner knows that before another has its sessions. */
+const leasePart = 0.75
+
+/** Fewer characters could be guessed. */
+const leastSecret = 32
+
+/** Reads what a runner needs; fails with all that is wrong. */
+export const read = Effect.fnUntraced(
+  function*(config: ServeConfig, file: string, postgres: Redacted.Redacted<string> | undefined) {
+    if (postgres === undefined) {
+      return yield* wrong(
+        "--cluster needs PostgreSQL, which the runners share sessions through. Set TOOL_EXECUTOR_POSTGRES, or use --postgres."
+      )
+    }
+    const problems: Array<Problem> = []
+    const { cluster = {}, drain = defaults.drain } = config.server ?? {}
+    const host = (yield* variable("HOST")) ?? cluster.host ?? defaults.clusterHost
+    const port = (yield* portIn(problems)) ?? cluster.port ?? defaults.clusterPort
+    const advertise = cluster.advertise ?? host
+    const secret = yield* variable("SECRET")
+    if (isAnywhere(advertise)) {
+      problems.push({
+        path: "server.cluster.advertise",
+        problem: `${advertise} stands for every address of this machine`,
+        expected: "the host that other runners reach this one at"
+      })
+    }
+    if (secret !== undefined && secret.length < leastSecret) {
+      problems.push({
+        path: "TOOL_EXECUTOR_CLUSTER_SECRET",
+        problem: "it is too short, so that it can be guessed",
+        expected: `${leastSecret} or more random characters, such as \`openssl rand -base64 32\` prints`
+      })
+    }
+    if (secret === undefined && !(RunnerOptions.isLoopback(host) && RunnerOptions.isLoopback(advertise))) {
+      problems.push({
+        path: "TOOL_EXECUTOR_CLUSTER_SECRET",
+        problem: "it is not set, and other machines can reach this runner",
+        expected: "a secret that all runners share; without it anybody could run calls"
+      })
+    }
+    if (problems.length > 0) return yield* wrong(describe({ subject: file, problems }))
+    // durations were checked when the file was decoded
+    const lockExpiration = Duration.toMillis(
+      (cluster.lockExpiration ?? RunnerOptions.defaults.lockExpiration) as Duration.Input
+    )
+    const runner: Runner = {
+      postgres,
+      listen: { host, port },
+      lease: lockExpiration * leasePart,
+      options: {
+        host: advertise,
+        secret: secret === undefined ? undefined : Redacted.make(secret),
+        shards: cluster.shards,
+        lockExpiration,
+        lockRefresh: lockExpiration / 3,
+        within: drain as Duration.Input,
+        isPooled: Database.isPooled(Redacted.value(postgres))
+      }
+    }
+    return runner
+  }
+)
+
+const variable = (name: "HOST" | "PORT" | "SECRET"): Effect.Effect<string | undefined> =>
+  EffectConfig.option(EffectConfig.NonEmptyString(`TOOL_EXECUTOR_CLUSTER_${name}`)).pipe(
+    Effect.orElseSucceed(Option.none<string>),
+    Effect.map(Option.getOrUndefined)
+  )
+
+const portIn = Effect.fnUntraced(function*(problems: Array<Problem>) {
+  const text = yield* variable("PORT")
+  if (text === undefined) return undefined
+  const port = Number(text)
+  if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port
+  problems.push({
+    path: "TOOL_EXECUTOR_CLUSTER_PORT",
+    problem: "it is not a port",
+    expected: "a whole number from 0 to 65535"
+  })
+  return 0
+})
+
+const isAnywhere = (host: string): boolean => host === "0.0.0.0" || host === "::"
