@@ -82,8 +82,8 @@ export interface Agent {
   /** Waits for the end. */
   readonly result: Effect.Effect<OperationEnd>
   /**
-   * Sends a message; the model reads it before its next turn. `settle` denies pending approval requests so that the
-   * turn comes immediately. `id` names the message in events and in the history. Returns false, without sending, if the
+   * Sends a message; the model reads it before its next turn. `settle` denies approval requests until it is read, so that
+   * the turn comes immediately. `id` names the message in events and in the history. Returns false, without sending, if the
    * operation has ended.
    */
   readonly say: (

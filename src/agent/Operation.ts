@@ -159,11 +159,12 @@ export class Operation {
     return Prompt.userMessage({ content: [Prompt.textPart({ text })] })
   }
 
-  /** Queues a message for the next turn. */
-  say(text: string, name?: string): boolean {
+  /** Queues a message for the next turn; `settles`: approval requests are denied until it is taken. */
+  say(text: string, name?: string, settles = false): boolean {
     if (this.isOver) return false
     const said = { id: name ?? `${this.given.id}-said-${++this.saidSoFar}`, text }
     this.queue.push(said)
+    if (settles) this.given.tree.settling.add(said.id)
     this.report({ _tag: "MessageQueued", ...said })
     this.background.changed()
     return true
@@ -190,7 +191,10 @@ export class Operation {
   hear(): Effect.Effect<void, TranscriptError> {
     const heard = this.queue.splice(0)
     if (heard.length === 0) return Effect.void
-    for (const said of heard) this.report({ _tag: "MessageTaken", ...said })
+    for (const said of heard) {
+      this.given.tree.settling.delete(said.id)
+      this.report({ _tag: "MessageTaken", ...said })
+    }
     return this.append(...heard.map(({ id, text }) => Conversation.input(text, id)))
   }
 

@@ -11,6 +11,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Queue from "effect/Queue"
+import * as Schedule from "effect/Schedule"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import type { Service as Executor } from "../core/contract/Executor.ts"
@@ -106,10 +107,10 @@ export const start = Effect.fnUntraced(function*<E, R>(
     events: Stream.ensuring(Stream.fromQueue(queue), Scope.close(reader, Exit.void)),
     result: Deferred.await(result),
     say: Effect.fnUntraced(function*(text, { id, settle = false } = {}) {
-      const isSaid = operation.say(text, id)
+      const isSaid = operation.say(text, id, settle)
       if (isSaid && settle) {
         for (const id of Array.from(requests.keys())) {
-          yield* Effect.ignore(answer(id, { _tag: "Deny", reason: "a new message was sent instead" }))
+          yield* Effect.ignore(answer(id, settled))
         }
       }
       return isSaid
@@ -173,6 +174,7 @@ export const runBelow = Effect.fnUntraced(function*<E, R>(
       reported: tree?.reported ?? new WeakSet(),
       tools,
       requests: tree?.requests ?? new Map(),
+      settling: tree?.settling ?? new Set(),
       background: new BackgroundCalls(),
       branch
     },
@@ -199,6 +201,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   const checked = yield* CheckedOptions.check(around.executor, options)
   const isInteractive = options.mode === "Interactive"
   const requests = new Map<string, Approvals.ApprovalRequest>()
+  const settling = new Set<string>()
   const transcript = options.session === undefined ? undefined : yield* openSession(around, options.session)
   const operation = yield* create({
     ...checked,
@@ -206,7 +209,9 @@ const prepare = Effect.fnUntraced(function*<E, R>(
     agentPath: [],
     caller: undefined,
     // without its own approvers, the executor's are used
-    approvals: isInteractive ? around.approvals && noting(around.approvals, checked.id, requests) : "nobody",
+    approvals: isInteractive
+      ? around.approvals && noting(around.approvals, checked.id, { requests, settling })
+      : "nobody",
     tree: {
       report,
       spending: new Spending.Spending(checked.limits),
@@ -216,6 +221,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       reported: new WeakSet(),
       tools: checked.tools,
       requests,
+      settling,
       background: new BackgroundCalls(),
       branch: Branch.root([...transcript?.messages ?? [], ...checked.prompt], transcript)
     },
@@ -228,11 +234,17 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   return { operation, prompt: checked.prompt }
 })
 
-/** Tracks approval requests while they are pending, and tells approvers which operation they belong to. */
+/**
+ * Tracks approval requests while they are pending, and tells approvers which operation they belong to. A request that
+ * comes while a message waits to settle is denied, such as one that returns when the operation is resumed.
+ */
 const noting = (
   people: Approvals.Approvals["Service"],
   operation: string,
-  requests: Map<string, Approvals.ApprovalRequest>
+  { requests, settling }: {
+    readonly requests: Map<string, Approvals.ApprovalRequest>
+    readonly settling: ReadonlySet<string>
+  }
 ): Approvals.Approvals["Service"] => ({
   ...people,
   // before anyone is notified
@@ -244,9 +256,15 @@ const noting = (
         over()
         told?.(resolution)
       })
-      return Effect.ensuring(asked, Effect.sync(over))
+      const denied = Effect.retry(people.answer(request.id, settled), { schedule: Schedule.spaced("20 millis") })
+      const resolved = settling.size === 0
+        ? asked
+        : Effect.raceFirst(asked, Effect.andThen(Effect.ignore(denied), Effect.never))
+      return Effect.ensuring(resolved, Effect.sync(over))
     })
 })
+
+const settled: Approvals.Answer = { _tag: "Deny", reason: "a new message was sent instead" }
 
 /** The operation's model: its own, or the surrounding one. */
 const modelOf = <E, R>({ model }: { readonly model: OperationTree.Model | undefined }, options: Options<E, R>) =>

@@ -34,6 +34,8 @@ export interface OperationTree {
   readonly reported: WeakSet<ToolEvent>
   /** Pending approval requests by id. */
   readonly requests: ReadonlyMap<string, ApprovalRequest>
+  /** Messages that deny approval requests until they are taken, by id. */
+  readonly settling: Set<string>
   /** Its calls that run in the background. */
   readonly background: BackgroundCalls
   /** The conversations of its sub-agents. */

@@ -141,7 +141,6 @@ export const make = Effect.fnUntraced(function*(
     say: (owner, name, message) =>
       Effect.flatMap(namedMessage(message), (message) => answered(at(owner).Say({ name, ...message }))),
     cancelOperation: (owner, name, reason) => answered(at(owner).CancelOperation({ name, reason })),
-    pending: (owner, name) => answered(at(owner).Pending({ name })),
 
     history: (owner) => answered(at(owner).History()),
     conversation: (owner) => Effect.map(answered(at(owner).Conversation()), Option.fromNullOr),

@@ -46,7 +46,6 @@ export const layer = (
         WatchOperation: ({ payload }) => session.stream(directory.watchOperation(owner, payload.name, payload.after)),
         Say: ({ payload: { name, ...message } }) => session.use(directory.say(owner, name, message)),
         CancelOperation: ({ payload }) => session.use(directory.cancelOperation(owner, payload.name, payload.reason)),
-        Pending: ({ payload }) => session.use(directory.pending(owner, payload.name)),
         History: () => session.use(directory.history(owner)),
         Conversation: () => session.use(Effect.map(directory.conversation(owner), Option.getOrNull)),
         ConversationDetail: ({ payload }) => session.use(directory.conversationDetail(owner, payload.isShared)),

@@ -87,7 +87,6 @@ const operations = [
     ])
   }),
   Rpc.make("CancelOperation", { payload: { ...Name, reason: Schema.String }, error: Lookup }),
-  Rpc.make("Pending", { payload: Name, success: Schema.Array(Schema.String), error: Lookup }),
   Rpc.make("History", { success: Schema.Array(Operations.Message), error: Problem }),
   Rpc.make("Conversation", { success: Schema.NullOr(Operations.Conversation), error: Problem }),
   Rpc.make("ConversationDetail", {

@@ -67,7 +67,7 @@ export const layer: Layer.Layer<
       answer: Approvals.Answer
     ) {
       const user = yield* CurrentUser
-      const isPending = Effect.map(directory.pending(owner, operation), (all) => all.includes(id))
+      const isPending = directory.isPending(owner, { operation, id })
       if (!(yield* isPending)) return
       yield* directory.answer(user, { id, hash, answer }).pipe(
         Effect.catchTags({

@@ -18,7 +18,8 @@ export interface Given {
 }
 
 export const make = ({ executors, interrupt, known, open, turns }: Given): SessionPart => {
-  const running = (owner: Owner) => known.of(owner).filter((it) => it.isRunning)
+  // a wave whose end is being stored is not over
+  const running = (owner: Owner) => known.of(owner).filter((it) => !it.isOver)
   /** Leaves nothing of a session in memory. */
   const drop = (owner: Owner) =>
     Effect.suspend(() => {
@@ -67,4 +68,4 @@ export const make = ({ executors, interrupt, known, open, turns }: Given): Sessi
 }
 
 const leftOf = ({ hasEnded, hasFailed, left }: ServedWave): Unfinished =>
-  hasEnded ? "nothing" : hasFailed || left === undefined ? "failed" : left === "stopped" ? left : "waiting"
+  hasFailed ? "failed" : hasEnded ? "nothing" : left === undefined ? "failed" : left === "stopped" ? left : "waiting"

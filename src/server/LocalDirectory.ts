@@ -75,11 +75,6 @@ export const layer: Layer.Layer<
       watchOperation: (owner, name, after) => Effect.map(operation(owner, name), ({ events }) => events(after)),
       say: (owner, name, { text, ...how }) => Effect.flatMap(operation(owner, name), ({ say }) => say(text, how)),
       cancelOperation: (owner, name, reason) => Effect.flatMap(operation(owner, name), ({ cancel }) => cancel(reason)),
-      pending: (owner, name) =>
-        operation(owner, name).pipe(
-          Effect.flatMap(({ pending }) => pending),
-          Effect.map((all) => all.map(({ id }) => id))
-        ),
 
       history: (owner) =>
         Effect.map(
@@ -126,6 +121,7 @@ export const layer: Layer.Layer<
       approvals: approvals.list,
       approval: (user, id) => found(approvals.get(user, id)),
       approvalPart: (user, of) => found(approvals.part(user, of)),
+      isPending: approvals.isPending,
       answer: approvals.answer,
       answerAll: approvals.answerAll,
 

@@ -144,7 +144,9 @@ const once = Effect.fnUntraced(function*(
   })
   yield* operation.runs(running)
   // said before it ran
-  for (const { id, text } of operation.submitted.inputs) if (!known.has(id)) yield* running.say(text, { id })
+  for (const { id, text } of operation.submitted.inputs) {
+    if (!known.has(id)) yield* running.say(text, { id, settle: operation.settling.has(id) })
+  }
   around.changed(operation)
   yield* Stream.runForEachArray(running.events, (events) =>
     Effect.sync(() => {

@@ -70,8 +70,6 @@ export interface Handle {
   ) => Effect.Effect<string, OperationConflict | OperationEnded | TooMany | Unavailable>
   /** Ends it, also if the server is killed as soon as this returns. */
   readonly cancel: (reason: string) => Effect.Effect<void, Unavailable>
-  /** Pending approval requests, including those of sub-agents, oldest first. */
-  readonly pending: Effect.Effect<ReadonlyArray<Approvals.ApprovalRequest>>
 }
 
 /** An operation that a message has reached. */
@@ -244,6 +242,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     // stored first: the next start says it again
     yield* store.submit(submitted)
     operation.submitted = submitted
+    if (settle === true) operation.settling.add(said.id)
     const { agent } = operation
     // before the agent runs, the message becomes a part of its prompt
     const isSaid = agent === undefined ? !operation.isOver : yield* agent.say(text, { id: said.id, settle })
@@ -281,8 +280,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         inTurn(operation, Effect.suspend(() => say(operation, text, how))),
         (id) => id === undefined ? Effect.fail(new OperationEnded({})) : Effect.succeed(id)
       ),
-    cancel: (reason) => cancel(operation, reason),
-    pending: Effect.suspend(() => operation.agent?.pending ?? Effect.succeed([]))
+    cancel: (reason) => cancel(operation, reason)
   })
   const submit = Effect.fnUntraced(function*(
     conversation: ServedConversation,

@@ -30,6 +30,7 @@ import * as ApprovalAnswers from "./ApprovalAnswers.ts"
 import * as ApprovalRows from "./ApprovalRows.ts"
 import * as KnownFacts from "./KnownFacts.ts"
 import { LiveLog } from "./LiveLog.ts"
+import type { Owner } from "./Principals.ts"
 import * as RedactedRequest from "./RedactedRequest.ts"
 import * as ResolvedRequest from "./ResolvedRequest.ts"
 import * as StoredApprovalRows from "./StoredApprovalRows.ts"
@@ -62,6 +63,11 @@ export class PendingApprovals extends Context.Service<PendingApprovals, {
     user: User,
     at: { readonly id: string; readonly index: number; readonly side: "before" | "after"; readonly from: number }
   ) => Effect.Effect<Option.Option<typeof Part.Type>>
+  /** Whether a request of an operation, or of its sub-agents, is pending. */
+  readonly isPending: (
+    owner: Owner,
+    of: { readonly operation: string; readonly id: string }
+  ) => Effect.Effect<boolean, Unavailable>
   /** Answers a request. */
   readonly answer: (
     user: User,
@@ -234,6 +240,13 @@ const over = Effect.fnUntraced(function*(
             ? Option.fromUndefinedOr(shown.part(at))
             : Option.none()
         }),
+      isPending: ({ session, user }, { id, operation }) =>
+        Effect.map(rows.find([id]), (found) => {
+          const row = found.get(id)
+          if (row === undefined || ApprovalAnswers.endOf(row, now()) !== undefined) return false
+          const { summary } = row.kept
+          return summary.user === user && summary.session === session && summary.operation === operation
+        }).pipe(Effect.catch(unavailable)),
       answer: (user, given) =>
         give(user, [given]).pipe(
           Effect.map(([it]) => it!),

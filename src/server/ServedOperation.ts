@@ -38,6 +38,8 @@ export class ServedOperation {
   cancelled: string | undefined
   /** Why it does not continue by itself: its session was closed or lost. */
   left: "closed" | "stopped" | "lost" | undefined
+  /** Messages that were said before it ran and deny approval requests, by id. */
+  readonly settling = new Set<string>()
   /** Whether its end is stored. */
   isStored = false
   /** Lifecycle events up to this place are stored, under so many numbers. */

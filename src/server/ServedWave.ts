@@ -71,6 +71,11 @@ export class ServedWave {
     return this.status === "suspended"
   }
 
+  /** Whether nothing of it runs: it has ended or is suspended. */
+  get isOver(): boolean {
+    return Deferred.isDoneUnsafe(this.over)
+  }
+
   /** Characters of message, results and log, as JSON; 0 until it has ended. */
   get chars(): number {
     return this.size

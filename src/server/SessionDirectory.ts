@@ -4,9 +4,8 @@
  *
  * Handlers of the API and hosts use this interface. Its arguments and results are plain data or streams of plain data,
  * so a session may run in this process (`layerLocal`) or in another one of a cluster. Methods that take an `Owner`
- * concern one session and run where it runs. Methods that take a `User` read what is stored, in any process; what the
- * user may not see does not exist for them. No method but these checks rights: whoever names an owner must have
- * authenticated them.
+ * concern one session. Methods that take a `User` concern what this user may see of all sessions; the rest does not
+ * exist for them. No method but these checks rights: whoever names an owner must have authenticated them.
  */
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -147,11 +146,6 @@ export class SessionDirectory extends Context.Service<SessionDirectory, {
     operation: string,
     reason: string
   ) => Effect.Effect<void, NotFound | Unavailable>
-  /** Ids of the pending approval requests of an operation, including those of sub-agents, oldest first. */
-  readonly pending: (
-    owner: Owner,
-    operation: string
-  ) => Effect.Effect<ReadonlyArray<string>, NotFound | Unavailable>
 
   /** The messages of a session, those of its running operation included, as its owner sees them. */
   readonly history: (owner: Owner) => Effect.Effect<ReadonlyArray<Operations.Message>, Unavailable>
@@ -187,6 +181,11 @@ export class SessionDirectory extends Context.Service<SessionDirectory, {
     id: string
   ) => Effect.Effect<ApprovalRequest | ResolvedApproval, NotFound | Unavailable>
   readonly approvalPart: (user: User, of: PartOf) => Effect.Effect<typeof Part.Type, NotFound | Unavailable>
+  /** Whether a request of an operation, or of its sub-agents, is pending. */
+  readonly isPending: (
+    owner: Owner,
+    of: { readonly operation: string; readonly id: string }
+  ) => Effect.Effect<boolean, Unavailable>
   /** Answers a request. The first answer counts; the second one is told who was first. */
   readonly answer: (user: User, given: Given) => Effect.Effect<
     ResolvedApproval,

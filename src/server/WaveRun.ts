@@ -131,7 +131,8 @@ const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
   })
 
 /** If storing fails, the next start finds the end in the journal. */
-const logged = ({ submitted }: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => Effect.logWarning("The end of a wave could not be stored", error)).pipe(
-    Principals.annotated(submitted, submitted.wave)
-  )
+const logged = (wave: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
+  Effect.catch(effect, (error) => {
+    wave.hasFailed = true
+    return Effect.logWarning("The end of a wave could not be stored", error)
+  }).pipe(Principals.annotated(wave.submitted, wave.submitted.wave))

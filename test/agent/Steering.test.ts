@@ -120,6 +120,35 @@ describe("a message to an agent", () => {
       { policy: { default: "ask" } }
     ))
 
+  it.effect("with `settle` asks nobody before it is heard, and asks again after it", () =>
+    run(
+      tools().tools,
+      [
+        { calls: [call("1", "quick")], takes: "1 second" },
+        { calls: [call("2", "quick")] },
+        done
+      ],
+      ({ agents }) =>
+        Effect.gen(function*() {
+          const agent = yield* agents.start({ prompt: "Go", mode: "Interactive" })
+          yield* Effect.sleep("500 millis")
+          yield* agent.say("Something else", { settle: true })
+          yield* Effect.sleep("1 second")
+          const [question] = yield* agent.pending
+          assert.strictEqual(question?.callId, "2")
+          yield* Effect.orDie(agent.answer(question!.id, { _tag: "ApproveOnce" }))
+          const said = words((yield* agent.result).history)
+          assert.match(said[2]!, /^error 1: .*a new message was sent instead/s)
+          assert.deepStrictEqual(said.slice(3), [
+            "user: Something else",
+            "calls quick 2",
+            "result 2: quick",
+            "assistant: Done."
+          ])
+        }),
+      { policy: { default: "ask" } }
+    ))
+
   it.effect("without `settle` waits until they have answered", () => {
     const { ran, tools: specs } = tools()
     return run(specs, [{ calls: [call("1", "quick")] }, done], ({ agents }) =>

@@ -1,5 +1,6 @@
 /** The contract of directories, over one process. */
 import * as Effect from "effect/Effect"
+import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
@@ -7,6 +8,7 @@ import { Checkpoints, Journal } from "../../src/index.ts"
 import * as OperationStore from "../../src/server/OperationStore.ts"
 import * as Server from "../../src/server/Server.ts"
 import { SessionDirectory } from "../../src/server/SessionDirectory.ts"
+import { SessionHost } from "../../src/server/SessionHost.ts"
 import * as Undoing from "../../src/server/Undoing.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
@@ -15,10 +17,40 @@ import { suite } from "../support/directoryContract.ts"
 import { Subject, type World } from "../support/directoryWorld.ts"
 import * as Postgres from "../support/Postgres.ts"
 
-/** Sessions of this process, which stay open. */
+/** Sessions that stay open. */
 const open = Layer.effect(
   Subject,
   Effect.map(SessionDirectory, (directory) => Subject.of({ directories: [directory], between: () => Effect.void }))
+)
+
+/** Sessions that are closed and opened again between two steps; requests to them wait meanwhile. */
+const reopened = Layer.effect(
+  Subject,
+  Effect.gen(function*() {
+    const { close, idle, open } = yield* SessionHost
+    const directory = yield* SessionDirectory
+    const isOpen = Latch.makeUnsafe(true)
+    const held = new Proxy(directory, {
+      get: (target, name): unknown => {
+        const of: unknown = Reflect.get(target, name)
+        return typeof of !== "function" ?
+          of :
+          (...args: ReadonlyArray<unknown>) =>
+            Effect.andThen(isOpen.await, Effect.suspend(() => of(...args) as Effect.Effect<unknown, unknown>))
+      }
+    })
+    return Subject.of({
+      directories: [held],
+      between: Effect.fnUntraced(function*(owner) {
+        yield* idle(owner)
+        yield* isOpen.close
+        yield* close(owner)
+        yield* open(owner)
+        yield* idle(owner)
+        yield* isOpen.open
+      }, Effect.orDie)
+    })
+  })
 )
 
 const executors = ({ layer }: World, folder: string) =>
@@ -47,7 +79,17 @@ suite(
   (world, folder) => open.pipe(Layer.provide(executors(world, folder)), Layer.provide(inMemory))
 )
 
+/** One process lists the waves that it has in memory. */
+const only = (name: string) => name !== "waves are listed to their user and to those who look after them"
+
 suite(
-  "a directory over one process, in PostgreSQL",
-  (world, folder) => open.pipe(Layer.provide(executors(world, folder)), Layer.provide(inPostgres))
+  "a directory over one process that closes sessions, in memory",
+  (world, folder) => reopened.pipe(Layer.provide(executors(world, folder)), Layer.provide(inMemory)),
+  { only }
+)
+
+suite(
+  "a directory over one process that closes sessions, in PostgreSQL",
+  (world, folder) => reopened.pipe(Layer.provide(executors(world, folder)), Layer.provide(inPostgres)),
+  { only }
 )
