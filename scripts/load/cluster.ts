@@ -4,7 +4,11 @@
 //
 //     npm run load:cluster                                               300 sessions, 30,000 calls, three minutes
 //     npm run load:cluster -- --sessions 30 --calls 1000 --minutes 0.5 --seed 7
+//     npm run load:cluster -- --faults cut,hole,slow                     the database is away for one of them
 //     npm run load:cluster -- --runners 1 --single                       one server without a cluster
+import { writeFileSync } from "node:fs"
+import { tmpdir } from "node:os"
+import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { randomFrom } from "../../src/testing/SeededRandom.ts"
@@ -24,7 +28,7 @@ const { values } = parseArgs({
     minutes: { type: "string", default: "3" },
     calm: { type: "string", default: "30" },
     "kill-every": { type: "string", default: "20" },
-    freeze: { type: "boolean", default: true },
+    faults: { type: "string", default: "kill,kill,kill,freeze" },
     single: { type: "boolean", default: false },
     connections: { type: "string", default: "10" },
     seed: { type: "string", default: "1" }
@@ -35,6 +39,7 @@ const [count, sessions, agents, calls] = [values.runners, values.sessions, value
   .map(Number) as [number, number, number, number]
 const [calm, every] = [Number(values.calm) * 1_000, Number(values["kill-every"]) * 1_000]
 const millis = Number(values.minutes) * 60_000
+const isCut = /cut|hole|slow/.test(values.faults)
 const users = Sessions.approvers + 20
 const random = randomFrom(Number(values.seed))
 
@@ -48,17 +53,19 @@ const runners = await Runners.start({
   isCluster: !values.single,
   postgres,
   connections: Number(values.connections),
-  users
+  users,
+  isProxied: isCut
 })
 const database = Database.open(postgres)
 const balancer = Runners.balancer(runners)
-const load = Sessions.make({ balancer, random, users, sessions, calls, millis: calm + millis })
+const load = Sessions.make({ balancer, random, users, sessions, calls, millis: calm + millis, isCut })
 const { counted, problem, problems } = load
 const begun = Date.now()
 console.log(`${count} runners, ${sessions} sessions, ${calls} calls wanted`)
 
-const stops: Array<Ledger.Stop> = []
-const recoveries: Array<{ readonly how: string; readonly millis: number }> = []
+const faults = values.faults.split(",")
+const stops: Array<Ledger.Stop & { readonly fault: string }> = []
+const recoveries: Array<{ readonly fault: string; readonly millis: number }> = []
 const moves = { alarms: 0, ordered: 0 }
 const watched = { isOver: false }
 
@@ -84,13 +91,18 @@ const watching = async () => {
 }
 
 /** How long it takes until sessions answer again that a runner had. */
-const recovering = async (how: string, name: string | undefined, since: number, held: ReadonlyArray<Database.Held>) => {
+const recovering = async (
+  fault: string,
+  name: string | undefined,
+  since: number,
+  held: ReadonlyArray<Database.Held>
+) => {
   const own = held.filter(({ runner }) => runner === name).map(({ principal }) => principal)
   const chosen = own.toSorted(() => random.int(3) - 1).slice(0, 20)
   await Promise.all(chosen.map(async (principal, n) => {
     const index = Number(/s(\d+)$/.exec(principal)?.[1] ?? 0)
     await load.wave(index, `probe${since}.${n}.s${index}`, ["look"]).catch((error) => problem(String(error)))
-    recoveries.push({ how, millis: Date.now() - since })
+    recoveries.push({ fault, millis: Date.now() - since })
   }))
 }
 
@@ -103,22 +115,30 @@ const killing = async () => {
     const runner = runners.all[kills % count]!
     const held = await database.held()
     const name = (await database.runners()).get(runner.address)
-    const isFrozen = values.freeze && kills % 4 === 3
+    const fault = faults[kills % faults.length]!
     const { life } = runner
     kills++
     const since = Date.now()
-    if (isFrozen) {
-      runners.freeze(runner)
-      probes.push(recovering("frozen", name, since, held))
-      await sleep(every * 0.9)
-      runners.thaw(runner)
-    } else {
+    if (fault === "kill") {
       await runners.stop(runner, "SIGKILL")
-      probes.push(recovering("killed", name, since, held))
+      probes.push(recovering(fault, name, since, held))
       await sleep(every * 0.2)
       await runners.again(runner)
+    } else if (fault === "term") {
+      probes.push(recovering(fault, name, since, held))
+      await runners.stop(runner, "SIGTERM")
+      await runners.again(runner)
+    } else {
+      if (fault === "freeze") runners.freeze(runner)
+      else runner.proxy?.set(fault as "cut" | "hole" | "slow")
+      probes.push(recovering(fault, name, since, held))
+      // longer than all leases
+      await sleep(every * 0.9)
+      if (fault === "freeze") runners.thaw(runner)
+      else runner.proxy?.set("open")
     }
-    stops.push({ runner: life, from: since, to: isFrozen ? Date.now() : Infinity })
+    const isOver = fault === "kill" || fault === "term"
+    stops.push({ runner: life, fault, from: since, to: isOver ? Infinity : Date.now() })
   }
   await Promise.all(probes)
 }
@@ -139,7 +159,8 @@ await Promise.all([...approving, watcher])
 const seconds = Math.round((Date.now() - begun) / 1_000)
 
 const lines = Ledger.read(runners.ledger())
-const expected = { outcomes: load.outcomes, decisions: load.decided(), stops, max, cap, resourceOf }
+const still = stops.filter(({ fault }) => fault === "kill" || fault === "freeze")
+const expected = { outcomes: load.outcomes, decisions: load.decided(), stops: still, max, cap, resourceOf }
 for (const it of Ledger.problems(lines, expected)) problem(it)
 if (counted.outcomes !== counted.calls) problem(`${counted.calls} calls and ${counted.outcomes} outcomes`)
 const late = recoveries.filter(({ millis }) => millis > bar)
@@ -147,30 +168,35 @@ if (late.length > 0) problem(`${late.length} sessions were served again after mo
 
 const tags = new Map<string, number>()
 for (const tag of load.outcomes.values()) tags.set(tag, 1 + (tags.get(tag) ?? 0))
-const frozen = stops.filter(({ to }) => to < Infinity)
+const frozen = stops.filter(({ fault }) => fault === "freeze")
 const thawed = lines.filter(({ at, phase, runner }) =>
   phase === "done" && frozen.some((it) => it.runner === runner && at >= it.to && at < it.to + 2_000)
 )
+// what begins has been recorded, so nothing begins without a database; a record may have been on its way back
+const deaf = stops.filter(({ fault }) => fault === "cut" || fault === "hole")
+for (const { from, runner, to } of deaf) {
+  const begun = lines.filter((it) => it.phase === "began" && it.runner === runner && it.at > from + 500 && it.at < to)
+  if (begun.length > 0) problem(`${runner} began ${begun.length} calls without a database`)
+}
 const sorted = load.latencies.toSorted((a, b) => a - b)
 const share = (of: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * of))] ?? 0
-const times = (how: string) => {
-  const all = recoveries.filter((it) => it.how === how).map((it) => it.millis)
+const times = (fault: string) => {
+  const all = recoveries.filter((it) => it.fault === fault).map((it) => it.millis)
   return all.length === 0 ? "-" : `median ${median(all)} ms, worst ${Math.max(...all)} ms, of ${all.length}`
 }
 const rows: ReadonlyArray<readonly [string, unknown]> = [
   ["seconds", seconds],
-  ["kills, of them frozen", `${kills}, ${frozen.length}`],
+  ["faults", stops.map(({ fault }) => fault).join(", ")],
   ["waves", counted.waves],
   ["calls, outcomes", `${counted.calls}, ${counted.outcomes}`],
   ["outcomes by kind", Array.from(tags, ([tag, n]) => `${tag} ${n}`).join(", ")],
-  ["operations of agents", counted.operations],
+  ["operations of agents, not kept", `${counted.operations}, ${counted.notKept}`],
   ["waves submitted at two runners at once", counted.doubleSubmits],
   ["streams followed, cut", `${counted.followed}, ${counted.cuts}`],
   ["approvals taken, told who was first", `${counted.approvals}, ${counted.told}`],
   ["approvals answered at two runners at once", counted.doubleAnswers],
   ["wave without a person", `median ${share(0.5)} ms, p99 ${share(0.99)} ms, worst ${share(1)} ms`],
-  ["served again after a kill", times("killed")],
-  ["served again after a freeze", times("frozen")],
+  ...Array.from(new Set(faults), (fault) => [`served again after ${fault}`, times(fault)] as const),
   ["sessions moved before the first kill", calmAlarms],
   ["sessions moved from a living runner later", moves.alarms],
   ["sessions moved in order", moves.ordered],
@@ -181,7 +207,11 @@ for (const [failure, n] of Array.from(balancer.failures).toSorted(([, a], [, b])
   console.log(`${String(n).padStart(6)} × ${failure.slice(0, 160)}`)
 }
 for (const it of problems) console.log(`PROBLEM ${it}`)
-if (problems.length > 0) console.log(runners.log().split("\n").slice(-60).join("\n"))
+if (problems.length > 0) {
+  const log = join(tmpdir(), "tool-executor-cluster.log")
+  writeFileSync(log, runners.log())
+  console.log(`what the runners have logged: ${log}`)
+}
 balancer.end()
 await runners.end()
 await database.end()

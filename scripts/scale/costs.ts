@@ -1,5 +1,6 @@
 // What was measured with `npm run load:cluster:cost` and `npm run load:cluster:waiting`, on two processors that PostgreSQL
 // and the clients share. Ratios hold elsewhere; milliseconds only with each other.
+import type { Bytes } from "./estimate.ts"
 import type { Costs } from "./model.ts"
 
 /** Parts of a runner in cluster mode. */
@@ -24,3 +25,6 @@ export const cases: ReadonlyArray<
 > = [
   { runners: 1, sessions: 16, statements: 6.5 }
 ]
+
+/** What a session takes that waits for a person. */
+export const bytes: Bytes = { rows: 3_000, indexes: 1_000 }

@@ -6,6 +6,7 @@ import { availableParallelism, tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Client from "../client.ts"
+import * as Proxy from "./proxy.ts"
 
 /** What a runner is started with. */
 export interface Settings {
@@ -23,12 +24,16 @@ export interface Settings {
 export interface Options extends Pick<Settings, "connections" | "postgres" | "users"> {
   readonly runners: number
   readonly isCluster: boolean
+  /** Whether each runner reaches the database by a way of its own, which can be cut. */
+  readonly isProxied?: boolean | undefined
 }
 
 /** One runner, over all of its lives. */
 export interface Runner {
   readonly url: string
   readonly address: string
+  /** Its way to the database, if that can be cut. */
+  readonly proxy: Proxy.Proxy | undefined
   life: string
   /** Whether a balancer would send it requests. */
   isIn: boolean
@@ -36,6 +41,8 @@ export interface Runner {
   startedAt: number
   child: ChildProcess
 }
+
+const through = (url: string, { port }: Proxy.Proxy): string => Object.assign(new URL(url), { port: String(port) }).href
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
@@ -49,17 +56,18 @@ const freePort = () =>
   })
 
 /** Starts runners; ends with the scope of its caller. */
-export const start = async ({ isCluster, runners: count, ...options }: Options) => {
+export const start = async ({ isCluster, isProxied = false, runners: count, ...options }: Options) => {
   const folder = mkdtempSync(join(tmpdir(), "tool-executor-cluster-"))
   const ledger = join(folder, "ledger")
   const log = createWriteStream(join(folder, "log"))
   const lives = new Map<string, Runner>()
   let born = 0
 
-  const launch = async (runner: Pick<Runner, "url" | "address">): Promise<Pick<Runner, "child" | "life">> => {
+  const launch = async (runner: Pick<Runner, "address" | "proxy" | "url">): Promise<Pick<Runner, "child" | "life">> => {
     const life = `life${++born}`
     const settings: Settings = {
       ...options,
+      postgres: runner.proxy === undefined ? options.postgres : through(options.postgres, runner.proxy),
       life,
       ledger,
       port: Number(new URL(runner.url).port),
@@ -84,7 +92,9 @@ export const start = async ({ isCluster, runners: count, ...options }: Options) 
   const all: Array<Runner> = []
   for (let index = 0; index < count; index++) {
     const [url, address] = [`http://127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
-    const place = { url, address }
+    const { hostname: host, port } = new URL(options.postgres)
+    const proxy = isProxied ? await Proxy.start({ host, port: Number(port) }) : undefined
+    const place = { url, address, proxy }
     const runner: Runner = { ...place, ...await launch(place), isIn: true, state: "up", startedAt: Date.now() }
     all.push(runner)
     lives.set(runner.life, runner)
@@ -132,6 +142,7 @@ export const start = async ({ isCluster, runners: count, ...options }: Options) 
         child.kill("SIGKILL")
       }
       await Promise.all(all.map(({ child }) => ended(child)))
+      for (const { proxy } of all) proxy?.end()
       log.end()
       rmSync(folder, { recursive: true, force: true })
     }

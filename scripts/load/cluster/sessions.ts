@@ -13,6 +13,8 @@ export interface Options {
   readonly sessions: number
   readonly calls: number
   readonly millis: number
+  /** Whether runners may be without their database. */
+  readonly isCut: boolean
 }
 
 const tools = [
@@ -34,7 +36,7 @@ export const approvers = 3
 
 type Pending = typeof ApiApprovals.Approvals.Type
 
-export const make = ({ balancer, calls: target, millis, random, sessions, users }: Options) => {
+export const make = ({ balancer, calls: target, isCut, millis, random, sessions, users }: Options) => {
   const problems: Array<string> = []
   const problem = (text: string) => void (problems.length < 200 && problems.push(text))
   const outcomes = new Map<string, string>()
@@ -47,6 +49,7 @@ export const make = ({ balancer, calls: target, millis, random, sessions, users 
     calls: 0,
     outcomes: 0,
     operations: 0,
+    notKept: 0,
     followed: 0,
     cuts: 0,
     approvals: 0,
@@ -162,7 +165,9 @@ export const make = ({ balancer, calls: target, millis, random, sessions, users 
       }
       counted.operations++
       const reason = operation.end?.reason._tag
-      if (reason !== "Finished") problem(`${id}: ${JSON.stringify(operation).slice(0, 400)}`)
+      // a transcript that cannot be stored ends its operation, which says so
+      if (reason === "NotKept" && isCut) counted.notKept++
+      else if (reason !== "Finished") problem(`${id}: ${JSON.stringify(operation.end).slice(0, 400)}`)
     }
   }
 
