@@ -25,6 +25,7 @@ const { values } = parseArgs({
     sessions: { type: "string", default: "300" },
     agents: { type: "string", default: "30" },
     calls: { type: "string", default: "30000" },
+    asks: { type: "string", default: "0.08" },
     minutes: { type: "string", default: "3" },
     calm: { type: "string", default: "30" },
     "kill-every": { type: "string", default: "20" },
@@ -58,7 +59,16 @@ const runners = await Runners.start({
 })
 const database = Database.open(postgres)
 const balancer = Runners.balancer(runners)
-const load = Sessions.make({ balancer, random, users, sessions, calls, millis: calm + millis, isCut })
+const load = Sessions.make({
+  balancer,
+  random,
+  users,
+  sessions,
+  calls,
+  asks: Number(values.asks),
+  millis: calm + millis,
+  isCut
+})
 const { counted, problem, problems } = load
 const begun = Date.now()
 console.log(`${count} runners, ${sessions} sessions, ${calls} calls wanted`)
@@ -103,6 +113,7 @@ const recovering = async (
     const index = Number(/s(\d+)$/.exec(principal)?.[1] ?? 0)
     await load.wave(index, `probe${since}.${n}.s${index}`, ["look"]).catch((error) => problem(String(error)))
     recoveries.push({ fault, millis: Date.now() - since })
+    if (Date.now() - since > bar) console.log(`${principal} was served again ${Date.now() - since} ms after ${fault}`)
   }))
 }
 

@@ -5,30 +5,44 @@ import * as PgClient from "@effect/sql-pg/PgClient"
 import { Cause, Context, Effect, Layer, Redacted, Schema } from "effect"
 import { LocalExecutor, ToolHandlers } from "effect-tool-executor"
 import { SubAgent, TranscriptStore } from "effect-tool-executor/agent"
+import { Cluster } from "effect-tool-executor/cluster"
 import { Access, Agents, OperationStore, Server, Tokens, WaveStore } from "effect-tool-executor/server"
-import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
+import { SqlJournal, SqlPermits, SqlSessionRows, SqlStateStore } from "effect-tool-executor/sql"
 import { Toolkit } from "effect/ai"
-import { HttpServer } from "effect/http"
+import { FetchHttpClient, HttpServer } from "effect/http"
 import { KeyValueStore } from "effect/persistence"
 import { createServer } from "node:http"
 import process from "node:process"
+import * as SqlSessionRegistry from "../../../src/sql/SqlSessionRegistry.ts"
 import { heap } from "../../bench/measure.ts"
 import { model } from "../model.ts"
 import { tokenOf } from "../tokens.ts"
 import type { Settings } from "./runners.ts"
 import { handlers, rules, toolkit } from "./tools.ts"
 
-const { connections, ledger, life, port, postgres, users } = JSON.parse(process.argv[2] ?? "{}") as Settings
+const { cluster, connections, ledger, life, port, postgres, users } = JSON.parse(process.argv[2] ?? "{}") as Settings
 
-const Client = PgClient.layer({ url: Redacted.make(postgres), maxConnections: connections })
+const Database = PgClient.layer({ url: Redacted.make(postgres), maxConnections: connections })
 
-const Stores = Layer.mergeAll(
+/** The stores of one server. */
+const Alone = Layer.mergeAll(
   SqlJournal.layer(),
   SqlStateStore.layer(),
   Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
     Layer.provide(KeyValueStore.layerSql({ table: "tool_executor_server" }))
   )
-).pipe(Layer.provide(Client))
+)
+
+/** The stores of a runner: what it writes is in the epochs of the sessions that it holds. */
+const Shared = Layer.mergeAll(
+  SqlJournal.layer(),
+  SqlStateStore.layer({ lease: "9 seconds" }),
+  SqlPermits.layer(),
+  Layer.mergeAll(WaveStore.layerRows, OperationStore.layerRows, TranscriptStore.layerRows)
+).pipe(
+  Layer.provideMerge(SqlSessionRows.layer),
+  Layer.provideMerge(SqlSessionRegistry.layer({ name: life, address: `127.0.0.1:${cluster?.port}` }))
+)
 
 const everybody = Array.from({ length: users }, (_, index): Access.UserOptions => ({
   name: `u${index}`,
@@ -73,13 +87,23 @@ const limits = {
   streams: { ofAll: many, perUser: many }
 }
 
-const App = Server.serve(Server.layer({ limits }), Http, { disableLogger: true, disableListenLog: true }).pipe(
+const routes = Server.serve(Server.layer({ limits }), Http, { disableLogger: true, disableListenLog: true })
+
+const services = [Access.layer({ users: everybody }), NodeHttpServer.layerHttpServices] as const
+
+const One = routes.pipe(Layer.provide(Executors), Layer.provide([...services, Alone]), Layer.provide(Database))
+
+const listening = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: cluster?.port ?? 0 })
+
+const Many = routes.pipe(
+  Layer.provide(Cluster.layer(listening, { shards: cluster?.shards, within: "2 seconds" })),
   Layer.provide(Executors),
-  Layer.provide([Access.layer({ users: everybody }), Stores, NodeHttpServer.layerHttpServices])
+  Layer.provide([...services, Shared, FetchHttpClient.layer]),
+  Layer.provide(Database)
 )
 
 const main = Effect.gen(function*() {
-  const { address } = Context.get(yield* Layer.build(App), HttpServer.HttpServer)
+  const { address } = Context.get(yield* Layer.build(cluster === undefined ? One : Many), HttpServer.HttpServer)
   process.send?.({ url: HttpServer.formatAddress(address) })
   process.on("message", () => process.send?.({ heap: heap() }))
   process.once("disconnect", () => process.exit())

@@ -60,7 +60,6 @@ export const start = async ({ isCluster, isProxied = false, runners: count, ...o
   const folder = mkdtempSync(join(tmpdir(), "tool-executor-cluster-"))
   const ledger = join(folder, "ledger")
   const log = createWriteStream(join(folder, "log"))
-  const lives = new Map<string, Runner>()
   let born = 0
 
   const launch = async (runner: Pick<Runner, "address" | "proxy" | "url">): Promise<Pick<Runner, "child" | "life">> => {
@@ -89,16 +88,14 @@ export const start = async ({ isCluster, isProxied = false, runners: count, ...o
     return { child, life }
   }
 
-  const all: Array<Runner> = []
-  for (let index = 0; index < count; index++) {
+  // all at once: they make the tables together
+  const all = await Promise.all(Array.from({ length: count }, async (): Promise<Runner> => {
     const [url, address] = [`http://127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
     const { hostname: host, port } = new URL(options.postgres)
     const proxy = isProxied ? await Proxy.start({ host, port: Number(port) }) : undefined
     const place = { url, address, proxy }
-    const runner: Runner = { ...place, ...await launch(place), isIn: true, state: "up", startedAt: Date.now() }
-    all.push(runner)
-    lives.set(runner.life, runner)
-  }
+    return { ...place, ...await launch(place), isIn: true, state: "up", startedAt: Date.now() }
+  }))
 
   const ended = (child: ChildProcess) =>
     child.exitCode !== null || child.signalCode !== null
@@ -118,7 +115,6 @@ export const start = async ({ isCluster, isProxied = false, runners: count, ...o
     },
     again: async (runner: Runner) => {
       Object.assign(runner, await launch(runner), { state: "up", startedAt: Date.now() })
-      lives.set(runner.life, runner)
     },
     freeze: (runner: Runner) => {
       runner.state = "frozen"

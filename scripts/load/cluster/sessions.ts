@@ -12,6 +12,8 @@ export interface Options {
   readonly users: number
   readonly sessions: number
   readonly calls: number
+  /** The share of waves that wait for a person. */
+  readonly asks: number
   readonly millis: number
   /** Whether runners may be without their database. */
   readonly isCut: boolean
@@ -36,9 +38,9 @@ export const approvers = 3
 
 type Pending = typeof ApiApprovals.Approvals.Type
 
-export const make = ({ balancer, calls: target, isCut, millis, random, sessions, users }: Options) => {
+export const make = ({ asks, balancer, calls: target, isCut, millis, random, sessions, users }: Options) => {
   const problems: Array<string> = []
-  const problem = (text: string) => void (problems.length < 200 && problems.push(text))
+  const problem = (text: string) => void (problems.length < 100 && !problems.includes(text) && problems.push(text))
   const outcomes = new Map<string, string>()
   const decisions = new Map<string, string>()
   const told = new Map<string, string>()
@@ -142,7 +144,7 @@ export const make = ({ balancer, calls: target, isCut, millis, random, sessions,
       await sleep(pause * (0.5 + random.int(1_000) / 1_000))
       const chosen = Array.from({ length: 1 + random.int(6) }, () => random.pick(tools))
       // what waits for a person
-      if (random.chance(0.08)) chosen[random.int(chosen.length)] = "ask"
+      if (random.chance(asks)) chosen[random.int(chosen.length)] = "ask"
       await wave(index, `s${index}w${n}`, chosen).catch((error) => problem(String(error)))
     }
   }
