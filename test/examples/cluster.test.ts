@@ -5,7 +5,7 @@ import Ajv2019 from "ajv/dist/2019.js"
 import { Api } from "effect-tool-executor/server"
 import * as HttpApi from "effect/http-api/HttpApi"
 import * as Schema from "effect/Schema"
-import { readFileSync } from "node:fs"
+import { readdirSync, readFileSync } from "node:fs"
 import { createRequire } from "node:module"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
@@ -68,6 +68,10 @@ const runners = Object.entries(compose.services).filter(([name]) => name.startsW
 
 const decode = (text: string) => Schema.decodeUnknownSync(ServeConfig, { onExcessProperty: "error" })(JSON.parse(text))
 const configs = { compose: decode(read("server.json")), kubernetes: decode(manifest("ConfigMap").data["server.json"]!) }
+
+const sources = readdirSync(join(root, "src"), { recursive: true, encoding: "utf8" })
+  .filter((it) => /^(?:cli|cluster)[\\/].*\.ts$/.test(it))
+  .map((it) => readFileSync(join(root, "src", it), "utf8"))
 
 const seconds = (span: unknown): number => Number(/^(\d+) ?s/.exec(String(span))?.[1])
 
@@ -189,6 +193,28 @@ describe("the Kubernetes manifest", () => {
 
 describe("both", () => {
   const commands = [container.args, ...runners.map((it) => it.command!)]
+
+  it("use flags that serve has", () => {
+    const flags = new Set(
+      sources.flatMap((it) => Array.from(it.matchAll(/\bFlags?\.\w+\(\s*"([\w-]+)"/g), ([, name]) => name))
+    )
+    for (const [command, ...rest] of commands) {
+      assert.strictEqual(command, "serve")
+      const used = rest.filter((it) => it.startsWith("--")).map((it) => it.slice(2))
+      assert.deepStrictEqual(used.filter((it) => !flags.has(it)), [])
+    }
+  })
+
+  it("set environment variables that the command or the config reads", () => {
+    const read = (name: string, config: typeof configs.compose) =>
+      sources.some((it) => it.includes(name)) || JSON.stringify(config).includes(`{"env":"${name}"}`) ||
+      name === "NODE_OPTIONS"
+    const used = [
+      ...runners.flatMap((it) => Object.keys(it.environment!)).map((name) => [name, configs.compose] as const),
+      ...container.env.map(({ name }) => [name, configs.kubernetes] as const)
+    ]
+    assert.deepStrictEqual(used.filter(([name, config]) => !read(name, config)).map(([name]) => name), [])
+  })
 
   it("run the image that the Dockerfile makes", () => {
     const text = read("Dockerfile")
