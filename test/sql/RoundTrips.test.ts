@@ -2,17 +2,23 @@
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
+import type * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
+import * as TestClock from "effect/testing/TestClock"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { SharedPermits } from "../../src/core/gates/PermitSource.ts"
+import * as Pools from "../../src/core/gates/Pools.ts"
 import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
+import { ToolAnnotations } from "../../src/index.ts"
+import * as SqlPermits from "../../src/sql/SqlPermits.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import { counted } from "../support/countedClient.ts"
@@ -27,6 +33,38 @@ const specs: Record<string, ToolSpec> = {
   read: { class: "ReadOnly", handler: ({ n }) => Effect.succeed(n) },
   write: { class: "ConcurrentMut", handler: ({ n }) => Effect.succeed(n) }
 }
+
+layer(Postgres.layer, { timeout: 60_000 })("shared permits in PostgreSQL", (it) => {
+  const write = specs["write"]!
+  const keyed = { ...write, annotate: (tool: Tool.Any) => tool.annotate(ToolAnnotations.Resources, keysOf) }
+  const keysOf = (params: unknown) => ["a", "b"].map((it) => `${it} ${(params as { readonly n: number }).n}`)
+
+  it.effect("are asked once before the calls of a wave start, and once when they have ended", () =>
+    Effect.gen(function*() {
+      const { client, state } = counted(yield* SqlClient.SqlClient)
+      const permits = yield* Effect.provideService(SqlPermits.make(), SqlClient.SqlClient, client)
+      const pools = Pools.layer().pipe(Layer.orDie, Layer.provide(Layer.succeed(SharedPermits, permits)))
+      const tools = { ...specs, capped: write, keyed, both: keyed }
+      const caps = { capped: { maxConcurrent: 8 }, both: { maxConcurrent: 8 } }
+      const { process } = yield* open(tools, { dedupe: false, pools, tools: caps })
+      const idle = until(Effect.sync(() => state.open === 0))
+      const asks = (name: string) =>
+        Effect.gen(function*() {
+          const before = state.asked
+          const calls = Array.from({ length: 8 }, (_, n) => call(`${name}-${n}`, name, { n }))
+          const outcomes = tags(yield* process.executeWave(calls))
+          assert.lengthOf(outcomes.filter((it) => it === "Succeeded"), 8)
+          yield* TestClock.adjust(1)
+          yield* idle
+          return state.asked - before
+        })
+      assert.strictEqual(yield* asks("write"), 0)
+      assert.strictEqual(yield* asks("capped"), 2)
+      assert.strictEqual(yield* asks("keyed"), 2)
+      // its keys, then its cap
+      assert.strictEqual(yield* asks("both"), 3)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+})
 
 layer(Postgres.layer, { timeout: 60_000 })("a journal and a state store in PostgreSQL", (it) => {
   const processWith = Effect.fnUntraced(function*(registry: Option.Option<SessionRegistry["Service"]>) {
