@@ -4,6 +4,9 @@
  *
  * A position is `<id>-<number>`. Every start of the server has another id, so old positions are recognised. Events that
  * a reader may not see are skipped, but they have numbers, too.
+ *
+ * With a `LiveTable` in the context, several processes tell one another (`SharedLive`). Each keeps a log of its own, so
+ * a reader that changes the process starts over.
  */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
@@ -12,10 +15,13 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
+import { LiveTable } from "../core/store/LiveTable.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { type LiveItem, liveNames, type LiveSse } from "./ApiApprovals.ts"
+import * as SharedLive from "./SharedLive.ts"
 
 /** The log. */
 export class LiveLog extends Context.Service<LiveLog, {
@@ -61,16 +67,27 @@ export const layer = (options: Options = {}): Layer.Layer<LiveLog, Configuration
       const run = Effect.runForkWith(yield* Effect.context<never>())
       const log = new Log((yield* random.uuidV4()).slice(0, 8), maxItems, maxChars, run)
       yield* Effect.addFinalizer(() => Effect.sync(() => log.stop()))
+      const cursor = Effect.sync(() => log.idOf(log.end - 1))
+      const stream: LiveLog["Service"]["stream"] = (after, sees) =>
+        Stream.suspend(() => {
+          const from = log.placeOf(after)
+          const next = new Reader(log, from, sees, () => clock.currentTimeMillisUnsafe())
+          return Stream.fromPull(Effect.succeed(next.pull))
+        })
+      const stop = Effect.sync(() => log.stop())
+      const table = Option.getOrUndefined(yield* Effect.serviceOption(LiveTable))
+      if (table === undefined) {
+        return LiveLog.of({ tell: (user, item, chars) => log.add(user, item, chars), cursor, stream, stop })
+      }
+      const shared = yield* SharedLive.make(table, { add: (user, item) => log.add(user, item), skip: () => log.skip() })
       return LiveLog.of({
-        tell: (user, item, chars) => log.add(user, item, chars),
-        cursor: Effect.sync(() => log.idOf(log.end - 1)),
-        stream: (after, sees) =>
-          Stream.suspend(() => {
-            const from = log.placeOf(after)
-            const next = new Reader(log, from, sees, () => clock.currentTimeMillisUnsafe())
-            return Stream.fromPull(Effect.succeed(next.pull))
-          }),
-        stop: Effect.sync(() => log.stop())
+        tell: (user, item, chars) => {
+          log.add(user, item, chars)
+          shared.tell(user, item)
+        },
+        cursor: Effect.andThen(shared.follow, cursor),
+        stream: (after, sees) => Stream.unwrap(Effect.as(shared.following, stream(after, sees))),
+        stop
       })
     })
   )
@@ -127,6 +144,15 @@ class Log {
     }
     // in separate turns: an answer to the event must find the request pending
     this.wake(Effect.yieldNow)
+  }
+
+  /** Items may be missing: every reader starts over. */
+  skip(): void {
+    this.start = this.end + 1
+    this.items = []
+    this.gone = 0
+    this.chars = 0
+    this.wake()
   }
 
   at(number: number) {

@@ -15,6 +15,9 @@ export * as SqlJournal from "./public/SqlJournal.ts"
 /** Logins of a server's page in PostgreSQL, shared by all servers of the database. */
 export * as SqlLogins from "./public/SqlLogins.ts"
 
+/** Live items in PostgreSQL: the page of each process shows what happens in all. */
+export * as SqlLive from "./public/SqlLive.ts"
+
 /** Rows of sessions in PostgreSQL, for as many processes as share the database. */
 export * as SqlSessionRows from "./public/SqlSessionRows.ts"
 

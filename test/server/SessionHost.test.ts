@@ -151,6 +151,21 @@ describe("a session with a wave", () => {
       yield* isEmpty(env)
     }))
 
+  test("continues with an answer that was given while it was closed, and asks nobody again", (env) =>
+    Effect.gen(function*() {
+      const { approvals, host, ran, waves } = env
+      yield* waves.submit(ada, { message: message("look", "save"), wave: "w", turn: "t" })
+      yield* host.idle(ada)
+      yield* host.close(ada)
+      yield* approve(env)
+      assert.deepStrictEqual(yield* pending(env), [])
+      yield* host.open(ada)
+      const wave = yield* (yield* found(env, "w")).ended
+      assert.deepStrictEqual(tagsOf(wave), ["Succeeded", "Succeeded"])
+      assert.deepStrictEqual(ran, ["look 0", "save 1"])
+      assert.deepStrictEqual((yield* approvals.list(bob)).ended.map((it) => it.how), ["approved"])
+    }))
+
   test("is not idle while a call runs beside the approval, and a later run waits with the suspended call", (env) =>
     Effect.gen(function*() {
       const { host, ran, release, waves } = env

@@ -1,0 +1,2 @@
+export type * from "../SqlLive.ts"
+export { layer } from "../SqlLive.ts"
