@@ -93,6 +93,7 @@ export const make = (
       case "List":
         return setOpen(it.listed.kind, principal, it.key, it.listed.isOpen)
       case "Remove":
+        for (const kind of Object.keys(kinds)) setOpen(kind, principal, it.key, false)
         return yield* store.remove(it.key)
       case "RemoveSequence":
         for (let number = 0; yield* store.has(`${it.key}.${number}`); number++) {
