@@ -60,7 +60,7 @@ export interface ApprovalRows {
   readonly end: (ending: Ending) => Effect.Effect<boolean, ApprovalTableError>
   /**
    * Ends pending requests of a session that did not come again since this process holds it: no call waits for them.
-   * Gives the number of these ids that are pending. Rows in memory end with their calls.
+   * Gives the number of these ids that are pending.
    */
   readonly settle: (
     principal: string,
@@ -102,7 +102,7 @@ export const make = (bounds: Bounds, now: () => number): ApprovalRows => {
     answer: (answers, now) => Effect.sync(() => rows.answer(answers, now)),
     take: (_, ids) => Effect.sync(() => ids.flatMap((id) => rows.take(id))),
     end: ({ end, kept }) => Effect.sync(() => rows.end(kept.summary.id, end, true)),
-    settle: (_, { length: pending }) => Effect.succeed({ pending, withdrawn: [] }),
+    settle: (principal, ids, end) => Effect.sync(() => rows.settle(principal, new Set(ids), end)),
     find: (ids) =>
       Effect.sync(() => {
         rows.forget()
@@ -189,6 +189,13 @@ class Rows {
     if (row === undefined) return []
     row.isTaken = true
     return [{ id, end: row.end }]
+  }
+
+  settle(principal: string, ids: ReadonlySet<string>, end: End) {
+    const all = Array.from(this.waiting.values()).filter(({ request }) => request.principal === principal)
+    const left = all.filter(({ request }) => !ids.has(request.id))
+    for (const { request } of left) this.end(request.id, end, true)
+    return { pending: all.length - left.length, withdrawn: left.map(({ kept }) => ({ kept, end })) }
   }
 
   /** Evicts resolved requests that are too old or too many, but no answer that its call has not seen. */

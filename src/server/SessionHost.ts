@@ -56,7 +56,11 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
     const changed = (owner: Owner) => {
       const changes = parts.map((it) => it.changed(owner))
       // an agent may begin to wait for its agents in the background without an event
-      return Effect.raceAll(parts.some((it) => it.isAsking(owner)) ? [...changes, Effect.sleep("1 second")] : changes)
+      const news = Effect.raceAll(
+        parts.some((it) => it.isAsking(owner)) ? [...changes, Effect.sleep("1 second")] : changes
+      )
+      // what is reported of a call comes before it waits
+      return Effect.andThen(news, Effect.yieldNow)
     }
     return SessionHost.of({
       open: (owner) => Effect.asVoid(each((it) => it.open(owner))),
@@ -90,6 +94,8 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
         const now = yield* Clock.currentTimeMillis
         switch (unfinished(yield* each((it) => it.forget(owner)))) {
           case "nothing":
+            // withdraws requests whose calls were cancelled before they could ask again
+            yield* approvals.suspendOf(principal, "nothing of the session is left")
             return { _tag: "Nothing" }
           case "failed":
             return { _tag: "Waiting", until: earliest(until, now + retryMillis) }

@@ -179,8 +179,10 @@ export class WaitingRequests {
         if (visit.isWaiting) recorded.end(id, suspended(reason))
         else visit.leave?.({ _tag: "Ended", resolution: suspended(reason) })
       }
-      if (!rows.isLasting) return Effect.succeed({ ...all, isStored: true })
-      return Effect.forEach(visits, ([, { written }]) => Deferred.await(written), { discard: true }).pipe(
+      const written = rows.isLasting
+        ? Effect.forEach(visits, ([, { written }]) => Deferred.await(written), { discard: true })
+        : Effect.void
+      return written.pipe(
         Effect.andThen(Effect.suspend(() => rows.settle(principal, ids, { at: now(), ending: { _tag: "Withdrawn" } }))),
         Effect.map(({ pending, withdrawn }) => {
           resolved(withdrawn)
