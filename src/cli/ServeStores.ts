@@ -16,17 +16,21 @@ import * as DatabaseCheck from "../cluster/DatabaseCheck.ts"
 import type { SharedPermits } from "../core/gates/PermitSource.ts"
 import type { ArtifactStore } from "../core/output/ArtifactStore.ts"
 import type { Checkpoints } from "../core/output/Checkpoints.ts"
+import type { ApprovalTable } from "../core/store/ApprovalTable.ts"
 import type { Journal } from "../core/store/Journal.ts"
+import type { LiveTable } from "../core/store/LiveTable.ts"
 import type { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import type { SessionRows } from "../core/store/SessionRows.ts"
 import type { StateStore } from "../core/store/StateStore.ts"
 import { escape } from "../internal/escape.ts"
 import * as OperationStore from "../server/OperationStore.ts"
 import * as WaveStore from "../server/WaveStore.ts"
+import * as SqlApprovals from "../sql/SqlApprovals.ts"
 import * as SqlArtifacts from "../sql/SqlArtifacts.ts"
 import * as SqlCheckpoints from "../sql/SqlCheckpoints.ts"
 import * as SqlCircuitBreakerStore from "../sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../sql/SqlJournal.ts"
+import * as SqlLive from "../sql/SqlLive.ts"
 import * as SqlPermits from "../sql/SqlPermits.ts"
 import * as SqlRateLimiterStore from "../sql/SqlRateLimiterStore.ts"
 import * as SqlSessionRegistry from "../sql/SqlSessionRegistry.ts"
@@ -61,7 +65,9 @@ export type Stores =
 
 /** What processes share beside it, each with its part of the sessions. */
 export type Shared =
+  | ApprovalTable
   | CircuitBreaker.CircuitBreakerStore
+  | LiveTable
   | RateLimiter.RateLimiterStore
   | SessionRegistry
   | SessionRows
@@ -114,6 +120,8 @@ const sharedWith = (lease: Duration.Input, isPooled: boolean) =>
     SqlPermits.layer({ lease }),
     SqlRateLimiterStore.layer,
     SqlCircuitBreakerStore.layer(),
+    SqlApprovals.layer,
+    SqlLive.layer(),
     WaveStore.layerRows,
     OperationStore.layerRows,
     TranscriptStore.layerRows

@@ -79,13 +79,17 @@ export class HostedSession {
       )))
   }
 
-  /** Streams while the session is open here; it stays open that long. */
+  /** Streams while the session is open here; it stays open that long. Begins with `null`. */
   stream<A, E>(
     stream: Effect.Effect<Stream.Stream<A>, E>
-  ): Stream.Stream<A, E | Moved | Unavailable> {
+  ): Stream.Stream<A | null, E | Moved | Unavailable> {
     return Stream.unwrap(Effect.flatMap(
       this.entered,
-      (activation) => Effect.map(stream, (it) => Stream.interruptWhen(it, Deferred.await(activation.moved)))
+      (activation) =>
+        Effect.map(
+          stream,
+          (it) => Stream.concat(Stream.succeed(null), it).pipe(Stream.interruptWhen(Deferred.await(activation.moved)))
+        )
     ))
   }
 

@@ -71,14 +71,14 @@ export const make = Effect.fnUntraced(function*(
   /** Streams on from where the last connection ended, until the end or until no runner answers. */
   const reconnecting = <A extends Sse, E extends Tagged>(
     after: string | undefined,
-    connect: (after: string | undefined) => Stream.Stream<A, E>,
+    connect: (after: string | undefined) => Stream.Stream<A | null, E>,
     isEnd: (item: A) => boolean
   ): Stream.Stream<A> =>
     Stream.suspend(() => {
       let last = after
       let isEnded = false
       let failures = 0
-      const connection = Stream.suspend(() => connect(last)).pipe(
+      const connection = Stream.suspend(() => begunOnce(connect(last))).pipe(
         Stream.map((item) => {
           failures = 0
           if (item.id !== undefined) last = item.id
@@ -164,6 +164,15 @@ export const make = Effect.fnUntraced(function*(
   })
   return { directory, poke }
 })
+
+/** Ends a stream where it begins anew: its message was sent again, from the position of the first time. */
+const begunOnce = <A, E>(stream: Stream.Stream<A | null, E>): Stream.Stream<A, E> => {
+  let begins = 0
+  return stream.pipe(
+    Stream.takeWhile((item) => item !== null || ++begins === 1),
+    Stream.filter((item) => item !== null)
+  )
+}
 
 const afterOf = (after: string | undefined) => after === undefined ? {} : { after }
 

@@ -1,6 +1,7 @@
 /**
  * The messages to a session: the methods of `SessionDirectory` that concern one session. The session is the address, so
- * no message can name another one. None is stored; all may arrive twice.
+ * no message can name another one. None is stored; all may arrive twice. A stream begins with `null`: another `null` in it
+ * says that the message was sent again and the stream begins anew.
  */
 import * as ClusterSchema from "effect/cluster/ClusterSchema"
 import * as Entity from "effect/cluster/Entity"
@@ -40,7 +41,7 @@ const waves = [
   /** `null`: it has not ended yet. Ask again. */
   Rpc.make("Result", { payload: Name, success: Schema.NullOr(Models.Wave), error: WaveLookup }),
   Rpc.make("HasWave", { payload: Name, error: WaveLookup }),
-  Rpc.make("Watch", { payload: After, success: Models.WaveSse, error: WaveLookup, stream: true }),
+  Rpc.make("Watch", { payload: After, success: Schema.NullOr(Models.WaveSse), error: WaveLookup, stream: true }),
   Rpc.make("Happened", { payload: { ...Name, from: Schema.Finite }, success: Models.WaveEvents, error: Lookup }),
   Rpc.make("Cancel", {
     payload: { ...Name, callId: Schema.optional(Schema.String), reason: Schema.String },
@@ -69,7 +70,12 @@ const operations = [
   Rpc.make("Operation", { payload: Name, success: Operations.Operation, error: Lookup }),
   Rpc.make("Operations", { success: Schema.Array(Operations.Operation), error: Problem }),
   Rpc.make("Running", { success: Schema.NullOr(Operations.Operation), error: Problem }),
-  Rpc.make("WatchOperation", { payload: After, success: Operations.AgentSse, error: Lookup, stream: true }),
+  Rpc.make("WatchOperation", {
+    payload: After,
+    success: Schema.NullOr(Operations.AgentSse),
+    error: Lookup,
+    stream: true
+  }),
   Rpc.make("Say", {
     payload: {
       ...Name,
@@ -94,7 +100,12 @@ const operations = [
     success: Operations.ConversationDetail,
     error: Lookup
   }),
-  Rpc.make("WatchConversation", { payload: Reading, success: Operations.AgentSse, error: Lookup, stream: true })
+  Rpc.make("WatchConversation", {
+    payload: Reading,
+    success: Schema.NullOr(Operations.AgentSse),
+    error: Lookup,
+    stream: true
+  })
 ] as const
 
 const records = [
