@@ -114,22 +114,21 @@ export class KnownConversations {
     )
   }
 
-  /** Stores ends that could not be stored before, and forgets what is old. */
+  /** Stores ends that could not be stored before, and forgets what is old, also of sessions that are not in memory. */
   tidy(keepEnd: (operation: ServedOperation) => Effect.Effect<void, OperationStoreError>): Effect.Effect<void> {
-    const { listed } = this.given.bounds
-    return Effect.flatMap(
-      Clock.currentTimeMillis,
-      (now) =>
-        Effect.forEach(this.known.values(), (conversation) =>
-          Effect.gen({ self: this }, function*() {
-            const { operations } = conversation
-            for (const it of operations) if (it.hasEnded && !it.isStored) yield* logged(keepEnd(it))
-            const isOld = (it: ServedOperation) => it.isStored && it.hasEnded && it.overSince! + listed < now
-            operations.splice(0, operations.length, ...operations.filter((it) => !isOld(it)))
-            // a message that is being taken keeps it
-            yield* conversation.turns.withPermitsIfAvailable(1)(this.forget(conversation, now))
-          }), { discard: true })
-    )
+    const { bounds: { listed, retention }, store } = this.given
+    return Effect.gen({ self: this }, function*() {
+      const now = yield* Clock.currentTimeMillis
+      for (const conversation of Array.from(this.known.values())) {
+        const { operations } = conversation
+        for (const it of operations) if (it.hasEnded && !it.isStored) yield* logged(keepEnd(it))
+        const isOld = (it: ServedOperation) => it.isStored && it.hasEnded && it.overSince! + listed < now
+        operations.splice(0, operations.length, ...operations.filter((it) => !isOld(it)))
+        // a message that is being taken keeps it
+        yield* conversation.turns.withPermitsIfAvailable(1)(this.forget(conversation, now))
+      }
+      yield* logged(store.prune(now - retention))
+    })
   }
 
   /** Ends all readers of conversations. */

@@ -160,8 +160,8 @@ export const prune = (
 
 // Utilities
 
-/** The rows of a sequence: `.` is followed by a digit, and `/` is the next character. */
-const isIn = (base: string, it = "it"): string => `${it}.key > ${base} || '.' AND ${it}.key < ${base} || '/'`
+/** The rows of a sequence: a digit follows `.`, and `:` is the character after `9`. */
+const isIn = (base: string, it = "it"): string => `${it}.key >= ${base} || '.0' AND ${it}.key < ${base} || '.:'`
 
 type Given = ReturnType<typeof givenOf>
 
@@ -194,8 +194,10 @@ const insert = `INSERT INTO tool_executor_session_rows AS it
 const writes: { readonly [Op in Given["op"]]: string } = {
   new: `made AS (${insert} WHERE op = 'new')`,
   put: `put AS (${insert} WHERE op = 'put' ON CONFLICT (session, key) DO UPDATE SET value = excluded.value,
-    part_of = excluded.part_of, kind = excluded.kind, is_open = excluded.is_open, username = excluded.username,
-    summary = COALESCE(excluded.summary, it.summary), changed_at = excluded.changed_at)`,
+    part_of = COALESCE(excluded.part_of, it.part_of), kind = COALESCE(excluded.kind, it.kind),
+    is_open = CASE WHEN excluded.kind IS NULL THEN it.is_open ELSE excluded.is_open END,
+    username = COALESCE(excluded.username, it.username), summary = COALESCE(excluded.summary, it.summary),
+    changed_at = COALESCE(excluded.changed_at, it.changed_at))`,
   list: `listed AS (UPDATE tool_executor_session_rows AS it SET kind = given.kind, is_open = given.open,
     changed_at = given.at, summary = COALESCE(given.summary, it.summary), username = $3
     FROM given WHERE op = 'list' AND it.session = given.session AND it.key = given.key)`,

@@ -44,7 +44,7 @@ export const make: Effect.Effect<
     changes: ReadonlyArray<Change>
   ): Effect.fn.Return<void, RowExists | SessionLost | SqlError> {
     if (epoch === undefined || epoch.isOver) return yield* new SessionLost({ principal })
-    const last = new Map(changes.map((it) => [it.key, it]))
+    const last = new Map(changes.map((it) => [it._tag === "RemoveSequence" ? `${it.key}.` : it.key, it]))
     const isOwned = yield* run(Tables.write(sql, epoch, last.values())).pipe(
       Effect.catchIf((error) => error.reason._tag === "UniqueViolation", (error) =>
         Effect.flatMap(

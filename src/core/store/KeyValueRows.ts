@@ -90,9 +90,13 @@ export const make = (
         if (counts !== undefined) count(counts, patterns, it.key)
         return
       }
-      case "List":
-        return setOpen(it.listed.kind, principal, it.key, it.listed.isOpen)
+      case "List": {
+        const { isOpen, kind } = it.listed
+        const isThere = !isOpen || kinds[kind]?.principalOf === undefined || (yield* store.has(it.key))
+        return setOpen(kind, principal, it.key, isOpen && isThere)
+      }
       case "Remove":
+        for (const kind of Object.keys(kinds)) setOpen(kind, principal, it.key, false)
         return yield* store.remove(it.key)
       case "RemoveSequence":
         for (let number = 0; yield* store.has(`${it.key}.${number}`); number++) {

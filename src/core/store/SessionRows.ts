@@ -51,8 +51,9 @@ export type Change =
     readonly value: string
     /** There is no such row yet; otherwise the write fails. A driver for one process may rely on it. */
     readonly isNew?: boolean | undefined
+    /** Unchanged if absent. */
     readonly listed?: Listed | undefined
-    /** The key of the row that it is a part of. Retention deletes it with that one. */
+    /** The key of the row that it is a part of. Retention deletes it with that one. Unchanged if absent. */
     readonly partOf?: string | undefined
   }
   /** Changes how a row is found, and not its value. Does nothing where there is no such row. */
@@ -82,7 +83,10 @@ export interface Rows {
   ) => Effect.Effect<ReadonlyMap<string, string>, SessionRowsError>
   /** Reads the unfinished rows of a kind. */
   readonly open: (kind: string) => Effect.Effect<ReadonlyArray<Row>, SessionRowsError>
-  /** Writes all changes or none. Of several changes of a key the last one counts. */
+  /**
+   * Writes all changes or none. Of several changes of a key the last one counts; rows of a sequence that is removed do
+   * not change otherwise.
+   */
   readonly write: (
     changes: ReadonlyArray<Change>
   ) => Effect.Effect<void, RowExists | SessionLost | SessionRowsError>
