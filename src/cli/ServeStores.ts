@@ -19,6 +19,7 @@ import type { Checkpoints } from "../core/output/Checkpoints.ts"
 import type { ApprovalTable } from "../core/store/ApprovalTable.ts"
 import type { Journal } from "../core/store/Journal.ts"
 import type { LiveTable } from "../core/store/LiveTable.ts"
+import type { LoginTable } from "../core/store/LoginTable.ts"
 import type { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import type { SessionRows } from "../core/store/SessionRows.ts"
 import type { StateStore } from "../core/store/StateStore.ts"
@@ -31,6 +32,7 @@ import * as SqlCheckpoints from "../sql/SqlCheckpoints.ts"
 import * as SqlCircuitBreakerStore from "../sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../sql/SqlJournal.ts"
 import * as SqlLive from "../sql/SqlLive.ts"
+import * as SqlLogins from "../sql/SqlLogins.ts"
 import * as SqlPermits from "../sql/SqlPermits.ts"
 import * as SqlRateLimiterStore from "../sql/SqlRateLimiterStore.ts"
 import * as SqlSessionRegistry from "../sql/SqlSessionRegistry.ts"
@@ -68,6 +70,7 @@ export type Shared =
   | ApprovalTable
   | CircuitBreaker.CircuitBreakerStore
   | LiveTable
+  | LoginTable
   | RateLimiter.RateLimiterStore
   | SessionRegistry
   | SessionRows
@@ -117,6 +120,7 @@ const sharedWith = (lease: Duration.Input, isPooled: boolean) =>
     SqlStateStore.layer({ lease }),
     SqlArtifacts.layer(),
     SqlCheckpoints.layer(),
+    SqlLogins.layer,
     SqlPermits.layer({ lease }),
     SqlRateLimiterStore.layer,
     SqlCircuitBreakerStore.layer(),

@@ -3,6 +3,7 @@ import type * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { Cost } from "../agent/AgentLimits.ts"
+import { isLost } from "../core/store/SessionRows.ts"
 import { hashOf } from "../core/vocabulary/FileChange.ts"
 import type { Operation } from "./ApiOperations.ts"
 import { OperationLog } from "./OperationLog.ts"
@@ -170,8 +171,8 @@ export class KnownConversations {
   }
 }
 
-/** What the next try, or the next start, makes up for. */
+/** What the next try, the next start, or whoever has the session now makes up for. */
 export const logged = (effect: Effect.Effect<void, OperationStoreError>): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))
+  Effect.catch(effect, (error) => isLost(error) ? Effect.void : Effect.logWarning(error.message, error.cause))
 
 const keyOf = ({ session, user }: Owner): string => JSON.stringify([user, session])

@@ -21,6 +21,7 @@ import { type TranscriptError, Transcripts } from "../agent/Transcripts.ts"
 import { ToolExecutor } from "../core/engine/ToolExecutor.ts"
 import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
+import { isLost } from "../core/store/SessionRows.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import type { Agent } from "./Agents.ts"
 import type { Operation } from "./ApiOperations.ts"
@@ -63,6 +64,7 @@ export const run = (
     if (Exit.isSuccess(exit)) return yield* end(around, operation, exit.value)
     // the server stops: the next start continues it
     if (Cause.hasInterruptsOnly(exit.cause)) return
+    if (isLost(Cause.squash(exit.cause))) return leave(operation)
     yield* Principals.annotated(operation.submitted)(Effect.logError("An operation could not continue", exit.cause))
     yield* end(around, operation, operation.endOf(failed, yield* Clock.currentTimeMillis))
   }).pipe(
@@ -161,11 +163,12 @@ const once = Effect.fnUntraced(function*(
 const end = (around: Around, operation: ServedOperation, ended: OperationEnd): Effect.Effect<void> =>
   Effect.uninterruptible(Effect.gen(function*() {
     // readers of a session that is closed or lost connect again
-    if (operation.left === "lost" || (operation.left !== undefined && ended.reason._tag === "Suspended")) return
+    if (isLeft(operation) || (operation.left !== undefined && ended.reason._tag === "Suspended")) return
     if (ended.reason._tag !== "Suspended") {
       // without the end itself, which an ended operation has without its event
       yield* saved(around, operation)
       yield* logged(operation, storeEnd(around, operation, operation.ending(ended)))
+      if (isLeft(operation)) return
     }
     operation.tell(ended)
     if (operation.isStored) yield* logged(operation, around.ended(operation))
@@ -191,10 +194,20 @@ const saved = ({ store }: Around, operation: ServedOperation) =>
 
 /** If storing fails, the next start continues the operation, which has ended in its transcript. */
 const logged = (
-  { submitted }: ServedOperation,
+  operation: ServedOperation,
   effect: Effect.Effect<void, OperationStoreError>
 ): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause)).pipe(Principals.annotated(submitted))
+  Effect.catch(effect, (error) => {
+    if (!isLost(error)) return Effect.logWarning(error.message, error.cause)
+    return Effect.sync(() => leave(operation))
+  }).pipe(Principals.annotated(operation.submitted))
+
+/** Another process has the session, and continues it. */
+const leave = (operation: ServedOperation): void => {
+  operation.left = "lost"
+}
+
+const isLeft = ({ left }: ServedOperation): boolean => left === "lost"
 
 const failed: EndReason = {
   _tag: "NotKept",

@@ -16,6 +16,7 @@ import * as Semaphore from "effect/Semaphore"
 import type { Batch } from "../core/contract/Executor.ts"
 import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import type { TurnState } from "../core/gates/TurnState.ts"
+import { isLost } from "../core/store/SessionRows.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { annotated, type Owner, toPrincipal } from "./Principals.ts"
 import type { End, WaveStore, WaveStoreError } from "./WaveStore.ts"
@@ -283,4 +284,4 @@ const union = (one: ReadonlyArray<string>, other: ReadonlyArray<string>): Readon
   Array.from(new Set([...one, ...other]))
 
 const logged = (effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => Effect.logWarning(error.message, error.cause))
+  Effect.catch(effect, (error) => isLost(error) ? Effect.void : Effect.logWarning(error.message, error.cause))

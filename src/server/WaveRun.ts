@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import type { ResumeError } from "../core/contract/ResumeError.ts"
 import type { TurnState } from "../core/gates/TurnState.ts"
+import { isLost } from "../core/store/SessionRows.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import type { ToolOutcome, WaveResult } from "../core/vocabulary/ToolOutcome.ts"
 import * as LostWave from "./LostWave.ts"
@@ -109,10 +110,9 @@ const end = (
   }
 ): Effect.Effect<void> =>
   result.suspended !== undefined || wave.left === "lost" ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
-    const kept = yield* settled(wave, result.outcomes)
-    const persist = (turn: Pick<End, "isTurnOpen" | "turn">) =>
-      store.end(wave.submitted, { ...turn, ended: kept, info: wave.info })
-    yield* logged(wave, turn.ended({ name: wave.submitted.wave, before, after }, persist))
+    const ended = yield* endOf(wave, result.outcomes)
+    const persist = (turn: Pick<End, "isTurnOpen" | "turn">) => store.end(wave.submitted, { ...turn, ...ended })
+    yield* settled(wave, ended, turn.ended({ name: wave.submitted.wave, before, after }, persist))
   }))
 
 /** Without a journal, the outcomes are unknown. */
@@ -120,19 +120,32 @@ const lost = Effect.fnUntraced(function*({ store }: Around, wave: ServedWave) {
   const outcomes = LostWave.outcomes(wave)
   const now = yield* Clock.currentTimeMillis
   for (const event of LostWave.events(wave, outcomes, now)) wave.tell(event)
-  yield* logged(wave, store.end(wave.submitted, { ended: yield* settled(wave, outcomes), info: wave.info }))
+  const ended = yield* endOf(wave, outcomes)
+  yield* settled(wave, ended, store.end(wave.submitted, ended))
 })
 
-const settled = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>) =>
-  Effect.map(Clock.currentTimeMillis, (at) => {
-    const messages = Messages.of(wave.submitted.format, outcomes)
-    wave.settle(at, messages)
-    return { at, messages, events: wave.takeLifecycle() }
-  })
+const endOf = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>): Effect.Effect<End> =>
+  Effect.map(Clock.currentTimeMillis, (at) => ({
+    ended: { at, messages: Messages.of(wave.submitted.format, outcomes), events: wave.takeLifecycle() },
+    info: { ...wave.info, status: "ended", endedAt: at }
+  }))
 
-/** If storing fails, the next start finds the end in the journal. */
-const logged = (wave: ServedWave, effect: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => {
-    wave.hasFailed = true
-    return Effect.logWarning("The end of a wave could not be stored", error)
-  }).pipe(Principals.annotated(wave.submitted, wave.submitted.wave))
+/**
+ * Ends a wave once that is stored. If storing fails, the next start finds the end in the journal; if another process
+ * has the session, that one finds it.
+ */
+const settled = (wave: ServedWave, { ended }: End, stored: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
+  stored.pipe(
+    Effect.catch((error) => {
+      if (isLost(error)) {
+        wave.left = "lost"
+        return Effect.void
+      }
+      wave.hasFailed = true
+      return Effect.logWarning("The end of a wave could not be stored", error)
+    }),
+    Effect.andThen(Effect.sync(() => {
+      if (wave.left !== "lost") wave.settle(ended.at, ended.messages)
+    })),
+    Principals.annotated(wave.submitted, wave.submitted.wave)
+  )

@@ -10,6 +10,7 @@ import * as Stream from "effect/Stream"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { SessionLost } from "../../src/core/store/SessionRegistry.ts"
 import { Waves } from "../../src/server/Waves.ts"
 import { WaveStoreError } from "../../src/server/WaveStore.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
@@ -107,5 +108,23 @@ describe("a store that fails while a wave ends", () => {
       const again = Option.getOrThrow(yield* next.get(ada, "w"))
       assert.deepStrictEqual((yield* again.ended).messages, wave.messages)
       assert.lengthOf(runs, 1)
+    }))
+
+  test("because another process has the session shows nobody results that are not stored", (filename) =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      const logger = Logger.make<unknown, void>(({ message }) => void lines.push(JSON.stringify(message)))
+      const cause = new SessionLost({ principal: "ada/one" })
+      const life = yield* begin(filename, world().tools, {
+        lease: "1 minute",
+        around: (store) => ({ ...store, end: () => Effect.fail(new WaveStoreError({ operation: "end", cause })) })
+      })
+      const wave = yield* Effect.flatMap(
+        wavesOf(life).submit(ada, { message: message("write"), wave: "w", turn: "t" }),
+        (it) => it.ended
+      ).pipe(Effect.provide(Logger.layer([logger])))
+      assert.strictEqual(wave.status, "suspended")
+      assert.isUndefined(wave.messages)
+      assert.isFalse(lines.some((it) => it.includes("could not be stored")), lines.join("\n"))
     }))
 })
