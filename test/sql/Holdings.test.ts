@@ -1,5 +1,4 @@
 /** What artifacts and checkpoints keep in a database beyond the contract of their ports. */
-import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import * as Arr from "effect/Array"
@@ -8,7 +7,6 @@ import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -53,8 +51,7 @@ const sqlite: Clients = Effect.map(
 )
 
 const postgres: Clients = Effect.map(Effect.flatMap(Postgres.Postgres, ({ database }) => database), (url) => {
-  const client = PgClient.layer({ url: Redacted.make(url), maxConnections: 5 })
-  return clientOf(Layer.provide(client, Postgres.realTime))
+  return clientOf(Layer.provide(Postgres.clientOf(url), Postgres.realTime))
 })
 
 const make = <A, E>(store: Effect.Effect<A, E, SqlClient.SqlClient>, client: SqlClient.SqlClient) =>

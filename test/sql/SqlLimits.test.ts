@@ -2,7 +2,6 @@
  * Circuits and rate limits in real databases, with two clients at once: what is counted
  * in one is counted in the other, and nothing is let through twice.
  */
-import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, layer } from "@effect/vitest"
 import { SqlRateLimiterStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
@@ -15,7 +14,6 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as RateLimiter from "effect/persistence/RateLimiter"
-import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as TestClock from "effect/testing/TestClock"
@@ -33,7 +31,7 @@ type Client = Layer.Layer<SqlClient.SqlClient, unknown>
 const databases: Readonly<Record<string, Effect.Effect<Client, unknown, Postgres.Postgres | Scope.Scope>>> = {
   PostgreSQL: Effect.gen(function*() {
     const url = yield* (yield* Postgres.Postgres).database
-    return PgClient.layer({ url: Redacted.make(url), maxConnections: 5 })
+    return Postgres.clientOf(url)
   }),
   SQLite: Effect.gen(function*() {
     const folder = yield* Effect.acquireRelease(
