@@ -92,10 +92,40 @@ const turnOf = (kind: Kind, seed: number, task: string, turn: number): ModelTurn
   return { text: `${task} ${isOver ? "over" : turn}`, calls, usage: { input: 1, output: 1 }, takes }
 }
 
-const script = (kind: Kind, seed: number): ScriptedModel.Script => ({ prompt }) => {
+export const script = (kind: Kind, seed: number): ScriptedModel.Script => ({ prompt }) => {
   const said = words(prompt)
   const task = said[0]!.replace("user: ", "")
   return turnOf(kind, seed, task, prompt.content.filter((it) => it.role === "assistant").length)
+}
+
+/** The tools of a tree: calls that change something are run by `runs`. */
+export const toolsOf = Effect.fnUntraced(function*(runs: Harness.Handler) {
+  return {
+    look: { class: "ReadOnly", handler: () => Effect.succeed("seen") },
+    slow: { class: "ReadOnly", handler: () => Effect.as(Effect.sleep("2 seconds"), "seen late") },
+    write: { class: "SerialMut", handler: runs },
+    asks: { class: "ConcurrentMut", handler: runs },
+    ...backgroundTools(yield* Layer.build(BackgroundAgents.layer)),
+    ...Object.fromEntries(
+      Object.entries(agents).map(([name, options]) => [
+        name,
+        agentTool(SubAgent.make(name, {
+          description: name,
+          parameters: Schema.Struct({ task: Schema.String }),
+          prompt: ({ task }) => task,
+          ...options
+        }))
+      ])
+    )
+  } as const satisfies Record<string, Harness.ToolSpec>
+})
+
+/** The answer to a request, and how long it takes. */
+export const answerOf = (seed: number, task: string) => {
+  const { chance, pick } = randomFrom(hashOf(`${seed} answer ${task}`))
+  const after = pick([0, "500 millis", "3 seconds"] as const)
+  const answer: Approvals.Answer = chance(0.25) ? { _tag: "Deny", reason: "no" } : { _tag: "ApproveOnce" }
+  return { after, answer }
 }
 
 /** A host over what another one has left, until the scope is closed. */
@@ -127,25 +157,7 @@ const host = Effect.fnUntraced(function*(kind: Kind, seed: number, left: Left, r
     ...kept,
     append: (lines, options) => Effect.andThen(kept.append(lines, options), record)
   }
-  const runs: Harness.Handler = ({ task }) => Effect.sync(() => (ran.push(String(task)), "done"))
-  const tools = {
-    look: { class: "ReadOnly", handler: () => Effect.succeed("seen") },
-    slow: { class: "ReadOnly", handler: () => Effect.as(Effect.sleep("2 seconds"), "seen late") },
-    write: { class: "SerialMut", handler: runs },
-    asks: { class: "ConcurrentMut", handler: runs },
-    ...backgroundTools(yield* Layer.build(BackgroundAgents.layer)),
-    ...Object.fromEntries(
-      Object.entries(agents).map(([name, options]) => [
-        name,
-        agentTool(SubAgent.make(name, {
-          description: name,
-          parameters: Schema.Struct({ task: Schema.String }),
-          prompt: ({ task }) => task,
-          ...options
-        }))
-      ])
-    )
-  } as const satisfies Record<string, Harness.ToolSpec>
+  const tools = yield* toolsOf(({ task }) => Effect.sync(() => (ran.push(String(task)), "done")))
   const recorded = yield* Effect.orDie(Approvals.makeRecorded({ begin: () => undefined }))
   const model = yield* Effect.orDie(ScriptedModel.make(script(kind, seed)))
   const context = yield* Effect.orDie(Layer.build(AgentExecutor.layer.pipe(
@@ -197,9 +209,9 @@ export const play = Effect.fnUntraced(function*(
             Effect.gen(function*() {
               const { task } = args as { readonly task: string }
               asked.set(task, (asked.get(task) ?? new Set()).add(id))
-              const { chance, pick } = randomFrom(hashOf(`${seed} answer ${task}`))
-              yield* Effect.sleep(pick([0, "500 millis", "3 seconds"] as const))
-              yield* agent.answer(id, chance(0.25) ? { _tag: "Deny", reason: "no" } : { _tag: "ApproveOnce" })
+              const { after, answer } = answerOf(seed, task)
+              yield* Effect.sleep(after)
+              yield* agent.answer(id, answer)
             }).pipe(Effect.ignore, Effect.forkIn(scope)), { discard: true })
     )
     yield* Effect.forkIn(answers, scope, { startImmediately: true })
