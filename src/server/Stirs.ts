@@ -21,6 +21,7 @@ export class Stirs {
     const principal = toPrincipal(owner)
     const next = this.waiting.get(principal) ?? Deferred.makeUnsafe<void>()
     this.waiting.set(principal, next)
-    return Deferred.await(next)
+    // an event is told before what it says has taken effect
+    return Effect.andThen(Deferred.await(next), Effect.yieldNow)
   }
 }

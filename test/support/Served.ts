@@ -35,10 +35,14 @@ import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import * as SessionHost from "../../src/server/SessionHost.ts"
 import * as Waves from "../../src/server/Waves.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
+import * as SqlApprovals from "../../src/sql/SqlApprovals.ts"
 import * as Sqlite from "../../src/sql/Sqlite.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import { toolkit, type ToolSpec } from "./Harness.ts"
+import * as Postgres from "./Postgres.ts"
 
 export interface Options {
   readonly waves?: Waves.Options | undefined
@@ -66,7 +70,7 @@ type Provided =
 /** Everything above the stores. */
 const above = (
   tools: Tools,
-  { agents = {}, mayRun = () => true, operations, policy = { default: "allow" }, rules = [], told = [], waves }: Options
+  { agents = {}, mayRun = () => true, operations, policy = { default: "allow" }, rules = [], told, waves }: Options
 ) => {
   const { handlers, kit } = toolkit(tools)
   const gates = Layer.mergeAll(
@@ -75,7 +79,7 @@ const above = (
     Dedupe.layerNoop,
     Pools.layer()
   ).pipe(Layer.provideMerge(ToolHandlers.layer(kit).pipe(Layer.provide(handlers))))
-  const live = Layer.succeed(LiveLog.LiveLog, {
+  const live = told === undefined ? LiveLog.layer({ maxItems: 500 }) : Layer.succeed(LiveLog.LiveLog, {
     tell: (_, item) => void told.push(item),
     cursor: Effect.succeed(""),
     stream: () => Stream.empty,
@@ -97,6 +101,24 @@ const above = (
 /** A server that keeps everything in memory. */
 export const inMemory = (tools: Tools, options: Options = {}) =>
   above(tools, options).pipe(Layer.provideMerge(Journal.layerMemory()))
+
+/** A server over the rows of a PostgreSQL that it shares with others: sessions are opened by those that hold them. */
+export const shared = (url: string, tools: Tools, { lease = "2 seconds", ...options }: Options & {
+  readonly lease?: Duration.Input
+} = {}) =>
+  above(tools, options).pipe(
+    Layer.provideMerge(Layer.mergeAll(
+      SqlJournal.layer(),
+      SqlStateStore.layer({ lease }),
+      WaveStore.layerRows,
+      OperationStore.layerRows,
+      TranscriptStore.layerRows,
+      SqlApprovals.layer
+    )),
+    Layer.provide(SqlSessionRows.layer),
+    Layer.provideMerge(SqlSessionRegistry.layer({ lease })),
+    Layer.provide(Postgres.clientOf(url))
+  )
 
 /** Stores in a database. */
 const stores = (
