@@ -23,6 +23,7 @@ import type { LoginTable } from "../core/store/LoginTable.ts"
 import type { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import type { SessionRows } from "../core/store/SessionRows.ts"
 import type { StateStore } from "../core/store/StateStore.ts"
+import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import * as OperationStore from "../server/OperationStore.ts"
 import * as WaveStore from "../server/WaveStore.ts"
@@ -184,6 +185,7 @@ const defaultFolder = Effect.fnUntraced(function*(config: string) {
 
 const unusable = (at: string, error: unknown): CliFailure => {
   if (error instanceof CliFailure) return error
+  if (error instanceof ConfigurationError) return wrong(describe(error))
   const reasons: Array<string> = []
   for (let it = error; it instanceof Error && reasons.length < 4; it = it.cause) {
     if (!reasons.includes(it.message)) reasons.push(it.message)

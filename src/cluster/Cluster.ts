@@ -4,7 +4,6 @@
  * `effect/cluster` only decides where a session runs and carries messages there. That one process at most writes for a
  * session is certain by the epochs of the `SessionRegistry`, and everything that must survive is in the stores.
  */
-import type { Sharding } from "effect/cluster/Sharding"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -25,6 +24,7 @@ import { SessionDirectory } from "../server/SessionDirectory.ts"
 import { SessionHost } from "../server/SessionHost.ts"
 import * as ClusterRunner from "./ClusterRunner.ts"
 import * as DatabaseCheck from "./DatabaseCheck.ts"
+import * as FreshPlaces from "./FreshPlaces.ts"
 import * as RoutedDirectory from "./RoutedDirectory.ts"
 import * as RunnerHealth from "./RunnerHealth.ts"
 import * as RunnerOptions from "./RunnerOptions.ts"
@@ -81,7 +81,10 @@ export const layerSingle = (options: Options = {}): Layer.Layer<Clustered, Confi
     (settings) => Layer.provide(clustered(settings), ClusterRunner.layerSingle(settings))
   ))
 
-const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, never, Local | Sharding> =>
+/** The part of a lock's expiration for which a runner is sure of its shards. */
+const freshPart = 0.75
+
+const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, never, ClusterRunner.Runner | Local> =>
   Layer.effectContext(Effect.gen(function*() {
     const approvals = yield* PendingApprovals
     const draining = yield* Draining.Draining
@@ -97,6 +100,7 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
     const place = yield* Scope.fork(scope)
     const hosting = SessionHandlers.layer(local, {
       registry,
+      isHere: yield* FreshPlaces.make(settings.lockExpiration * freshPart),
       host,
       refresh: approvals.refresh,
       scope,

@@ -12,11 +12,12 @@ import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import * as FreshPlaces from "./FreshPlaces.ts"
 import * as RunnerOptions from "./RunnerOptions.ts"
 import * as RunnerTransport from "./RunnerTransport.ts"
 
 /** What a runner is made of. */
-export type Runner = Sharding.Sharding | ShardingConfig.ShardingConfig
+export type Runner = FreshPlaces.Renewals | Sharding.Sharding
 
 /** Layer of a runner that other runners reach over HTTP. Its server listens once built. */
 export const layerHttp = (
@@ -31,20 +32,22 @@ export const layerHttp = (
   )
   return RunnerTransport.layerServer(settings.secret).pipe(
     Layer.provideMerge(Sharding.layer),
+    Layer.provideMerge(FreshPlaces.layer),
     Layer.provide(layerHealth),
     Layer.provide(Runners.layerRpc),
     Layer.provide(RunnerTransport.layerClient(settings.secret)),
     Layer.provide([RunnerTransport.layerSerialization, MessageStorage.layerNoop]),
-    Layer.provideMerge(config)
+    Layer.provide(config)
   )
 }
 
 /** Layer of the only runner there is: no server, no database. */
 export const layerSingle = (settings: RunnerOptions.Settings): Layer.Layer<Runner> =>
   Sharding.layer.pipe(
+    Layer.provideMerge(FreshPlaces.layer),
     Layer.provide([Runners.layerNoop, RunnerStorage.layerMemory, RunnerHealth.layerNoop]),
     Layer.provide(MessageStorage.layerNoop),
-    Layer.provideMerge(Layer.succeed(ShardingConfig.ShardingConfig, RunnerOptions.shardingConfig(settings, 1)))
+    Layer.provide(Layer.succeed(ShardingConfig.ShardingConfig, RunnerOptions.shardingConfig(settings, 1)))
   )
 
 /** Layer of the tables of runners and shards. */

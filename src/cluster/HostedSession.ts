@@ -28,6 +28,8 @@ export class Moved extends Schema.TaggedError<Moved>("effect-tool-executor/clust
 export interface Around {
   readonly registry: SessionRegistry["Service"]
   readonly host: SessionHost["Service"]
+  /** Whether this process is the one to hold a session. */
+  readonly isHere: (principal: string) => Effect.Effect<boolean>
   /** Takes answers that other processes have stored. */
   readonly refresh: (principal: string) => Effect.Effect<void, Unavailable>
   /** Scope of the fibers. */
@@ -199,7 +201,8 @@ export class HostedSession {
   }
 
   private readonly hold = Effect.fnUntraced({ self: this }, function*(this: HostedSession, activation: Activation) {
-    const { host, registry } = this.around
+    const { host, isHere, registry } = this.around
+    if (!(yield* isHere(this.principal))) return undefined
     const activated = yield* Effect.exit(registry.activate(this.principal))
     if (Exit.isFailure(activated)) {
       yield* Effect.logWarning("A session could not be activated", activated.cause)

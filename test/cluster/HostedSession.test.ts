@@ -16,6 +16,7 @@ class Scripted {
   left: Left = { _tag: "Nothing" }
   idle: Effect.Effect<void> = Effect.void
   problem: Unavailable | undefined
+  isHere = true
   readonly host: SessionHost["Service"] = {
     open: () =>
       Effect.suspend(() => {
@@ -41,6 +42,7 @@ const make = Effect.fnUntraced(function*(world = MemorySessions.world()) {
     {
       registry,
       host: scripted.host,
+      isHere: () => Effect.sync(() => scripted.isHere),
       refresh: () => Effect.sync(() => void scripted.log.push("refresh")),
       scope: yield* Effect.scope,
       linger: 5_000,
@@ -171,6 +173,18 @@ describe("a hosted session", () => {
       assert.deepStrictEqual(log, ["open", "close", "open"])
     }))
 
+  it.effect("is not taken by a process that is not the one to hold it", () =>
+    Effect.gen(function*() {
+      const { log, scripted, session, world } = yield* make()
+      const other = yield* MemorySessions.make(world).activate(principal)
+      scripted.isHere = false
+      assert.deepStrictEqual(yield* Effect.exit(session.use(Effect.void)), Exit.fail(new Moved()))
+      assert.deepStrictEqual([log, other.isOver], [[], false])
+      scripted.isHere = true
+      yield* session.use(Effect.void)
+      assert.isTrue(other.isOver)
+    }))
+
   it.effect("moves when it has lost its place", () =>
     Effect.gen(function*() {
       const { log, registry, scripted } = yield* make()
@@ -180,6 +194,7 @@ describe("a hosted session", () => {
         {
           registry,
           host: scripted.host,
+          isHere: () => Effect.succeed(true),
           refresh: () => Effect.void,
           scope: yield* Effect.scope,
           linger: 5_000,
