@@ -52,6 +52,8 @@ const measure = async (side: string): Promise<Cost> => {
     isCluster: side !== "single",
     postgres,
     connections: 10,
+    // a file for each call would be most of its cost
+    hasLedger: false,
     users: sessions + 3
   })
   const database = Database.open(postgres)

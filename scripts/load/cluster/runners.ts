@@ -17,13 +17,16 @@ export interface Settings {
   readonly cluster: { readonly port: number; readonly shards: number } | undefined
   readonly postgres: string
   readonly connections: number
-  readonly ledger: string
+  /** Where handlers write what they do; absent: nowhere. */
+  readonly ledger?: string
   readonly users: number
 }
 
 export interface Options extends Pick<Settings, "connections" | "postgres" | "users"> {
   readonly runners: number
   readonly isCluster: boolean
+  /** Whether handlers write what they do into a file. Default true. */
+  readonly hasLedger?: boolean | undefined
   /** Whether each runner reaches the database by a way of its own, which can be cut. */
   readonly isProxied?: boolean | undefined
 }
@@ -56,7 +59,9 @@ const freePort = () =>
   })
 
 /** Starts runners; ends with the scope of its caller. */
-export const start = async ({ isCluster, isProxied = false, runners: count, ...options }: Options) => {
+export const start = async (
+  { hasLedger = true, isCluster, isProxied = false, runners: count, ...options }: Options
+) => {
   const folder = mkdtempSync(join(tmpdir(), "tool-executor-cluster-"))
   const ledger = join(folder, "ledger")
   const log = createWriteStream(join(folder, "log"))
@@ -68,7 +73,7 @@ export const start = async ({ isCluster, isProxied = false, runners: count, ...o
       ...options,
       postgres: runner.proxy === undefined ? options.postgres : through(options.postgres, runner.proxy),
       life,
-      ledger,
+      ...hasLedger ? { ledger } : {},
       port: Number(new URL(runner.url).port),
       cluster: isCluster ? { port: Number(runner.address.split(":")[1]), shards: 300 } : undefined
     }

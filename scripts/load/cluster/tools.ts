@@ -45,10 +45,12 @@ export const rules: ReadonlyArray<ToolRule.ToolRule> = [
   { _tag: "RequiresPrecedingTools", tool: "refund", tools: ["verify"], ...session }
 ]
 
-/** Handlers that write to a ledger in a folder. */
-export const handlers = (file: string, runner: string) => {
+/** Handlers that write to a ledger, if there is one. */
+export const handlers = (file: string | undefined, runner: string) => {
   const line = (it: Pick<Line, "idempotencyKey" | "key" | "principal" | "tool"> & { readonly phase: Phase }) =>
-    Effect.sync(() => appendFileSync(file, write({ ...it, at: Date.now(), runner })))
+    file === undefined
+      ? Effect.void
+      : Effect.sync(() => appendFileSync(file, write({ ...it, at: Date.now(), runner })))
   const work = ({ key, millis }: typeof Params.Type) =>
     Effect.gen(function*() {
       const { commit, idempotencyKey = "", principal = "", progress, tool = "" } = yield* ToolContext.ToolContext
