@@ -31,7 +31,6 @@ const { values } = parseArgs({
     "kill-every": { type: "string", default: "20" },
     faults: { type: "string", default: "kill,kill,kill,freeze" },
     single: { type: "boolean", default: false },
-    connections: { type: "string", default: "10" },
     seed: { type: "string", default: "1" }
   },
   allowNegative: true
@@ -53,7 +52,6 @@ const runners = await Runners.start({
   runners: count,
   isCluster: !values.single,
   postgres,
-  connections: Number(values.connections),
   users,
   isProxied: isCut
 })
@@ -84,8 +82,7 @@ const watching = async () => {
   let before = new Map<string, Database.Held>()
   while (!watched.isOver) {
     const held = await database.held()
-    const names = await database.runners()
-    const byName = new Map(runners.all.map((it) => [names.get(it.address), it]))
+    const byName = new Map(runners.all.map((it) => [it.name, it]))
     for (const { epoch, principal, runner } of held) {
       const last = before.get(principal)
       if (last === undefined || last.epoch === epoch || last.runner === runner) continue
@@ -125,9 +122,8 @@ const killing = async () => {
     await sleep(every * 0.8)
     const runner = runners.all[kills % count]!
     const held = await database.held()
-    const name = (await database.runners()).get(runner.address)
     const fault = faults[kills % faults.length]!
-    const { life } = runner
+    const { life, name } = runner
     kills++
     const since = Date.now()
     if (fault === "kill") {

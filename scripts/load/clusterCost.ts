@@ -51,7 +51,6 @@ const measure = async (side: string): Promise<Cost> => {
     runners: side === "single" ? 1 : Number(side),
     isCluster: side !== "single",
     postgres,
-    connections: 10,
     // a file for each call would be most of its cost
     hasLedger: false,
     users: sessions + 3

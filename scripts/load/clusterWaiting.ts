@@ -37,7 +37,6 @@ const runners = await Runners.start({
   runners: count,
   isCluster: !values.single,
   postgres,
-  connections: 10,
   users
 })
 const database = Database.open(postgres)

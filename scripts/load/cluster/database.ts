@@ -61,15 +61,6 @@ export const open = (url: string) => {
           `SELECT principal, runner, epoch::float8 AS epoch FROM tool_executor_sessions WHERE state = 'held'`
         )
         : [],
-    /** Names of the runners by the address at which others reach them. */
-    runners: async (): Promise<ReadonlyMap<string, string>> =>
-      new Map(
-        await has("tool_executor_runners")
-          ? (await query<{ readonly name: string; readonly address: string }>(
-            "SELECT name, address FROM tool_executor_runners ORDER BY started_at"
-          )).map(({ address, name }) => [address, name])
-          : []
-      ),
     /** Statements of all clients but this one, since the last time they were counted. */
     statements: () =>
       one(`SELECT coalesce(sum(calls), 0)::float8 AS n FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid

@@ -1,48 +1,28 @@
 // A runner under load, as a process of its own: real HTTP over PostgreSQL. Its parent is told where it is, and how much it
 // holds whenever it asks.
-import { NodeHttpServer } from "@effect/platform-node"
-import * as PgClient from "@effect/sql-pg/PgClient"
+import { NodeHttpServer, NodeServices } from "@effect/platform-node"
 import { Cause, Context, Effect, Layer, Redacted, Schema } from "effect"
 import { LocalExecutor, ToolHandlers } from "effect-tool-executor"
-import { SubAgent, TranscriptStore } from "effect-tool-executor/agent"
+import { SubAgent } from "effect-tool-executor/agent"
 import { Cluster } from "effect-tool-executor/cluster"
-import { Access, Agents, OperationStore, Server, Tokens, WaveStore } from "effect-tool-executor/server"
-import { SqlJournal, SqlPermits, SqlSessionRows, SqlStateStore } from "effect-tool-executor/sql"
+import { Access, Agents, Server, Tokens } from "effect-tool-executor/server"
 import { Toolkit } from "effect/ai"
 import { FetchHttpClient, HttpServer } from "effect/http"
-import { KeyValueStore } from "effect/persistence"
 import { createServer } from "node:http"
 import process from "node:process"
-import * as SqlSessionRegistry from "../../../src/sql/SqlSessionRegistry.ts"
+import * as ServeStores from "../../../src/cli/ServeStores.ts"
 import { heap } from "../../bench/measure.ts"
 import { model } from "../model.ts"
 import { tokenOf } from "../tokens.ts"
 import type { Settings } from "./runners.ts"
 import { handlers, rules, toolkit } from "./tools.ts"
 
-const { cluster, connections, ledger, life, port, postgres, users } = JSON.parse(process.argv[2] ?? "{}") as Settings
+const { cluster, ledger, life, port, postgres, users } = JSON.parse(process.argv[2] ?? "{}") as Settings
 
-const Database = PgClient.layer({ url: Redacted.make(postgres), maxConnections: connections })
-
-/** The stores of one server. */
-const Alone = Layer.mergeAll(
-  SqlJournal.layer(),
-  SqlStateStore.layer(),
-  Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
-    Layer.provide(KeyValueStore.layerSql({ table: "tool_executor_server" }))
-  )
-)
-
-/** The stores of a runner: what it writes is in the epochs of the sessions that it holds. */
-const Shared = Layer.mergeAll(
-  SqlJournal.layer(),
-  SqlStateStore.layer({ lease: "9 seconds" }),
-  SqlPermits.layer(),
-  Layer.mergeAll(WaveStore.layerRows, OperationStore.layerRows, TranscriptStore.layerRows)
-).pipe(
-  Layer.provideMerge(SqlSessionRows.layer),
-  Layer.provideMerge(SqlSessionRegistry.layer({ name: life, address: `127.0.0.1:${cluster?.port}` }))
-)
+/** The stores of `tool-executor serve`, and with `--cluster`. */
+const url = Redacted.make(postgres)
+const Alone = ServeStores.layer({ config: "", root: undefined, data: undefined, postgres: url })
+const Shared = ServeStores.layerShared(url, "9 seconds")
 
 const everybody = Array.from({ length: users }, (_, index): Access.UserOptions => ({
   name: `u${index}`,
@@ -89,21 +69,27 @@ const limits = {
 
 const routes = Server.serve(Server.layer({ limits }), Http, { disableLogger: true, disableListenLog: true })
 
-const services = [Access.layer({ users: everybody }), NodeHttpServer.layerHttpServices] as const
+const services = Layer.mergeAll(Access.layer({ users: everybody }), NodeHttpServer.layerHttpServices)
 
-const One = routes.pipe(Layer.provide(Executors), Layer.provide([...services, Alone]), Layer.provide(Database))
+const One = routes.pipe(Layer.provide(Executors), Layer.provide(services), Layer.provide(Alone))
 
 const listening = NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: cluster?.port ?? 0 })
 
 const Many = routes.pipe(
-  Layer.provide(Cluster.layer(listening, { shards: cluster?.shards, within: "2 seconds" })),
-  Layer.provide(Executors),
-  Layer.provide([...services, Shared, FetchHttpClient.layer]),
-  Layer.provide(Database)
+  Layer.provide(
+    Layer.provideMerge(Cluster.layer(listening, { shards: cluster?.shards, within: "2 seconds" }), Executors)
+  ),
+  Layer.provide([services, FetchHttpClient.layer]),
+  Layer.provide(Shared)
 )
 
 const main = Effect.gen(function*() {
-  const { address } = Context.get(yield* Layer.build(cluster === undefined ? One : Many), HttpServer.HttpServer)
+  const { address } = Context.get(
+    yield* Layer.build(cluster === undefined ? One : Many).pipe(
+      Effect.provide(NodeServices.layer)
+    ),
+    HttpServer.HttpServer
+  )
   process.send?.({ url: HttpServer.formatAddress(address) })
   process.on("message", () => process.send?.({ heap: heap() }))
   process.once("disconnect", () => process.exit())

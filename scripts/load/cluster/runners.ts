@@ -16,13 +16,12 @@ export interface Settings {
   /** Where other runners reach it; absent: one server, without a cluster. */
   readonly cluster: { readonly port: number; readonly shards: number } | undefined
   readonly postgres: string
-  readonly connections: number
   /** Where handlers write what they do; absent: nowhere. */
   readonly ledger?: string
   readonly users: number
 }
 
-export interface Options extends Pick<Settings, "connections" | "postgres" | "users"> {
+export interface Options extends Pick<Settings, "postgres" | "users"> {
   readonly runners: number
   readonly isCluster: boolean
   /** Whether handlers write what they do into a file. Default true. */
@@ -38,6 +37,8 @@ export interface Runner {
   /** Its way to the database, if that can be cut. */
   readonly proxy: Proxy.Proxy | undefined
   life: string
+  /** Its name in the database, in this life. */
+  name: string | undefined
   /** Whether a balancer would send it requests. */
   isIn: boolean
   state: "up" | "down" | "frozen"
@@ -46,6 +47,10 @@ export interface Runner {
 }
 
 const through = (url: string, { port }: Proxy.Proxy): string => Object.assign(new URL(url), { port: String(port) }).href
+
+interface Status {
+  readonly runner?: { readonly name: string }
+}
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
@@ -67,7 +72,9 @@ export const start = async (
   const log = createWriteStream(join(folder, "log"))
   let born = 0
 
-  const launch = async (runner: Pick<Runner, "address" | "proxy" | "url">): Promise<Pick<Runner, "child" | "life">> => {
+  const launch = async (
+    runner: Pick<Runner, "address" | "proxy" | "url">
+  ): Promise<Pick<Runner, "child" | "life" | "name">> => {
     const life = `life${++born}`
     const settings: Settings = {
       ...options,
@@ -90,7 +97,8 @@ export const start = async (
       child.once("exit", () => resolve(undefined))
     })
     if (url === undefined) throw new Error(`a runner did not start:\n${readFileSync(join(folder, "log"), "utf8")}`)
-    return { child, life }
+    const { json } = await Client.send<Status>(url, 0, "GET", "/api/status")
+    return { child, life, name: json.runner?.name }
   }
 
   // all at once: they make the tables together
