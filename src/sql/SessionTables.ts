@@ -152,6 +152,19 @@ export const activate = (
     ([row]) => row === undefined ? undefined : { epoch: Number(row.epoch), waitMillis: row.wait }
   )
 
+/** In how many milliseconds no earlier epoch takes its lease for valid; `undefined` if this one is over. */
+export const waitOf = (
+  sql: Sql,
+  { epoch, principal }: { readonly epoch: number; readonly principal: string }
+): Effect.Effect<number | undefined, SqlError> =>
+  Effect.map(
+    sql.unsafe<{ readonly wait: number }>(
+      `SELECT greatest(0, clear_at - ${now}) AS wait FROM tool_executor_sessions WHERE id = $1 AND epoch = $2::bigint`,
+      [sessionId(principal), epoch]
+    ).withoutTransform,
+    ([row]) => row?.wait
+  )
+
 /** Ends an epoch; tells whether the session was woken meanwhile. `undefined`: the epoch was over. */
 export const release = (sql: Sql, epoch: Epoch, left: Left): Effect.Effect<boolean | undefined, SqlError> => {
   const [state, wakeAt] = left._tag === "Waiting"
@@ -169,14 +182,13 @@ export const release = (sql: Sql, epoch: Epoch, left: Left): Effect.Effect<boole
 }
 
 /**
- * Has somebody activate sessions that a process no longer has, and still has in the database. One that it activates at
- * this moment is left alone.
+ * Has somebody look after sessions that a process does not have, and still has in the database. They stay held: the
+ * message may be late, and the process have them again.
  */
 export const giveUp = (sql: Sql, name: string, principals: Iterable<string>): Effect.Effect<unknown, SqlError> =>
   sql.unsafe(
-    `UPDATE tool_executor_sessions SET state = 'open', due_at = ${now}, changed_at = ${now}
-    WHERE runner = $1 AND state = 'held' AND changed_at < ${now} - ${heardWithin}
-      AND id IN (SELECT json_array_elements_text($2::json))`,
+    `UPDATE tool_executor_sessions SET due_at = least(due_at, ${now})
+    WHERE runner = $1 AND state = 'held' AND id IN (SELECT json_array_elements_text($2::json))`,
     [name, JSON.stringify(Array.from(principals, sessionId))]
   )
 

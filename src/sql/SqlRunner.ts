@@ -35,6 +35,8 @@ export class SqlRunner implements Runner {
   /** Sessions that it no longer has, and may still have in the database; with how often they are given up yet. */
   private readonly loose = new Map<string, number>()
   private renewal: Deferred.Deferred<boolean> | undefined
+  /** How many renewals have begun. */
+  renewals = 0
 
   constructor(sql: SqlClient.SqlClient, registration: Tables.Registration, clock: Clock.Clock) {
     this.sql = sql
@@ -68,7 +70,8 @@ export class SqlRunner implements Runner {
   readonly renew: Effect.Effect<boolean> = Effect.suspend(() => {
     if (this.renewal !== undefined) return Deferred.await(this.renewal)
     const renewal = this.renewal = Deferred.makeUnsafe<boolean>()
-    const renewed = Effect.match(this.renewed, {
+    this.renewals++
+    const renewed = Effect.match(this.renewing, {
       onFailure: () => {
         this.isSure = false
         return false
@@ -82,8 +85,15 @@ export class SqlRunner implements Runner {
       }))
   })
 
+  /** Ends once no renewal is under way; gives how many have begun. */
+  readonly renewed: Effect.Effect<number> = Effect.suspend(() =>
+    this.renewal === undefined
+      ? Effect.succeed(this.renewals)
+      : Effect.andThen(Deferred.await(this.renewal), this.renewed)
+  )
+
   /** Renews the lease before it expires. */
-  readonly renewing: Effect.Effect<never> = Effect.gen({ self: this }, function*() {
+  readonly background: Effect.Effect<never> = Effect.gen({ self: this }, function*() {
     const { leaseMillis } = this.registration
     while (true) {
       yield* Effect.sleep(leaseMillis / 3)
@@ -112,7 +122,7 @@ export class SqlRunner implements Runner {
     )
   }
 
-  private readonly renewed: Effect.Effect<void, SqlError> = Effect.gen({ self: this }, function*() {
+  private readonly renewing: Effect.Effect<void, SqlError> = Effect.gen({ self: this }, function*() {
     const since = this.now()
     const hadExpired = yield* this.own(Tables.renew(this.sql, this.registration))
     if (hadExpired === undefined) {

@@ -16,7 +16,7 @@ import type * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { randomUUID } from "node:crypto"
-import { SessionRegistry, SessionRegistryError } from "../core/store/SessionRegistry.ts"
+import { SessionLost, SessionRegistry, SessionRegistryError } from "../core/store/SessionRegistry.ts"
 import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import { isPg } from "./JournalTables.ts"
 import * as Migrations from "./Migrations.ts"
@@ -64,7 +64,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   yield* Migrations.run(sql, Tables.schema)
   const runner = new SqlRunner(sql, { name, address: options.address, leaseMillis }, yield* Clock.Clock)
   yield* Effect.acquireRelease(failing("register", runner.register), () => runner.close)
-  yield* Effect.forkScoped(runner.renewing)
+  yield* Effect.forkScoped(runner.background)
   const { held } = runner
 
   const registry: SessionRegistry["Service"] = {
@@ -77,8 +77,17 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
           principal,
           Effect.gen(function*() {
             held.current(principal)?.lose()
+            let before = yield* runner.renewed
             const { epoch, waitMillis } = yield* activated(sql, name, principal)
-            yield* Effect.sleep(waitMillis)
+            // by the clock of the database: the one of this process may be fast. A renewal that was under way meanwhile
+            // did not know of this epoch, and could not tell whether it was over
+            for (let left = waitMillis; left > 0 || runner.renewals !== before;) {
+              yield* Effect.sleep(left)
+              before = yield* runner.renewed
+              const asked = yield* own(sql)(Tables.waitOf(sql, { epoch, principal }))
+              if (asked === undefined) return yield* new SessionLost({ principal })
+              left = asked
+            }
             return held.begin(principal, epoch)
           })
         )
@@ -133,7 +142,7 @@ export const prune = Effect.fnUntraced(function*(
 
 const shared = new WeakSet<SessionRegistry["Service"]>()
 
-const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError, R>) =>
+const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError | SessionLost, R>) =>
   Effect.mapError(effect, (cause) => new SessionRegistryError({ operation, cause }))
 
 const notPostgres = new ConfigurationError({
