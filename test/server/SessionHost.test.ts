@@ -399,4 +399,41 @@ describe("a session with an operation", () => {
       assert.include((yield* ended(env)).end?.reason, { _tag: "Finished" })
       assert.deepStrictEqual(ran, ["look 0"])
     }), { root: [call("look"), { text: "done", takes: "3 minutes" }] })
+
+  test(
+    "has one log once it has ended: a client reads on wherever the operation is read from the store",
+    (env) =>
+      Effect.gen(function*() {
+        const { host, operations } = env
+        yield* go(env)
+        yield* ended(env)
+        const read = (after: string | undefined) =>
+          Effect.gen(function*() {
+            yield* host.close(ada)
+            yield* host.open(ada)
+            const handle = Option.getOrThrow(yield* operations.get(ada, "x"))
+            return yield* Stream.runCollect(handle.events(after))
+          })
+        const all = yield* read(undefined)
+        assert.strictEqual(all.at(-1)?.event, "operation_end")
+        for (const [index, { id }] of all.entries()) assert.deepStrictEqual(yield* read(id), all.slice(index + 1))
+      }),
+    { root: [call("look"), { text: "done" }] }
+  )
+})
+
+describe("a wave that has ended", () => {
+  test("has one log, wherever it is read from the store", (env) =>
+    Effect.gen(function*() {
+      const { host, waves } = env
+      yield* (yield* waves.submit(ada, { message: message("look", "look"), wave: "w" })).ended
+      const read = (after: string | undefined) =>
+        Effect.gen(function*() {
+          yield* host.close(ada)
+          return yield* Stream.runCollect((yield* found(env, "w")).events(after))
+        })
+      const all = yield* read(undefined)
+      assert.strictEqual(all.at(-1)?.event, "tools_end")
+      for (const [index, { id }] of all.entries()) assert.deepStrictEqual(yield* read(id), all.slice(index + 1))
+    }))
 })
