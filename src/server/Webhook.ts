@@ -6,6 +6,9 @@
  * can drop duplicates. Arguments are not included; approvers see them on the page.
  *
  * Approval requests do not wait for the webhook. Redirects are not followed.
+ *
+ * Where several processes share the requests (`ApprovalTable`), one of them notifies of each: the one that made it, or
+ * another one if that stops first.
  */
 import { hmac } from "@noble/hashes/hmac.js"
 import { sha256 } from "@noble/hashes/sha2.js"
@@ -19,15 +22,18 @@ import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import * as Approvals from "../core/gates/Approvals.ts"
+import { type ApprovalRow, ApprovalTable, type ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import * as Principals from "./Principals.ts"
+import * as StoredApproval from "./StoredApproval.ts"
 
 /** Options of the webhook. */
 export interface Options {
@@ -49,15 +55,31 @@ export const layer = (
     const target = yield* check(options)
     const approvals = yield* Approvals.Approvals
     const send = yield* sender(target)
+    const table = Option.getOrUndefined(yield* Effect.serviceOption(ApprovalTable))
     const open = yield* FiberMap.make<string>()
+    const notify = table === undefined ? send : once(table, send)
     const asked = (request: Approvals.ApprovalRequest) =>
-      FiberMap.run(open, request.id, Effect.andThen(Effect.sleep(target.delay), send(request)), { onlyIfMissing: true })
+      FiberMap.run(open, request.id, Effect.andThen(Effect.sleep(target.delay), notify(noticeOf(request))), {
+        onlyIfMissing: true
+      })
     const follow = Stream.runForEach(
       approvals.changes,
       (change): Effect.Effect<unknown> =>
-        change._tag === "Requested" ? asked(change.request) : FiberMap.remove(open, change.id)
+        change._tag === "Requested"
+          ? asked(change.request)
+          // one that is suspended is still pending
+          : change.how._tag === "Suspended"
+          ? Effect.void
+          : FiberMap.remove(open, change.id)
     )
     yield* Effect.forkScoped(follow, { startImmediately: true })
+    if (table !== undefined) {
+      const left = Effect.flatMap(
+        leftOver(table, target.delay),
+        (all) => Effect.forEach(all, (it) => FiberMap.run(open, it.id, told(table, send)(it), { onlyIfMissing: true }))
+      )
+      yield* Effect.forkScoped(Effect.repeat(left, Schedule.jittered(Schedule.spaced(leftOverMillis))))
+    }
     yield* Effect.forEach(yield* approvals.list, asked, { discard: true })
   }))
 
@@ -80,6 +102,69 @@ interface Target {
   readonly publicUrl: string
   readonly delay: number
 }
+
+/** What the receiver reads. */
+interface Notice {
+  readonly id: string
+  readonly user: string
+  readonly session: string
+  readonly tool: string
+  readonly requestedAt: number
+  readonly expiresAt: number | "unlimited"
+}
+
+const noticeOf = ({ expiresAt, id, principal, requestedAt, tool }: Approvals.ApprovalRequest): Notice => ({
+  id,
+  ...Principals.fromPrincipal(principal),
+  tool,
+  requestedAt,
+  expiresAt
+})
+
+type Send = (notice: Notice) => Effect.Effect<void>
+
+/** Milliseconds after which another process notifies of a request, and between two looks. */
+const leftOverMillis = 15_000
+
+/** Milliseconds that a process has to notify of a request: more than all of its retries take. */
+const claimMillis = 300_000
+
+/** Requests that a process takes over at once. */
+const takenAtOnce = 100
+
+/** Notifies unless another process does. */
+const once = (table: ApprovalTable["Service"], send: Send): Send => (notice) =>
+  Effect.flatMap(
+    claimed(table, [notice.id], 0),
+    (all) => all.length === 0 ? Effect.void : told(table, send)(notice)
+  )
+
+/** Notifies, so that no other process does. */
+const told = (table: ApprovalTable["Service"], send: Send): Send => (notice) =>
+  Effect.andThen(send(notice), Effect.catch(table.told(notice.id), warned))
+
+/** Requests of which the process that made them did not notify. */
+const leftOver = (table: ApprovalTable["Service"], delay: number): Effect.Effect<ReadonlyArray<Notice>> =>
+  Effect.map(claimed(table, undefined, delay + leftOverMillis), (all) =>
+    all.flatMap(({ request }) => {
+      const read = StoredApproval.readRequest(request)
+      if (Result.isFailure(read)) return []
+      const { expiresAt, id, requestedAt, session, tool, user } = read.success.summary
+      return [{ id, user, session, tool, requestedAt, expiresAt }]
+    }))
+
+const claimed = (
+  table: ApprovalTable["Service"],
+  ids: ReadonlyArray<string> | undefined,
+  age: number
+): Effect.Effect<ReadonlyArray<ApprovalRow>> =>
+  Effect.flatMap(Clock.currentTimeMillis, (now) =>
+    Effect.catch(
+      table.untold({ ids, before: now - age, until: now + claimMillis, limit: takenAtOnce }),
+      (error) => Effect.as(warned(error), [])
+    ))
+
+const warned = (error: ApprovalTableError): Effect.Effect<void> => Effect.logWarning(error.message, error)
 
 /** Concurrent requests: a wave may have a thousand approval requests. */
 const atOnce = 8
@@ -159,9 +244,9 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
     const isForGood = status < 500 && status !== 408 && status !== 429
     return yield* Effect.fail<NotTaken>({ problem: `it answered ${status}`, isForGood })
   })
-  return (request: Approvals.ApprovalRequest): Effect.Effect<void> => {
-    const body = bodyOf(request, publicUrl)
-    return places.withPermits(1)(post(request.id, body)).pipe(
+  return (notice: Notice): Effect.Effect<void> => {
+    const body = bodyOf(notice, publicUrl)
+    return places.withPermits(1)(post(notice.id, body)).pipe(
       Effect.retry({ schedule: again, while: ({ isForGood }) => !isForGood }),
       Effect.catch(({ problem }) => warn(problem)),
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
@@ -171,21 +256,11 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
   }
 })
 
-const bodyOf = (
-  { requestedAt, expiresAt, id, principal, tool }: Approvals.ApprovalRequest,
-  publicUrl: string
-): string =>
+const bodyOf = (notice: Notice, publicUrl: string): string =>
   JSON.stringify({
     type: "approval.asked",
-    timestamp: DateTime.formatIso(DateTime.makeUnsafe(requestedAt)),
-    data: {
-      id,
-      ...Principals.fromPrincipal(principal),
-      tool,
-      requestedAt,
-      expiresAt,
-      url: `${publicUrl}/#/approvals/${encodeURIComponent(id)}`
-    }
+    timestamp: DateTime.formatIso(DateTime.makeUnsafe(notice.requestedAt)),
+    data: { ...notice, url: `${publicUrl}/#/approvals/${encodeURIComponent(notice.id)}` }
   })
 
 /** Logs a message at most once per interval, with the number of omissions. */

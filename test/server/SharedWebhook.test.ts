@@ -1,0 +1,73 @@
+/** Several processes with one webhook: the receiver hears of each approval request once. */
+import { NodeHttpServer } from "@effect/platform-node"
+import { assert, layer } from "@effect/vitest"
+import { Approvals } from "effect-tool-executor"
+import { Webhook } from "effect-tool-executor/server"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import { FetchHttpClient, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
+import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
+import { createServer } from "node:http"
+import { ApprovalTable } from "../../src/core/store/ApprovalTable.ts"
+import * as Postgres from "../support/Postgres.ts"
+import { type Runner, world } from "../support/SharedApprovals.ts"
+import { second, until } from "../support/silentProxy.ts"
+
+const home = "bob/home"
+
+/** A receiver; gives its address and the ids that it got. */
+const receiver = Effect.gen(function*() {
+  const got: Array<string> = []
+  const services = yield* Layer.build(NodeHttpServer.layer(createServer, { host: "127.0.0.1", port: 0 }))
+  const server = Context.get(services, HttpServer.HttpServer)
+  yield* Effect.provide(
+    HttpServer.serveEffect(Effect.gen(function*() {
+      const { headers } = yield* HttpServerRequest.HttpServerRequest
+      got.push(headers["webhook-id"]!)
+      return HttpServerResponse.empty({ status: 204 })
+    })),
+    services
+  )
+  return { got, url: `http://127.0.0.1:${"port" in server.address ? server.address.port : 0}/hook` }
+})
+
+/** The webhook of a process, until its scope is closed. */
+const webhookOf = Effect.fnUntraced(function*({ services }: Runner, url: string, delay: number) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const secret = Redacted.make(`whsec_${Buffer.alloc(32, 1).toString("base64")}`)
+  const table = Layer.succeed(ApprovalTable, Context.get(services, ApprovalTable))
+  const approvals = Layer.succeed(Approvals.Approvals, Context.get(services, Approvals.Approvals))
+  yield* Layer.buildWithScope(
+    Webhook.layer({ url, secret, publicUrl: "https://tools.example.com", delay }).pipe(
+      Layer.provide([table, approvals, FetchHttpClient.layer])
+    ),
+    scope
+  )
+  return scope
+})
+
+layer(Postgres.layer, { timeout: 60_000 })("the webhook of several processes", (it) => {
+  it.effect("notifies once of each request, also if the process that made it stops first", () =>
+    Effect.gen(function*() {
+      const { one, two } = yield* world()
+      const { got, url } = yield* receiver
+      const first = yield* webhookOf(one, url, 5_000)
+      yield* webhookOf(two, url, 5_000)
+      yield* one.registry.activate(home)
+      const pending = (count: number) => until(Effect.map(two.pending.count, (it) => it === count))
+      const asked = yield* one.ask()
+      yield* pending(1)
+      yield* Effect.repeat(second, { until: () => got.length > 0 })
+      yield* Effect.repeat(second, { times: 25 })
+      assert.deepStrictEqual(got, [asked.id])
+
+      const left = yield* one.ask({ callId: "left" })
+      yield* pending(2)
+      yield* Scope.close(first, yield* Effect.exit(Effect.void))
+      yield* Effect.repeat(second, { until: () => got.length > 1 })
+      yield* Effect.repeat(second, { times: 25 })
+      assert.deepStrictEqual(got, [asked.id, left.id])
+    }).pipe(Effect.scoped))
+})
