@@ -6,6 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import type { ApprovalTableError } from "../core/store/ApprovalTable.ts"
+import type { Epoch } from "../core/store/SessionRegistry.ts"
 import type * as RedactedRequest from "./RedactedRequest.ts"
 import type { End } from "./ResolvedRequest.ts"
 
@@ -41,9 +42,12 @@ export type Begun =
 export interface ApprovalRows {
   /** Whether the rows outlive this process, and pending requests with them. */
   readonly isLasting: boolean
-  /** Makes a request pending. One that exists is returned, unless it still has the hash `replaces`. */
+  /** The epoch in which this process holds a session; `undefined` also where it holds all of them. */
+  readonly hold: (principal: string) => Epoch | undefined
+  /** Makes a request pending in an epoch. One that exists is returned, unless it still has the hash `replaces`. */
   readonly begin: (
     shown: RedactedRequest.RedactedRequest,
+    epoch: Epoch | undefined,
     replaces: string | undefined
   ) => Effect.Effect<Begun, ApprovalTableError>
   /** Answers requests: all of them, or none. The result has the ids that ended. */
@@ -51,19 +55,19 @@ export interface ApprovalRows {
     answers: ReadonlyArray<Answering>,
     now: number
   ) => Effect.Effect<ReadonlySet<string>, ApprovalTableError>
-  /** The ends of these requests of a session that this process holds. */
+  /** The ends of these requests of a session. */
   readonly take: (
-    principal: string,
+    epoch: Epoch | undefined,
     ids: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<{ readonly id: string; readonly end: End }>, ApprovalTableError>
-  /** Ends a pending request of a session that this process holds; `false` if it had ended or is not held. */
-  readonly end: (ending: Ending) => Effect.Effect<boolean, ApprovalTableError>
+  /** Ends a pending request in the epoch of its call; `false` if it had ended or the epoch is not current. */
+  readonly end: (ending: Ending, epoch: Epoch | undefined) => Effect.Effect<boolean, ApprovalTableError>
   /**
-   * Ends pending requests of a session that did not come again since this process holds it: no call waits for them.
-   * Gives the number of these ids that are pending.
+   * Ends pending requests of a session that did not come again in this epoch: no call waits for them. Gives the number
+   * of these ids that are pending.
    */
   readonly settle: (
-    principal: string,
+    epoch: Epoch | undefined,
     ids: ReadonlyArray<string>,
     end: End
   ) => Effect.Effect<
@@ -93,16 +97,21 @@ export interface Bounds {
 /** Pending requests that are listed at most: the newest. */
 export const maxListed = 1_000
 
-/** Creates rows in memory. */
-export const make = (bounds: Bounds, now: () => number): ApprovalRows => {
+/** Creates rows in memory. `hold` gives the epochs in which this process holds sessions, if it does not hold all. */
+export const make = (
+  bounds: Bounds,
+  now: () => number,
+  hold: ApprovalRows["hold"] = () => undefined
+): ApprovalRows => {
   const rows = new Rows(bounds, now)
   return {
     isLasting: false,
-    begin: (shown, replaces) => Effect.sync(() => rows.begin(shown, replaces)),
+    hold,
+    begin: (shown, epoch, replaces) => Effect.sync(() => rows.begin(shown, epoch, replaces)),
     answer: (answers, now) => Effect.sync(() => rows.answer(answers, now)),
     take: (_, ids) => Effect.sync(() => ids.flatMap((id) => rows.take(id))),
     end: ({ end, kept }) => Effect.sync(() => rows.end(kept.summary.id, end, true)),
-    settle: (principal, ids, end) => Effect.sync(() => rows.settle(principal, new Set(ids), end)),
+    settle: (epoch, ids, end) => Effect.sync(() => rows.settle(epoch, ids, end)),
     find: (ids) =>
       Effect.sync(() => {
         rows.forget()
@@ -142,6 +151,8 @@ class Rows {
   // oldest first
   readonly waiting = new Map<string, RedactedRequest.RedactedRequest>()
   readonly over = new Map<string, EndedRow & { isTaken: boolean }>()
+  /** In which epoch a request was made last, where sessions are held one by one. */
+  private readonly epochs = new Map<string, Epoch>()
 
   constructor(bounds: Bounds, now: () => number) {
     this.bounds = bounds
@@ -153,11 +164,13 @@ class Rows {
     return open === undefined ? this.over.get(id) : { kept: open.kept, end: undefined }
   }
 
-  begin(shown: RedactedRequest.RedactedRequest, replaces: string | undefined): Begun {
+  begin(shown: RedactedRequest.RedactedRequest, epoch: Epoch | undefined, replaces: string | undefined): Begun {
     const { id } = shown.request
     this.forget()
     const row = this.row(id)
-    if (row !== undefined && row.kept.summary.hash !== replaces) {
+    const isKnown = row !== undefined && row.kept.summary.hash !== replaces
+    if (epoch !== undefined && (!isKnown || row.end === undefined)) this.epochs.set(id, epoch)
+    if (isKnown) {
       this.take(id)
       return { _tag: "Known", row }
     }
@@ -180,6 +193,7 @@ class Rows {
     const kept = this.waiting.get(id)?.kept
     if (kept === undefined) return false
     this.waiting.delete(id)
+    this.epochs.delete(id)
     this.over.set(id, { kept, end, isTaken })
     return true
   }
@@ -191,11 +205,15 @@ class Rows {
     return [{ id, end: row.end }]
   }
 
-  settle(principal: string, ids: ReadonlySet<string>, end: End) {
-    const all = Array.from(this.waiting.values()).filter(({ request }) => request.principal === principal)
-    const left = all.filter(({ request }) => !ids.has(request.id))
+  settle(epoch: Epoch | undefined, ids: ReadonlyArray<string>, end: End) {
+    const left = Array.from(this.waiting.values()).filter(({ request }) =>
+      request.principal === epoch?.principal && this.epochs.get(request.id) !== epoch
+    )
     for (const { request } of left) this.end(request.id, end, true)
-    return { pending: all.length - left.length, withdrawn: left.map(({ kept }) => ({ kept, end })) }
+    return {
+      pending: ids.filter((id) => this.waiting.has(id)).length,
+      withdrawn: left.map(({ kept }) => ({ kept, end }))
+    }
   }
 
   /** Evicts resolved requests that are too old or too many, but no answer that its call has not seen. */

@@ -20,6 +20,7 @@ import type * as Scope from "effect/Scope"
 import * as Approvals from "../core/gates/Approvals.ts"
 import * as Checkpoints from "../core/output/Checkpoints.ts"
 import { ApprovalTable, type ApprovalTableError } from "../core/store/ApprovalTable.ts"
+import { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
@@ -120,7 +121,10 @@ export const layer = (
     const clock = yield* Clock.Clock
     const now = () => clock.currentTimeMillisUnsafe()
     const table = Option.getOrUndefined(yield* Effect.serviceOption(ApprovalTable))
-    if (table === undefined) return yield* over(ApprovalRows.make({ number, millis }, now), options)
+    if (table === undefined) {
+      const registry = Option.getOrUndefined(yield* Effect.serviceOption(SessionRegistry))
+      return yield* over(ApprovalRows.make({ number, millis }, now, registry?.current), options)
+    }
     const prune = Effect.catch(
       Effect.suspend(() => table.prune(now() - millis)),
       (error) => Effect.logWarning(error.message, error)

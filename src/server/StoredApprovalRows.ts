@@ -15,6 +15,7 @@ import type {
   NewRow,
   RowEnd
 } from "../core/store/ApprovalTable.ts"
+import type { Epoch } from "../core/store/SessionRegistry.ts"
 import { Grouped } from "../internal/grouped.ts"
 import * as ApprovalRows from "./ApprovalRows.ts"
 import type { RedactedRequest } from "./RedactedRequest.ts"
@@ -38,28 +39,35 @@ export const make = (
   )
   return {
     isLasting: true,
-    begin: (shown, replaces) =>
-      Effect.flatMap(begins.ask(rowOf(shown, replaces)), (begun): Effect.Effect<ApprovalRows.Begun> => {
-        if (begun._tag !== "Known") return Effect.succeed(begun)
-        return Effect.map(readable(begun.row), (row) => ({ _tag: "Known", row: row ?? unreadable(shown, begun.row) }))
-      }),
+    hold: table.hold,
+    begin: (shown, epoch, replaces) =>
+      epoch === undefined
+        ? Effect.succeed({ _tag: "Lost" })
+        : Effect.flatMap(begins.ask(rowOf(shown, epoch, replaces)), (begun): Effect.Effect<ApprovalRows.Begun> => {
+          if (begun._tag !== "Known") return Effect.succeed(begun)
+          return Effect.map(readable(begun.row), (row) => ({ _tag: "Known", row: row ?? unreadable(shown, begun.row) }))
+        }),
     answer: (answers, now) =>
       table.answer(
         answers.map(({ isCovered, ...it }) => ({ ...endingOf(it), hash: it.kept.summary.hash, isCovered })),
         now
       ),
-    take: (principal, ids) =>
-      Effect.flatMap(table.take(principal, ids), (taken) =>
-        Effect.map(
-          Effect.forEach(taken, ({ end, id }) => Effect.map(readEnd(end, id), (read) => ({ id, end: read }))),
-          (all) => all.flatMap(({ end, id }) => end === undefined ? [] : [{ id, end }])
-        )),
-    end: (ending) => ends.ask({ principal: ending.kept.principal, ...endingOf(ending) }),
-    settle: (principal, ids, end) =>
-      Effect.flatMap(
-        table.settle(principal, ids, { how: "withdrawn", at: end.at, ending: StoredApproval.writeEnd(end.ending) }),
-        ({ pending, withdrawn }) => Effect.map(ended(withdrawn), (withdrawn) => ({ pending, withdrawn }))
-      ),
+    take: (epoch, ids) =>
+      epoch === undefined
+        ? Effect.succeed([])
+        : Effect.flatMap(table.take(epoch, ids), (taken) =>
+          Effect.map(
+            Effect.forEach(taken, ({ end, id }) => Effect.map(readEnd(end, id), (read) => ({ id, end: read }))),
+            (all) => all.flatMap(({ end, id }) => end === undefined ? [] : [{ id, end }])
+          )),
+    end: (ending, epoch) => epoch === undefined ? Effect.succeed(false) : ends.ask({ epoch, ...endingOf(ending) }),
+    settle: (epoch, ids, end) =>
+      epoch === undefined
+        ? Effect.succeed({ pending: 0, withdrawn: [] })
+        : Effect.flatMap(
+          table.settle(epoch, ids, { how: "withdrawn", at: end.at, ending: StoredApproval.writeEnd(end.ending) }),
+          ({ pending, withdrawn }) => Effect.map(ended(withdrawn), (withdrawn) => ({ pending, withdrawn }))
+        ),
     find: (ids) =>
       Effect.flatMap(
         table.find(ids),
@@ -97,9 +105,13 @@ const inParts = (begin: Table["begin"]) =>
     return begun.flat()
   })
 
-const rowOf = ({ details, kept, owner, request }: RedactedRequest, replaces: string | undefined): NewRow => ({
+const rowOf = (
+  { details, kept, owner, request }: RedactedRequest,
+  epoch: Epoch,
+  replaces: string | undefined
+): NewRow => ({
   id: request.id,
-  principal: request.principal,
+  epoch,
   user: owner.user,
   tool: request.tool,
   hash: kept.summary.hash,

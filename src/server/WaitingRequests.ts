@@ -11,6 +11,7 @@ import type * as Fiber from "effect/Fiber"
 import type * as Schema from "effect/Schema"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import type { ApprovalTableError } from "../core/store/ApprovalTable.ts"
+import type { Epoch } from "../core/store/SessionRegistry.ts"
 import { endOf } from "./ApprovalAnswers.ts"
 import type { ApprovalRows, Begun, EndedRow, Row } from "./ApprovalRows.ts"
 import type { Kept, RedactedRequest } from "./RedactedRequest.ts"
@@ -43,6 +44,8 @@ export interface Suspended {
 /** A request of a call, from its submission until the call no longer waits. */
 interface Visit {
   shown: RedactedRequest
+  /** The epoch in which this process held the session then. */
+  readonly epoch: Epoch | undefined
   /** Ends the submission while its row is being written; `undefined`: the row is written in one step. */
   leave: ((arrived: Arrived) => void) | undefined
   /** Completes when the row is written, or could not be. */
@@ -68,8 +71,7 @@ export class WaitingRequests {
 
   /** A request that a call of this process waits for. */
   find(principal: string, id: string): RedactedRequest | undefined {
-    const visit = this.sessions.get(principal)?.get(id)
-    return visit?.isWaiting === true ? visit.shown : undefined
+    return this.visit(principal, id)?.shown
   }
 
   get size(): number {
@@ -79,11 +81,7 @@ export class WaitingRequests {
   }
 
   byId(id: string): RedactedRequest | undefined {
-    for (const principal of this.sessions.keys()) {
-      const shown = this.find(principal, id)
-      if (shown !== undefined) return shown
-    }
-    return undefined
+    return this.visitOf(id)?.shown
   }
 
   /** Makes a request pending and waits for its resolution. Interruption withdraws it. */
@@ -97,7 +95,7 @@ export class WaitingRequests {
       if (this.over !== undefined) return Effect.succeed(suspended(this.over))
       const visit = this.enter(shown)
       if (visit === undefined) return Effect.die(new Error(`request ${request.id} is already pending`))
-      return (rows.isLasting ? this.arrive(visit) : this.begin(shown)).pipe(
+      return (rows.isLasting ? this.arrive(visit) : this.begin(visit)).pipe(
         Effect.flatMap((arrived) => {
           if (arrived._tag === "Pending") {
             visit.shown = arrived.shown
@@ -122,10 +120,10 @@ export class WaitingRequests {
 
   /** Ends a request whose deadline has passed, unless it was answered before. */
   readonly expire = ({ id, principal }: Approvals.ApprovalRequest): void => {
-    const shown = this.find(principal, id)
-    if (shown === undefined) return
+    const visit = this.visit(principal, id)
+    if (visit === undefined) return
     const expired = { _tag: "Denied", by: "timeout" } as const
-    this.around.run(Effect.flatMap(this.end(shown, expired), (isOurs) =>
+    this.around.run(Effect.flatMap(this.end(visit, expired), (isOurs) =>
       isOurs
         ? Effect.sync(() => this.around.recorded.end(id, expired))
         : Effect.andThen(
@@ -138,13 +136,15 @@ export class WaitingRequests {
   /** Takes the answers of a session and resolves the calls that wait for them. */
   refresh(principal: string): Effect.Effect<void, ApprovalTableError> {
     return Effect.suspend(() => {
+      const { rows } = this.around
+      const epoch = rows.hold(principal)
       const ids: Array<string> = []
       for (const [id, visit] of this.sessions.get(principal) ?? []) {
-        if (visit.isWaiting) ids.push(id)
-        else visit.isStale = true
+        if (!visit.isWaiting) visit.isStale = true
+        else if (visit.epoch === epoch) ids.push(id)
       }
       if (ids.length === 0) return Effect.void
-      return Effect.map(this.around.rows.take(principal, ids), (taken) => {
+      return Effect.map(rows.take(epoch, ids), (taken) => {
         for (const { end, id } of taken) {
           const shown = this.find(principal, id)
           if (shown !== undefined) this.around.recorded.end(id, resolutionOf(shown, end.ending))
@@ -156,10 +156,10 @@ export class WaitingRequests {
   /** Denies a request because no approver can be reached. */
   giveUp(id: string): Effect.Effect<void> {
     return Effect.suspend(() => {
-      const shown = this.byId(id)
-      if (shown === undefined) return Effect.void
-      const ending = { _tag: "Denied", by: "noApprover", reason: shown.request.why } as const
-      return Effect.map(this.end(shown, ending), (isOurs) => {
+      const visit = this.visitOf(id)
+      if (visit === undefined) return Effect.void
+      const ending = { _tag: "Denied", by: "noApprover", reason: visit.shown.request.why } as const
+      return Effect.map(this.end(visit, ending), (isOurs) => {
         if (isOurs) this.around.recorded.end(id, ending)
       })
     })
@@ -168,22 +168,20 @@ export class WaitingRequests {
   /** Suspends the pending requests of a session, and those that are on their way. */
   suspendOf(principal: string, reason: string): Effect.Effect<Suspended> {
     return Effect.suspend(() => {
-      const { now, recorded, resolved, rows } = this.around
-      const visits = Array.from(this.sessions.get(principal) ?? [])
+      const { now, resolved, rows } = this.around
+      const epoch = rows.hold(principal)
+      const visits = Array.from(this.sessions.get(principal) ?? []).filter(([, visit]) => visit.epoch === epoch)
       const ids = visits.map(([id]) => id)
       const ends = visits.flatMap(([, { shown: { request: { expiresAt } } }]) =>
         expiresAt === "unlimited" ? [] : [expiresAt]
       )
       const all = { pending: ids.length, until: ends.length === 0 ? undefined : Math.min(...ends) }
-      for (const [id, visit] of visits) {
-        if (visit.isWaiting) recorded.end(id, suspended(reason))
-        else visit.leave?.({ _tag: "Ended", resolution: suspended(reason) })
-      }
+      for (const [id, visit] of visits) this.dismiss(id, visit, suspended(reason))
       const written = rows.isLasting
         ? Effect.forEach(visits, ([, { written }]) => Deferred.await(written), { discard: true })
         : Effect.void
       return written.pipe(
-        Effect.andThen(Effect.suspend(() => rows.settle(principal, ids, { at: now(), ending: { _tag: "Withdrawn" } }))),
+        Effect.andThen(Effect.suspend(() => rows.settle(epoch, ids, { at: now(), ending: { _tag: "Withdrawn" } }))),
         Effect.map(({ pending, withdrawn }) => {
           resolved(withdrawn)
           return { ...all, isStored: pending === ids.length }
@@ -206,22 +204,50 @@ export class WaitingRequests {
     })
   }
 
+  private visit(principal: string, id: string): Visit | undefined {
+    const visit = this.sessions.get(principal)?.get(id)
+    return visit?.isWaiting === true ? visit : undefined
+  }
+
+  private visitOf(id: string): Visit | undefined {
+    for (const principal of this.sessions.keys()) {
+      const visit = this.visit(principal, id)
+      if (visit !== undefined) return visit
+    }
+    return undefined
+  }
+
   private enter(shown: RedactedRequest): Visit | undefined {
     const { id, principal } = shown.request
-    const visits = this.sessions.get(principal) ?? new Map<string, Visit>()
-    if (visits.has(id)) return undefined
+    const epoch = this.around.rows.hold(principal)
+    const before = this.sessions.get(principal)?.get(id)
+    if (before !== undefined) {
+      if (before.epoch === epoch) return undefined
+      // a call of an earlier epoch that has not ended yet
+      this.dismiss(id, before, lost)
+      this.forget(before)
+    }
     const written = Deferred.makeUnsafe<void>()
-    const visit: Visit = { shown, leave: undefined, written, isWaiting: false, isStale: false }
+    const visit: Visit = { shown, epoch, leave: undefined, written, isWaiting: false, isStale: false }
+    const visits = this.sessions.get(principal) ?? new Map<string, Visit>()
     this.sessions.set(principal, visits.set(id, visit))
     return visit
   }
 
+  /** Ends the wait of a call. */
+  private dismiss(id: string, visit: Visit, resolution: Approvals.Resolution): void {
+    if (visit.isWaiting) this.around.recorded.end(id, resolution)
+    else visit.leave?.({ _tag: "Ended", resolution })
+  }
+
   /** Forgets a request; `false` if it was forgotten before. */
-  private forget({ shown: { request: { id, principal } } }: Visit): boolean {
+  private forget(visit: Visit): boolean {
+    const { id, principal } = visit.shown.request
     const visits = this.sessions.get(principal)
-    const isHere = visits?.delete(id) === true
-    if (visits?.size === 0) this.sessions.delete(principal)
-    return isHere
+    if (visits?.get(id) !== visit) return false
+    visits.delete(id)
+    if (visits.size === 0) this.sessions.delete(principal)
+    return true
   }
 
   /** The wait of a call is over. */
@@ -231,7 +257,7 @@ export class WaitingRequests {
     if (how._tag === "Withdrawn") return this.withdraw(visit)
     // rows in memory end with the process
     const isLast = how._tag === "Suspended" ? this.over !== undefined : how._tag === "Denied" && how.by === "closed"
-    if (isLast && !rows.isLasting) run(Effect.asVoid(this.end(visit.shown, how)))
+    if (isLast && !rows.isLasting) run(Effect.asVoid(this.end(visit, how)))
   }
 
   /** A submission is over whose call may never have waited. */
@@ -239,20 +265,22 @@ export class WaitingRequests {
     if (this.forget(visit) && how === undefined) this.withdraw(visit)
   }
 
-  private withdraw({ shown, written }: Visit): void {
-    const { now, rows, run } = this.around
-    const expired = endOf({ kept: shown.kept, end: undefined }, now())
-    const end = Effect.asVoid(this.end(shown, expired?.ending ?? { _tag: "Withdrawn" }))
-    run(rows.isLasting ? Effect.andThen(Deferred.await(written), end) : end)
+  private withdraw(visit: Visit): void {
+    const { rows, run } = this.around
+    const end = Effect.asVoid(this.end(visit, { _tag: "Withdrawn" }))
+    run(rows.isLasting ? Effect.andThen(Deferred.await(visit.written), end) : end)
   }
 
-  /** Ends a row that is pending; `false` if it had ended. Where the rows do not answer, the end counts. */
-  private end(shown: RedactedRequest, ending: Approvals.Ending): Effect.Effect<boolean> {
+  /**
+   * Ends a row that is pending; `false` if it had ended. One whose deadline has passed has expired. Where the rows do not
+   * answer, the end counts.
+   */
+  private end({ epoch, shown: { kept } }: Visit, ending: Approvals.Ending): Effect.Effect<boolean> {
     return Effect.suspend(() => {
       const { now, resolved, rows } = this.around
-      const { kept } = shown
-      const row = { kept, end: { at: now(), ending } }
-      return rows.end(row).pipe(
+      const at = now()
+      const row = { kept, end: endOf({ kept, end: undefined }, at) ?? { at, ending } }
+      return rows.end(row, epoch).pipe(
         Effect.tap((isOurs) => Effect.sync(() => isOurs ? resolved([row]) : undefined)),
         Effect.catch((error) => Effect.as(failed(error), true))
       )
@@ -263,30 +291,31 @@ export class WaitingRequests {
   private arrive(visit: Visit): Effect.Effect<Arrived> {
     return Effect.callback((resume) => {
       visit.leave = (arrived) => resume(Effect.succeed(arrived))
-      this.around.run(Effect.map(this.begin(visit.shown), (arrived) => {
+      this.around.run(Effect.map(this.begin(visit), (arrived) => {
         Deferred.doneUnsafe(visit.written, Exit.void)
         resume(Effect.succeed(arrived))
       }))
     })
   }
 
-  private begin(shown: RedactedRequest): Effect.Effect<Arrived> {
-    return this.around.rows.begin(shown, undefined).pipe(
+  private begin(visit: Visit): Effect.Effect<Arrived> {
+    const { epoch, shown } = visit
+    return this.around.rows.begin(shown, epoch, undefined).pipe(
       Effect.flatMap((begun) =>
-        begun._tag === "Known" ? this.returned(shown, begun.row) : Effect.succeed(this.arrived(shown, begun))
+        begun._tag === "Known" ? this.returned(visit, begun.row) : Effect.succeed(this.arrived(shown, begun))
       ),
       Effect.catch((error) => Effect.as(failed(error), { _tag: "Ended", resolution: notStored } as const))
     )
   }
 
   /** A request of this id exists: it counts if approvers saw the same. */
-  private returned(shown: RedactedRequest, { end, kept }: Row): Effect.Effect<Arrived, ApprovalTableError> {
+  private returned({ epoch, shown }: Visit, { end, kept }: Row): Effect.Effect<Arrived, ApprovalTableError> {
     const same = shown.kept.salt === kept.salt ? shown : shown.withSalt(kept.salt)
     if (same.kept.summary.hash === kept.summary.hash) {
       if (end === undefined) return Effect.succeed({ _tag: "Pending", shown: same })
       if (isFinal(end.ending)) return Effect.succeed({ _tag: "Ended", resolution: resolutionOf(same, end.ending) })
     }
-    return Effect.map(this.around.rows.begin(shown, kept.summary.hash), (begun) => this.arrived(shown, begun))
+    return Effect.map(this.around.rows.begin(shown, epoch, kept.summary.hash), (begun) => this.arrived(shown, begun))
   }
 
   private arrived(shown: RedactedRequest, begun: Begun): Arrived {

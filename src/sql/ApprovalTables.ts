@@ -83,13 +83,16 @@ const json = (ids: ReadonlyArray<string>): string => JSON.stringify(ids.map(plai
 /** Ids in a parameter. */
 const among = (parameter: `$${number}`): string => `(SELECT json_array_elements_text(${parameter}::json))`
 
+const epochsOfAll = (of: ReadonlyArray<{ readonly epoch: Epoch }>): string =>
+  epochsOf(new Set(of.map(({ epoch }) => epoch)))
+
 const fields = `(id text, session text, username text, tool text, hash text, requested_at float8, expires_at float8,
   request text, details text, replaces text)`
 
 const given = (rows: ReadonlyArray<Table.NewRow>): string =>
   JSON.stringify(rows.map((it) => ({
     id: plain(it.id),
-    session: sessionId(it.principal),
+    session: sessionId(it.epoch.principal),
     username: plain(it.user),
     tool: plain(it.tool),
     hash: it.hash,
@@ -103,7 +106,6 @@ const given = (rows: ReadonlyArray<Table.NewRow>): string =>
 /** Writes rows of sessions in their epochs. Rows of these ids that exist are returned, and their ends are taken. */
 export const insert = Effect.fnUntraced(function*(
   sql: Sql,
-  epochs: Iterable<Epoch>,
   rows: ReadonlyArray<Table.NewRow>
 ): Effect.fn.Return<ReadonlyMap<string, Table.ApprovalRow | undefined>, SqlError> {
   const found = yield* sql.unsafe<Stored & { readonly is_new: boolean }>(
@@ -118,7 +120,7 @@ export const insert = Effect.fnUntraced(function*(
       WHERE it.session = excluded.session
     RETURNING it.id, it.xmax = 0 AS is_new, it.hash, CASE WHEN it.xmax = 0 THEN '' ELSE it.request END AS request,
       it.how, it.ending, it.ended_at`,
-    [epochsOf(epochs), given(rows)]
+    [epochsOfAll(rows), given(rows)]
   ).withoutTransform
   return new Map(found.map((it) => [it.id, it.is_new ? undefined : rowOf(it)]))
 })
@@ -126,7 +128,6 @@ export const insert = Effect.fnUntraced(function*(
 /** Replaces rows that still have the hash that they replace. */
 export const replace = (
   sql: Sql,
-  epochs: Iterable<Epoch>,
   rows: ReadonlyArray<Table.NewRow>
 ): Effect.Effect<ReadonlySet<string>, SqlError> =>
   idsOf(sql.unsafe(
@@ -141,7 +142,7 @@ export const replace = (
       details = given.details, how = NULL, ending = NULL, ended_at = NULL, taken = false
     FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.hash = given.replaces
     RETURNING it.id`,
-    [epochsOf(epochs), given(rows)]
+    [epochsOfAll(rows), given(rows)]
   ))
 
 /**
@@ -207,8 +208,7 @@ export const take = (
 /** Ends pending requests of sessions in their epochs. */
 export const end = (
   sql: Sql,
-  epochs: Iterable<Epoch>,
-  ends: ReadonlyArray<Table.Ending & { readonly principal: string }>
+  ends: ReadonlyArray<Table.OwnEnding>
 ): Effect.Effect<ReadonlySet<string>, SqlError> =>
   idsOf(sql.unsafe(
     `WITH ${owned("$1")}, given AS (
@@ -222,10 +222,10 @@ export const end = (
     SET how = given.how, ending = given.ending, ended_at = given.ended_at, taken = true, tell_at = NULL
     FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.how IS NULL RETURNING it.id`,
     [
-      epochsOf(epochs),
-      JSON.stringify(ends.map(({ end, id, principal }) => ({
+      epochsOfAll(ends),
+      JSON.stringify(ends.map(({ end, epoch, id }) => ({
         id: plain(id),
-        session: sessionId(principal),
+        session: sessionId(epoch.principal),
         how: end.how,
         ending: end.ending,
         ended_at: end.at

@@ -11,7 +11,7 @@ import type { MigrationError } from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { ApprovalTable, ApprovalTableError, type Begun } from "../core/store/ApprovalTable.ts"
-import { type Epoch, SessionRegistry } from "../core/store/SessionRegistry.ts"
+import { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as Tables from "./ApprovalTables.ts"
 import { isPg } from "./JournalTables.ts"
@@ -35,59 +35,34 @@ export const layer: Layer.Layer<
 
     const run = <A, R>(operation: string, effect: Effect.Effect<A, SqlError, R>) =>
       Effect.mapError(own(sql)(effect), (cause) => new ApprovalTableError({ operation, cause }))
-    /** The epochs in which this process holds sessions. */
-    const epochsOf = (of: ReadonlyArray<{ readonly principal: string }>): ReadonlyArray<Epoch> =>
-      Array.from(new Set(of.map(({ principal }) => principal))).flatMap((it) => registry.current(it) ?? [])
 
     return ApprovalTable.of({
+      hold: registry.current,
       begin: (rows) =>
         run(
           "begin",
           Effect.gen(function*() {
-            const epochs = epochsOf(rows)
-            const lost: Begun = { _tag: "Lost" }
-            if (epochs.length === 0) return rows.map(() => lost)
             const [fresh, other] = [
               rows.filter((it) => it.replaces === undefined),
               rows.filter((it) => it.replaces !== undefined)
             ]
-            const inserted = fresh.length === 0 ? new Map() : yield* Tables.insert(sql, epochs, fresh)
-            const replaced = other.length === 0 ? new Set() : yield* Tables.replace(sql, epochs, other)
+            const inserted = fresh.length === 0 ? new Map() : yield* Tables.insert(sql, fresh)
+            const replaced = other.length === 0 ? new Set() : yield* Tables.replace(sql, other)
             return rows.map(({ id, replaces }): Begun => {
-              if (replaces !== undefined) return replaced.has(id) ? { _tag: "Pending" } : lost
+              if (replaces !== undefined) return { _tag: replaced.has(id) ? "Pending" : "Lost" }
               const row = inserted.get(id)
-              return row !== undefined ? { _tag: "Known", row } : inserted.has(id) ? { _tag: "Pending" } : lost
+              return row !== undefined ? { _tag: "Known", row } : { _tag: inserted.has(id) ? "Pending" : "Lost" }
             })
           })
         ),
       answer: (answers, now) => run("answer", Tables.answer(sql, answers, now)),
-      take: (principal, ids) =>
+      take: (epoch, ids) =>
         run(
           "take",
-          Effect.suspend(() => {
-            const epoch = registry.current(principal)
-            if (epoch === undefined) return Effect.succeed([])
-            return Effect.map(Tables.take(sql, epoch, ids), (rows) => rows.map(({ end, id }) => ({ id, end: end! })))
-          })
+          Effect.map(Tables.take(sql, epoch, ids), (rows) => rows.map(({ end, id }) => ({ id, end: end! })))
         ),
-      end: (ends) =>
-        run(
-          "end",
-          Effect.suspend(() => {
-            const epochs = epochsOf(ends)
-            return epochs.length === 0 ? Effect.succeed(new Set<string>()) : Tables.end(sql, epochs, ends)
-          })
-        ),
-      settle: (principal, ids, end) =>
-        run(
-          "settle",
-          Effect.suspend(() => {
-            const epoch = registry.current(principal)
-            return epoch === undefined
-              ? Effect.succeed({ pending: 0, withdrawn: [] })
-              : Tables.settle(sql, epoch, ids, end)
-          })
-        ),
+      end: (ends) => run("end", Tables.end(sql, ends)),
+      settle: (epoch, ids, end) => run("settle", Tables.settle(sql, epoch, ids, end)),
       find: (ids) => run("find", Tables.find(sql, ids)),
       details: (id) => run("details", Tables.details(sql, id)),
       alike: (principal, tool) => run("alike", Tables.alike(sql, principal, tool)),

@@ -8,6 +8,7 @@ import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
+import { ApprovalTable } from "../../src/core/store/ApprovalTable.ts"
 import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
 import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
@@ -28,7 +29,11 @@ export const runner = Effect.fnUntraced(function*(
   yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
   const client = Layer.succeed(SqlClient.SqlClient, sql)
   const registries = SqlSessionRegistry.layer().pipe(Layer.provide(client), Layer.provide(Postgres.realTime))
-  const table = SqlApprovals.layer.pipe(Layer.provide(client), Layer.provideMerge(registries))
+  const table = inRealTime.pipe(
+    Layer.provide(SqlApprovals.layer),
+    Layer.provide(client),
+    Layer.provideMerge(registries)
+  )
   const services = yield* Layer.buildWithScope(
     PendingApprovals.layer(options).pipe(
       Layer.provideMerge(LiveLog.layer()),
@@ -61,3 +66,27 @@ export const world = Effect.fnUntraced(function*(options?: PendingApprovals.Opti
   const sql = Context.get(clients, SqlClient.SqlClient)
   return { url, sql, one: yield* runner(sql, options), two: yield* runner(sql, options) }
 })
+
+/** Statements end in time by the clock of the machine, however far the clock of a test jumps. */
+const inRealTime = Layer.effect(
+  ApprovalTable,
+  Effect.map(ApprovalTable, (table): ApprovalTable["Service"] => {
+    const real = <A, E>(effect: Effect.Effect<A, E>) => Effect.provide(effect, Postgres.realTime)
+    return {
+      hold: table.hold,
+      begin: (rows) => real(table.begin(rows)),
+      answer: (answers, now) => real(table.answer(answers, now)),
+      take: (epoch, ids) => real(table.take(epoch, ids)),
+      end: (ends) => real(table.end(ends)),
+      settle: (epoch, ids, end) => real(table.settle(epoch, ids, end)),
+      find: (ids) => real(table.find(ids)),
+      details: (id) => real(table.details(id)),
+      alike: (principal, tool) => real(table.alike(principal, tool)),
+      list: (options) => real(table.list(options)),
+      count: real(table.count),
+      untold: (options) => real(table.untold(options)),
+      told: (id) => real(table.told(id)),
+      prune: (before) => real(table.prune(before))
+    }
+  })
+)

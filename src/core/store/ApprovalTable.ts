@@ -7,6 +7,7 @@
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import type { Epoch } from "./SessionRegistry.ts"
 
 /** Error of a table that cannot be read or written. */
 export class ApprovalTableError extends Schema.TaggedError<ApprovalTableError>(
@@ -40,7 +41,7 @@ export interface ApprovalRow {
 
 /** A request that becomes pending. */
 export interface NewRow extends Omit<ApprovalRow, "end"> {
-  readonly principal: string
+  readonly epoch: Epoch
   readonly user: string
   readonly tool: string
   /** Epoch milliseconds. */
@@ -54,8 +55,8 @@ export interface NewRow extends Omit<ApprovalRow, "end"> {
 }
 
 /**
- * What became of a new row. `Known`: a row of this id exists, and its end, if it has one, is now taken. `Lost`: this
- * process does not hold the session.
+ * What became of a new row. `Known`: a row of this id exists, and its end, if it has one, is now taken. `Lost`: the
+ * epoch is not current.
  */
 export type Begun =
   | { readonly _tag: "Pending" }
@@ -75,9 +76,16 @@ export interface Answering extends Ending {
   readonly isCovered: boolean
 }
 
+/** An end that the process which holds the session has found. */
+export interface OwnEnding extends Ending {
+  readonly epoch: Epoch
+}
+
 /** The rows. `users` are the owners whose requests are read; `undefined`: all. */
 export class ApprovalTable extends Context.Service<ApprovalTable, {
-  /** Makes requests pending, each if this process holds its session. The results are in their order. */
+  /** The epoch in which this process holds a session. */
+  readonly hold: (principal: string) => Epoch | undefined
+  /** Makes requests pending, each if its epoch is current. The results are in their order. */
   readonly begin: (rows: ReadonlyArray<NewRow>) => Effect.Effect<ReadonlyArray<Begun>, ApprovalTableError>
   /**
    * Ends pending requests that have not expired at `now`, and wakes their sessions. All of them or none; those that are
@@ -87,21 +95,19 @@ export class ApprovalTable extends Context.Service<ApprovalTable, {
     answers: ReadonlyArray<Answering>,
     now: number
   ) => Effect.Effect<ReadonlySet<string>, ApprovalTableError>
-  /** The ends of these requests of a session that this process holds. They count as taken. */
+  /** The ends of these requests of a session. They count as taken. */
   readonly take: (
-    principal: string,
+    epoch: Epoch,
     ids: ReadonlyArray<string>
   ) => Effect.Effect<ReadonlyArray<Ending>, ApprovalTableError>
-  /** Ends pending requests of sessions that this process holds. The result has the ids that ended. */
-  readonly end: (
-    ends: ReadonlyArray<Ending & { readonly principal: string }>
-  ) => Effect.Effect<ReadonlySet<string>, ApprovalTableError>
+  /** Ends pending requests, each if its epoch is current. The result has the ids that ended. */
+  readonly end: (ends: ReadonlyArray<OwnEnding>) => Effect.Effect<ReadonlySet<string>, ApprovalTableError>
   /**
-   * Ends pending requests of a session that did not come again in its current epoch. Gives the number of these ids that
-   * are pending, 0 if this process does not hold the session.
+   * Ends pending requests of a session that did not come again in this epoch. Gives the number of these ids that are
+   * pending, 0 if the epoch is not current.
    */
   readonly settle: (
-    principal: string,
+    epoch: Epoch,
     ids: ReadonlyArray<string>,
     end: RowEnd
   ) => Effect.Effect<
