@@ -13,6 +13,7 @@ import { type Change, isLost } from "../../src/core/store/SessionRows.ts"
 import type { WaveInfo } from "../../src/server/ApiModels.ts"
 import * as OperationStore from "../../src/server/OperationStore.ts"
 import { toPrincipal } from "../../src/server/Principals.ts"
+import * as SharedLists from "../../src/server/SharedLists.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
@@ -268,5 +269,48 @@ layer(Postgres.layer, { timeout: 60_000 })("rows of sessions in PostgreSQL", (it
         ["s", "one"]
       ])
       assert.lengthOf((yield* Effect.scoped(two.transcripts.open("s", principal))).messages, 4)
+    }))
+
+  test("of ten thousand waves are listed, continued and forgotten a bounded number at a time", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(principal)
+      yield* one.waves.begin(begun("waits", 1), infoOf(begun("waits", 1)))
+      yield* one.waves.begin(begun("old", 2), infoOf(begun("old", 2)))
+      yield* one.waves.end(begun("old", 2), endOf(begun("old", 2), 3))
+      yield* sql`INSERT INTO tool_executor_session_rows
+        SELECT session, key || n, value, part_of, kind, is_open, username, summary, changed_at + n
+        FROM tool_executor_session_rows, generate_series(1, 10000) AS n WHERE kind = 'wave' AND NOT is_open`
+      yield* sql`INSERT INTO tool_executor_session_rows
+        SELECT session, key || n, value, part_of || n, kind, is_open, username, summary, changed_at
+        FROM tool_executor_session_rows, generate_series(1, 10000) AS n WHERE part_of IS NOT NULL`
+      yield* sql`ANALYZE tool_executor_session_rows`
+      const lists = SharedLists.make(two.rows)!
+      for (const [records, seen] of [[["*"], 500], [["ada"], 500], [["bob"], 0]] as const) {
+        const name = records[0] === "bob" ? "eve" : "bea"
+        const user = { name, run: true, approve: [], records, operate: false }
+        const waves = yield* lists.waves(user, 500)
+        assert.lengthOf(waves, seen)
+        // what is unfinished is there, however much has ended since
+        assert.strictEqual(waves[0]?.wave, seen === 0 ? undefined : "waits")
+      }
+      assert.deepStrictEqual(yield* lists.sessions("ada", 10), [{ session: "s", waves: 1 }])
+      assert.lengthOf(yield* one.rows.summaries!({ kind: "wave", limit: 100_000 }), 1_000)
+      assert.deepStrictEqual((yield* two.waves.openOf(ada)).map(({ wave }) => wave), ["waits"])
+      // every question has its index, so none reads what is not asked for
+      const plans = yield* Effect.forEach([
+        "WHERE session = 's' AND kind = 'wave' AND is_open",
+        "WHERE kind = 'wave' AND NOT is_open AND changed_at < 5 ORDER BY changed_at LIMIT 10",
+        "WHERE kind = 'wave' AND summary IS NOT NULL AND is_open ORDER BY changed_at DESC LIMIT 10",
+        "WHERE kind = 'wave' AND summary IS NOT NULL AND NOT is_open AND username = 'ada' ORDER BY changed_at DESC LIMIT 10",
+        "WHERE session = 's' AND key >= 'x.0' AND key < 'x.:'",
+        "WHERE session = 's' AND part_of = 'x'"
+      ], (where) => sql.unsafe(`EXPLAIN SELECT key FROM tool_executor_session_rows ${where}`))
+      for (const plan of plans) {
+        assert.notInclude(JSON.stringify(plan), "Seq Scan")
+      }
+      yield* one.waves.prune({ waves: 5_003, turns: 0 })
+      const left = yield* sql<{ readonly count: unknown }>`SELECT count(*) AS count FROM tool_executor_session_rows`
+      // the one that waits, the turn, and rows and ends of those that ended since
+      assert.strictEqual(Number(left[0]?.count), 2 + 2 * 5_001)
     }))
 })
