@@ -200,8 +200,7 @@ export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"
         of(it).write([{
           _tag: "Put",
           key: keys.operation(idOf(it, it.operation)),
-          value: texts.submitted.encode(it),
-          partOf: keys.conversation(idOf(it))
+          value: texts.submitted.encode(it)
         }])
       ),
     end: (owner, operation) =>
@@ -210,8 +209,7 @@ export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"
         of(owner).write([{
           _tag: "Put",
           key: keys.end(idOf(owner, operation.id)),
-          value: texts.ended.encode(operation),
-          partOf: keys.conversation(idOf(owner))
+          value: texts.ended.encode(operation)
         }])
       ),
     events: (owner, operation) =>
@@ -228,8 +226,7 @@ export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"
         of(owner).write([{
           _tag: "Put",
           key: keys.events(idOf(owner, operation), number),
-          value: texts.events.encode(events),
-          partOf: keys.conversation(idOf(owner))
+          value: texts.events.encode(events)
         }])
       ),
     removeOperation: (owner, operation) =>
@@ -246,7 +243,7 @@ export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"
       ),
     removeConversation: (owner) =>
       failing("removeConversation", of(owner).write([{ _tag: "Remove", key: keys.conversation(idOf(owner)) }])),
-    prune: (before) => failing("prune", rows.prune({ kind, before }))
+    prune: (before) => failing("prune", rows.prune({ kind, before, parts: { prefix: keys.operation("") } }))
   }
 }
 

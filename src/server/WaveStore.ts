@@ -143,8 +143,7 @@ export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => 
           changes.push({
             _tag: "Put",
             key: keys.end(id),
-            value: WaveText.ended.encode(ended),
-            partOf: keys.wave(id)
+            value: WaveText.ended.encode(ended)
           }, {
             _tag: "List",
             key: keys.wave(id),
@@ -168,7 +167,11 @@ export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => 
       failing(
         "prune",
         Effect.andThen(
-          rows.prune({ kind: kinds.wave, before: waves }),
+          rows.prune({
+            kind: kinds.wave,
+            before: waves,
+            parts: { prefix: keys.end(""), insteadOf: keys.wave("") }
+          }),
           rows.prune({ kind: kinds.turn, before: turns })
         )
       )

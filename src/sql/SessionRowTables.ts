@@ -4,7 +4,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { ownerOf } from "../core/store/JournalEntry.ts"
 import type { Epoch } from "../core/store/SessionRegistry.ts"
-import type { Change, Listing, Row, Summary } from "../core/store/SessionRows.ts"
+import type { Change, Listing, Pruning, Row, Summary } from "../core/store/SessionRows.ts"
 import { plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
 import { epochsOf, owned, sessionId } from "./SessionTables.ts"
@@ -18,7 +18,6 @@ const create = Effect.gen(function*() {
     session TEXT COLLATE "C" NOT NULL,
     key TEXT COLLATE "C" NOT NULL,
     value TEXT NOT NULL,
-    part_of TEXT COLLATE "C",
     kind TEXT,
     is_open BOOLEAN NOT NULL DEFAULT false,
     username TEXT,
@@ -26,8 +25,6 @@ const create = Effect.gen(function*() {
     changed_at DOUBLE PRECISION,
     PRIMARY KEY (session, key)
   )`
-  yield* sql`CREATE INDEX tool_executor_session_rows_parts ON tool_executor_session_rows (session, part_of)
-    WHERE part_of IS NOT NULL`
   yield* sql`CREATE INDEX tool_executor_session_rows_open ON tool_executor_session_rows (session, kind)
     WHERE is_open`
   yield* sql`CREATE INDEX tool_executor_session_rows_by_age ON tool_executor_session_rows (kind, is_open, changed_at)
@@ -85,7 +82,7 @@ export const write = (
     sql.unsafe<{ readonly owned: unknown }>(
       `WITH ${owned("$1")}, given AS (
         SELECT owned.id AS session, it.* FROM owned, json_to_recordset($2::json) AS it (
-          op text, key text, value text, part text, kind text, open boolean, at float8, summary text
+          op text, key text, value text, kind text, open boolean, at float8, summary text
         ) ORDER BY it.key
       ), ${parts.join(", ")} SELECT count(*) AS owned FROM owned`,
       [epochsOf([epoch]), JSON.stringify(given), ...usesUser(parts) ? [plain(ownerOf(epoch.principal))] : []]
@@ -140,23 +137,31 @@ export const sequences = (
 /** Deletes finished rows of a kind that have not changed since a time, with their parts; gives how many there were. */
 export const prune = (
   sql: Sql,
-  { before, kind, limit }: { readonly kind: string; readonly before: number; readonly limit: number }
-): Effect.Effect<number, SqlError> =>
-  Effect.map(
+  { before, kind, parts }: Pruning,
+  limit: number
+): Effect.Effect<number, SqlError> => {
+  // keys are ASCII, and `~` is the last character of it
+  const withParts = `, parts AS (
+    DELETE FROM tool_executor_session_rows AS it USING old WHERE it.session = old.session
+    AND it.key >= $4 || substr(old.key, $5::int) AND it.key < $4 || substr(old.key, $5::int) || '~'
+  )`
+  const given = parts === undefined
+    ? []
+    : [parts.prefix, parts.insteadOf === undefined ? 10_000 : parts.insteadOf.length + 1]
+  return Effect.map(
     sql.unsafe(
       `WITH old AS (
         SELECT session, key FROM tool_executor_session_rows
         WHERE kind = $1 AND NOT is_open AND changed_at < $2::float8
         ORDER BY changed_at LIMIT $3 FOR UPDATE SKIP LOCKED
-      ), parts AS (
-        DELETE FROM tool_executor_session_rows AS it USING old WHERE it.session = old.session AND it.part_of = old.key
-      )
+      )${parts === undefined ? "" : withParts}
       DELETE FROM tool_executor_session_rows AS it USING old WHERE it.session = old.session AND it.key = old.key
       RETURNING 1`,
-      [kind, before, limit]
+      [kind, before, limit, ...given]
     ),
     (rows) => rows.length
   )
+}
 
 // Utilities
 
@@ -168,8 +173,8 @@ type Given = ReturnType<typeof givenOf>
 const givenOf = (it: Change) => {
   switch (it._tag) {
     case "Put": {
-      const { isNew, key, listed, partOf: part, value } = it
-      return { op: isNew === true ? "new" : "put", key, value, part, ...listedOf(listed) } as const
+      const { isNew, key, listed, value } = it
+      return { op: isNew === true ? "new" : "put", key, value, ...listedOf(listed) } as const
     }
     case "List":
       return { op: "list", key: it.key, ...listedOf(it.listed) } as const
@@ -186,15 +191,15 @@ const listedOf = (listed: Extract<Change, { readonly _tag: "Put" }>["listed"]) =
     : { kind: listed.kind, open: listed.isOpen, at: listed.at, summary: listed.summary?.() }
 
 const insert = `INSERT INTO tool_executor_session_rows AS it
-  (session, key, value, part_of, kind, is_open, username, summary, changed_at)
-  SELECT session, key, value, part, kind, COALESCE(open, false), CASE WHEN kind IS NULL THEN NULL ELSE $3 END, summary, at
+  (session, key, value, kind, is_open, username, summary, changed_at)
+  SELECT session, key, value, kind, COALESCE(open, false), CASE WHEN kind IS NULL THEN NULL ELSE $3 END, summary, at
   FROM given`
 
 /** What is done for each kind of change. */
 const writes: { readonly [Op in Given["op"]]: string } = {
   new: `made AS (${insert} WHERE op = 'new')`,
   put: `put AS (${insert} WHERE op = 'put' ON CONFLICT (session, key) DO UPDATE SET value = excluded.value,
-    part_of = COALESCE(excluded.part_of, it.part_of), kind = COALESCE(excluded.kind, it.kind),
+    kind = COALESCE(excluded.kind, it.kind),
     is_open = CASE WHEN excluded.kind IS NULL THEN it.is_open ELSE excluded.is_open END,
     username = COALESCE(excluded.username, it.username), summary = COALESCE(excluded.summary, it.summary),
     changed_at = COALESCE(excluded.changed_at, it.changed_at))`,

@@ -87,7 +87,7 @@ export const make: Effect.Effect<
         "prune",
         Effect.gen(function*() {
           // one after the other, each within the deadline of a statement
-          while ((yield* run(Tables.prune(sql, { ...of, limit: most }))) >= most);
+          while ((yield* run(Tables.prune(sql, of, most))) >= most);
         })
       )
   })

@@ -19,7 +19,6 @@ import { seeds, timeout } from "../support/seeds.ts"
 interface Row {
   value: string
   listed?: { kind: string; isOpen: boolean; at: number; summary?: string | undefined } | undefined
-  partOf?: string | undefined
 }
 
 /** Somebody who held a session once, and may think that they still do. */
@@ -30,7 +29,7 @@ interface Holder {
 }
 
 const heads = ["h1", "h2", "h3"]
-const others = ["a", "b", "s.0", "s.1", "s.2", "s.10", "s.x", "s/0", "s"]
+const others = ["a", "p1", "p2.x", "p2", "p", "s.0", "s.1", "s.2", "s.10", "s.x", "s/0", "s"]
 
 const changesOf = (random: SeededRandom, kind: string, at: number): ReadonlyArray<Change> => {
   const listed = (): Listed => {
@@ -48,8 +47,7 @@ const changesOf = (random: SeededRandom, kind: string, at: number): ReadonlyArra
       key,
       value: `${key}@${at}`,
       ...random.chance(0.2) ? { isNew: true } : {},
-      ...isHead && random.chance(0.8) ? { listed: listed() } : {},
-      ...!isHead && random.chance(0.3) ? { partOf: random.pick(heads) } : {}
+      ...isHead && random.chance(0.8) ? { listed: listed() } : {}
     }
   })
   return isEmptied ? [...changes, { _tag: "RemoveSequence", key: "s" }] : changes
@@ -69,8 +67,7 @@ const apply = (rows: Map<string, Row>, changes: ReadonlyArray<Change>): Readonly
       case "Put":
         rows.set(it.key, {
           value: it.value,
-          listed: it.listed === undefined ? before?.listed : listedOf(it.listed),
-          partOf: it.partOf ?? before?.partOf
+          listed: it.listed === undefined ? before?.listed : listedOf(it.listed)
         })
         break
       case "List":
@@ -192,14 +189,18 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
         })
         const prune = Effect.fnUntraced(function*(at: number) {
           const before = at - random.int(20)
+          const parts = random.pick([undefined, { prefix: "p" }, { prefix: "p", insteadOf: "h" }])
           for (const rows of model.values()) {
             for (const [head, { listed }] of Array.from(rows)) {
               if (listed === undefined || listed.isOpen || listed.at >= before) continue
-              for (const [key, { partOf }] of Array.from(rows)) if (partOf === head) rows.delete(key)
+              const prefix = parts?.insteadOf === undefined ? parts?.prefix : `p${head.slice(1)}`
+              for (const key of Array.from(rows.keys())) {
+                if (prefix !== undefined && key.startsWith(prefix)) rows.delete(key)
+              }
               rows.delete(head)
             }
           }
-          yield* random.pick(processes).rows.prune({ kind, before })
+          yield* random.pick(processes).rows.prune({ kind, before, parts })
         })
         for (const session of sessions) yield* activate(session)
         for (let step = 1; step <= 60; step++) {

@@ -53,8 +53,6 @@ export type Change =
     readonly isNew?: boolean | undefined
     /** Unchanged if absent. */
     readonly listed?: Listed | undefined
-    /** The key of the row that it is a part of. Retention deletes it with that one. Unchanged if absent. */
-    readonly partOf?: string | undefined
   }
   /** Changes how a row is found, and not its value. Does nothing where there is no such row. */
   | { readonly _tag: "List"; readonly key: string; readonly listed: Listed }
@@ -111,6 +109,21 @@ export interface Listing {
   readonly limit: number
 }
 
+/** What retention deletes. */
+export interface Pruning {
+  readonly kind: string
+  /** Rows that have not changed since this time, in epoch milliseconds. */
+  readonly before: number
+  /** Rows of the same session that go with a row: those whose keys begin so. */
+  readonly parts?:
+    | {
+      readonly prefix: string
+      /** The beginning of the row's own key: what follows it follows the prefix, too. */
+      readonly insteadOf?: string | undefined
+    }
+    | undefined
+}
+
 /** The rows of all sessions. */
 export class SessionRows extends Context.Service<SessionRows, {
   /** The rows of a session. */
@@ -127,8 +140,8 @@ export class SessionRows extends Context.Service<SessionRows, {
   readonly summaries: ((of: Listing) => Effect.Effect<ReadonlyArray<Summary>, SessionRowsError>) | undefined
   /** The first row of each sequence of a kind, and its last two, in this order: as many as there are. */
   readonly sequences: (kind: string) => Effect.Effect<ReadonlyArray<ReadonlyArray<string>>, SessionRowsError>
-  /** Deletes rows of a kind, with their parts, that are finished and have not changed since a time. */
-  readonly prune: (of: { readonly kind: string; readonly before: number }) => Effect.Effect<void, SessionRowsError>
+  /** Deletes finished rows of a kind, with their parts. */
+  readonly prune: (of: Pruning) => Effect.Effect<void, SessionRowsError>
 }>()("effect-tool-executor/store/SessionRows") {}
 
 /** Tells whether an error of a store means that another process holds the session: no other try can succeed. */
