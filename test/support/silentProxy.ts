@@ -21,9 +21,15 @@ interface Link {
 export const make = (port: number) =>
   Effect.gen(function*() {
     const links = new Set<Link>()
-    const state = { isDown: false, swallowed: 0, opened: 0 }
+    const state = { isDown: false, isCut: false, lateMillis: 0, swallowed: 0, opened: 0 }
+    /** Passes something on, late where the way is slow. */
+    const pass = (to: Socket, data: Buffer): void => {
+      if (state.lateMillis === 0) to.write(data)
+      else setTimeout(() => to.write(data), state.lateMillis)
+    }
     const server = createServer((client) => {
       state.opened++
+      if (state.isCut) return void client.destroy()
       const upstream = connect(port, "127.0.0.1")
       const link: Link = {
         client,
@@ -37,11 +43,11 @@ export const make = (port: number) =>
       client.on("data", (data: Buffer) => {
         if (link.isSilent || link.held !== undefined) state.swallowed++
         if (link.held !== undefined) link.held.push(data)
-        else if (!link.isSilent) upstream.write(data)
+        else if (!link.isSilent) pass(upstream, data)
       })
       upstream.on("data", (data: Buffer) => {
         if (link.isDeaf) state.swallowed++
-        else if (!link.isSilent) client.write(data)
+        else if (!link.isSilent) pass(client, data)
       })
       for (const [one, other] of [[client, upstream], [upstream, client]] as const) {
         one.on("error", () => undefined)
@@ -85,8 +91,17 @@ export const make = (port: number) =>
         state.isDown = true
         links.forEach((it) => it.isSilent = true)
       },
+      /** Every connection ends, and none can be opened until it is up again. */
+      cut: () => {
+        state.isCut = true
+        links.forEach((it) => it.client.destroy())
+      },
+      /** What is said either way arrives so many milliseconds later, until it is up again. */
+      slow: (millis: number) => {
+        state.lateMillis = millis
+      },
       up: () => {
-        state.isDown = false
+        Object.assign(state, { isDown: false, isCut: false, lateMillis: 0 })
         // whoever tried to connect meanwhile need not wait for that to time out
         links.forEach((it) => it.isNew && it.client.destroy())
       }
