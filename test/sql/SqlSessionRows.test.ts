@@ -17,6 +17,7 @@ import * as SharedLists from "../../src/server/SharedLists.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
+import { counted } from "../support/countedClient.ts"
 import * as Postgres from "../support/Postgres.ts"
 
 const ada = { user: "ada", session: "s" }
@@ -313,5 +314,33 @@ layer(Postgres.layer, { timeout: 60_000 })("rows of sessions in PostgreSQL", (it
       const left = yield* sql<{ readonly count: unknown }>`SELECT count(*) AS count FROM tool_executor_session_rows`
       // the one that waits, the turn, and rows and ends of those that ended since
       assert.strictEqual(Number(left[0]?.count), 2 + 2 * 5_001)
+    }))
+
+  test("take one request to write, and two at most to continue a session", ({ one: { registry }, sql }) =>
+    Effect.gen(function*() {
+      yield* registry.activate(principal)
+      const { client, state } = counted(sql)
+      const rows = yield* SqlSessionRows.make.pipe(
+        Effect.provideService(SqlClient.SqlClient, client),
+        Effect.provideService(SessionRegistry, registry)
+      )
+      const [waves, operations] = [WaveStore.makeRows(rows), OperationStore.makeRows(rows)]
+      const asked = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+        Effect.suspend(() => {
+          const before = state.asked
+          return Effect.map(effect, () => state.asked - before)
+        })
+      assert.strictEqual(yield* asked(waves.begin(begun("w"), infoOf(begun("w")))), 1)
+      assert.strictEqual(yield* asked(waves.openOf(ada)), 1)
+      // with the end of its turn, and what lists show
+      assert.strictEqual(yield* asked(waves.end(begun("w"), endOf(begun("w"), 2))), 1)
+      for (const id of ["one", "two"]) yield* operations.submit(operation(id))
+      yield* operations.keepConversation(conversation(ada, ["one", "two"], 10))
+      for (const number of [0, 1, 2]) yield* operations.append(ada, "two", number, { log: "l", events: [] })
+      assert.strictEqual(yield* asked(operations.conversationOf(ada)), 2)
+      assert.strictEqual(yield* asked(operations.removeOperation(ada, "two")), 1)
+      const { append } = yield* TranscriptStore.makeRows(rows).open("s", principal)
+      for (const text of ["one", "two", "three"]) assert.strictEqual(yield* asked(append([said(text)])), 1)
+      assert.strictEqual(yield* asked(TranscriptStore.makeRows(rows).open("s", principal)), 1)
     }))
 })
