@@ -65,14 +65,15 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     }),
     HttpApiEndpoint.post("submit", "/sessions/:session/waves", {
       params: ofSession,
-      headers: { accept: Schema.optionalKey(Schema.String) },
+      headers: { accept: Schema.optionalKey(Schema.String), prefer: Schema.optionalKey(Schema.String) },
       payload: Models.Submission,
       success: [Models.Wave, HttpApiSchema.StreamSse({ events: Models.WaveSse })],
       error: [Invalid, NotAllowed, Problems.WaveConflict, WaveUnreadable, TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
       description: "Runs the calls of a provider's message as one wave. With `Accept: text/event-stream` " +
-        "the events are streamed; otherwise the response is the ended wave with its results. The wave continues " +
-        "without the client and can be read again under its name."
+        "the events are streamed, and with `Prefer: respond-async` the response is the wave in its current state; " +
+        "otherwise it is the ended wave with its results. The wave continues without the client and can be read again " +
+        "under its name."
     })),
     HttpApiEndpoint.get("wave", "/sessions/:session/waves/:wave", {
       params: ofWave,

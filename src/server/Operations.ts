@@ -34,6 +34,7 @@ import {
   type Unavailable
 } from "./ApiProblems.ts"
 import type { Status } from "./ApiRecords.ts"
+import * as EndListener from "./EndListener.ts"
 import * as History from "./History.ts"
 import * as HostedOperations from "./HostedOperations.ts"
 import { KnownConversations, logged } from "./KnownConversations.ts"
@@ -164,6 +165,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     costOf: (agent) => agents.get(agent)?.agent.limits?.cost,
     secretsIn
   })
+  const listener = Option.getOrUndefined(yield* Effect.serviceOption(EndListener.EndListener))
   const fibers = yield* FiberMap.make<ServedOperation, void, never>()
   let isDraining = false
 
@@ -184,8 +186,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       yield* store.keepConversation(conversation.record)
     })
   }
-  const launch = (operation: ServedOperation, how: Parameters<typeof OperationRun.run>[2]) =>
-    FiberMap.run(fibers, operation, OperationRun.run(around, operation, how), { startImmediately: true })
+  const launch = (operation: ServedOperation, how: Parameters<typeof OperationRun.run>[2]) => {
+    const told = Effect.suspend(() =>
+      operation.hasEnded && operation.isStored
+        ? EndListener.tell(listener, operation.submitted, "operation", operation.id)
+        : Effect.void
+    )
+    const ran = Effect.andThen(OperationRun.run(around, operation, how), told)
+    return FiberMap.run(fibers, operation, ran, { startImmediately: true })
+  }
 
   /** Refuses work above the limits. */
   const admit = (user: string): Effect.Effect<void, TooMany> =>

@@ -40,7 +40,8 @@ export const layer: Layer.Layer<
         if (Sse.prefersEvents(headers.accept)) {
           return yield* Sse.respond(yield* orUnavailable(directory.watch(owner, wave)), limits.turn(owner.user))
         }
-        return yield* Effect.tap(orUnavailable(directory.result(owner, wave)), answering(owner))
+        const read = Sse.prefersAsync(headers.prefer) ? directory.wave : directory.result
+        return yield* Effect.tap(orUnavailable(read(owner, wave)), answering(owner))
       }),
       wave: Effect.fnUntraced(function*({ params }) {
         const owner = yield* Rights.ownSession(params.session)

@@ -28,6 +28,10 @@ export const placeOf = (
 export const prefersEvents = (accept: string | undefined): boolean =>
   accept !== undefined && weightOf(accept, "text", "event-stream") > weightOf(accept, "application", "json")
 
+/** Tells whether a client does not want to wait, by its `Prefer` header (RFC 7240). */
+export const prefersAsync = (prefer: string | undefined): boolean =>
+  prefer?.toLowerCase().split(/[,;]/).some((it) => it.trim() === "respond-async") ?? false
+
 /** A heartbeat. */
 export interface Beat {
   readonly event: string

@@ -25,6 +25,7 @@ import * as WireFormat from "../wire/WireFormat.ts"
 import { Access } from "./Access.ts"
 import type { Session, Submission, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
 import { Invalid, TooMany, Unavailable, WaveConflict, WaveUnreadable } from "./ApiProblems.ts"
+import * as EndListener from "./EndListener.ts"
 import * as HostedWaves from "./HostedWaves.ts"
 import { KnownWaves } from "./KnownWaves.ts"
 import { LiveLog } from "./LiveLog.ts"
@@ -124,6 +125,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const store = given ?? Context.get(yield* Layer.build(WaveStore.layerMemory()), WaveStore.WaveStore)
   // a store in memory needs to keep only what is listed
   const retention = given === undefined ? bounds.listed : bounds.retention
+  const listener = Option.getOrUndefined(yield* Effect.serviceOption(EndListener.EndListener))
   const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal.Journal))
   const around: WaveRun.Around = {
     store,
@@ -137,9 +139,18 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   /** Registers a wave and runs it in the background. */
   const launch = (wave: ServedWave, run: typeof WaveRun.first) => {
     known.add(wave)
-    return FiberMap.run(running, wave, Effect.ensuring(run(around, wave), Effect.sync(() => known.evict())), {
-      startImmediately: true
-    })
+    const ran = Effect.ensuring(run(around, wave), Effect.sync(() => known.evict()))
+    const told = listener === undefined ?
+      ran :
+      Effect.andThen(
+        ran,
+        Effect.suspend(() =>
+          wave.hasEnded && !wave.hasFailed
+            ? EndListener.tell(listener, wave.submitted, "wave", wave.submitted.wave)
+            : Effect.void
+        )
+      )
+    return FiberMap.run(running, wave, told, { startImmediately: true })
   }
   /** Resumes a wave without an end, or restores its result. */
   const recall = Effect.fnUntraced(function*(

@@ -42,6 +42,9 @@ export * as Authentication from "./public/Authentication.ts"
 /** Graceful shutdown. */
 export * as Draining from "./public/Draining.ts"
 
+/** Told of the ends of waves and operations. */
+export * as EndListener from "./public/EndListener.ts"
+
 /** Reads and validates the bodies of requests. */
 export * as RequestBody from "./public/RequestBody.ts"
 

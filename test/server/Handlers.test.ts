@@ -263,6 +263,23 @@ describe("a wave", () => {
       assert.deepEqual(yield* second.rest, yield* first.rest)
     }))
 
+  it.live("is answered at once to a client that does not want to wait", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const submitted = server.request("ada", "POST", "/api/sessions/s/waves", {
+        body: { message: [call("1", "hold", { key: "k" })], wave: "w" },
+        headers: { prefer: "wait=5, Respond-Async" }
+      })
+      assert.deepInclude((yield* submitted).json, { wave: "w", status: "running" })
+      yield* server.held.release("k")
+      const { json } = yield* Effect.repeat(server.request("ada", "GET", "/api/sessions/s/waves/w"), {
+        until: ({ json }) => json.status === "ended",
+        schedule: Schedule.spaced("10 millis")
+      })
+      assert.include(JSON.stringify(json.messages), "held k")
+      assert.deepInclude((yield* submitted).json, { status: "ended", messages: json.messages })
+    }))
+
   it.live("is cancelled by whose it is, and has its outcomes", () =>
     Effect.gen(function*() {
       const server = yield* start()

@@ -1,0 +1,1 @@
+export { layer, layerEnds, Operation, Wave } from "../ToolWorkflow.ts"

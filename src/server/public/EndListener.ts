@@ -1,0 +1,1 @@
+export { EndListener } from "../EndListener.ts"
