@@ -10,7 +10,7 @@ const source = `${root}src`
 /** What a test file needs beside this process. The first match is its project; all others are unit tests. */
 const needs = {
   browser: /support\/Browser\.ts"/,
-  postgres: /support\/Postgres\.ts"/,
+  postgres: /support\/(?:Postgres|twoRunners)\.ts"/,
   process: /"node:child_process"|node-pty|\/(?:serveProcess|process)\.ts"|process\.env/
 }
 

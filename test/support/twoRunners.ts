@@ -1,0 +1,72 @@
+/** Two runners of a cluster in this process, which share a PostgreSQL, for the contract of directories. */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as FetchHttpClient from "effect/http/FetchHttpClient"
+import * as Layer from "effect/Layer"
+import { createServer } from "node:http"
+import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
+import * as Cluster from "../../src/cluster/Cluster.ts"
+import * as OperationStore from "../../src/server/OperationStore.ts"
+import * as Server from "../../src/server/Server.ts"
+import { SessionDirectory } from "../../src/server/SessionDirectory.ts"
+import * as Undoing from "../../src/server/Undoing.ts"
+import * as WaveStore from "../../src/server/WaveStore.ts"
+import * as SqlApprovals from "../../src/sql/SqlApprovals.ts"
+import * as SqlCheckpoints from "../../src/sql/SqlCheckpoints.ts"
+import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
+import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
+import { Subject, type World } from "./directoryWorld.ts"
+import * as Postgres from "./Postgres.ts"
+
+const stores = (url: string) =>
+  Layer.mergeAll(
+    SqlJournal.layer(),
+    SqlStateStore.layer({ lease: "9 seconds" }),
+    SqlApprovals.layer,
+    SqlCheckpoints.layer(),
+    WaveStore.layerRows,
+    OperationStore.layerRows,
+    TranscriptStore.layerRows
+  ).pipe(
+    Layer.provideMerge(SqlSessionRows.layer),
+    Layer.provideMerge(SqlSessionRegistry.layer()),
+    Layer.provideMerge(Postgres.clientOf(url))
+  )
+
+const runner = (url: string, { layer }: World, folder: string, options: Cluster.Options) =>
+  Layer.fresh(
+    Cluster.layer(NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 }), {
+      refreshAssignments: "100 millis",
+      ...options
+    }).pipe(
+      Layer.provideMerge(Server.layerExecutors()),
+      Layer.provide([layer, Undoing.layer({ root: folder }), FetchHttpClient.layer]),
+      Layer.provide(stores(url))
+    )
+  )
+
+/** Layer of the runners; `between` two steps of a sentence happens what is given. */
+export const two = (options: Cluster.Options, between: Effect.Effect<void>) => (world: World, folder: string) =>
+  Layer.effect(
+    Subject,
+    Effect.gen(function*() {
+      const { database } = yield* Postgres.Postgres
+      const url = yield* database
+      const build = Layer.build(runner(url, world, folder, options))
+      const runners = yield* Effect.all([build, build], {
+        concurrency: "unbounded"
+      })
+      return Subject.of({
+        directories: [directoryOf(runners[0]), directoryOf(runners[1])],
+        between: () => between
+      })
+    })
+  ).pipe(Layer.provide(Postgres.layer))
+
+const directoryOf = (context: Context.Context<SessionDirectory>) => Context.get(context, SessionDirectory)
+
+/** What a runner does not know of a session that it does not hold. */
+export const inMemoryOnly = ["a request has its arguments and its diff, and its call runs once it is approved"]
