@@ -16,6 +16,8 @@ export * as JournalText from "../core/store/JournalText.ts"
 
 export * as PermitSource from "../core/gates/PermitSource.ts"
 
+export * as SessionRegistry from "./SessionRegistry.ts"
+
 export * as StateStore from "./StateStore.ts"
 
 export * as Transcripts from "./Transcripts.ts"

@@ -18,6 +18,9 @@ export * as SqlLogins from "./public/SqlLogins.ts"
 /** Live items in PostgreSQL: the page of each process shows what happens in all. */
 export * as SqlLive from "./public/SqlLive.ts"
 
+/** Which process holds which session, in PostgreSQL. */
+export * as SqlSessionRegistry from "./public/SqlSessionRegistry.ts"
+
 /** Rows of sessions in PostgreSQL, for as many processes as share the database. */
 export * as SqlSessionRows from "./public/SqlSessionRows.ts"
 

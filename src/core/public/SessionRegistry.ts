@@ -1,0 +1,2 @@
+export type * from "../store/SessionRegistry.ts"
+export { layerMemory, SessionRegistry } from "../store/SessionRegistry.ts"
