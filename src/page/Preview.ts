@@ -44,7 +44,9 @@ export const Preview = (
         icon("file")
       }<span class="grow">No preview: <${SafeText} text=${preview.because} /></span></p>`
     case "Diff":
-      return html`<${DiffText} diff=${preview.diff} onShown=${onDiff} actions=${actions} />`
+      return html`${
+        preview.files === undefined ? null : elsewhere()
+      }<${DiffText} diff=${preview.diff} onShown=${onDiff} actions=${actions} />`
     case "Files":
       return html`${
         preview.files.map((file, index) =>
@@ -55,6 +57,12 @@ export const Preview = (
       }`
   }
 }
+
+/** Only the process where the call waits has the files. */
+const elsewhere = (): VNode =>
+  html`<p class="note">${
+    icon("file")
+  }<span class="grow">This server has only the diff of the files. If the diff is cut, read the arguments.</span></p>`
 
 interface Texts {
   readonly before: string | null

@@ -37,7 +37,8 @@ export const fits = (
   // marked characters need the whole view, with its warning
   if (countMarked(all) > 0 || /\\u00[01]/.test(all)) return false
   const command = commandIn(args)
-  if (preview?._tag === "Files" && (files?.changed !== 1 || lines === undefined)) return false
+  const hasFiles = preview?._tag === "Files" || (preview?._tag === "Diff" && preview.files !== undefined)
+  if (hasFiles && (files?.changed !== 1 || lines === undefined)) return false
   const changed = preview?._tag === "Files"
     ? lines!.added + lines!.removed + around
     : preview?._tag === "Diff"

@@ -245,4 +245,64 @@ layer(Postgres.layer, { timeout: 60_000 })("approval requests in PostgreSQL", (i
       assert.include(stored?.text, mark)
       assert.notInclude(stored!.text, "4111")
     }))
+
+  test("show whole files where the call waits, and elsewhere the diff, which says so", ({ one, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(home)
+      const changes = [{ path: "a.txt", before: "a\n", after: "b\n" }]
+      const diff = "-a\n+b\n"
+      const { id } = yield* one.ask({ preview: { _tag: "Diff", diff, changes } })
+      const { hash } = yield* to(two, id, once)
+      const preview = Effect.fnUntraced(function*({ pending }: Runner) {
+        const shown = Option.getOrThrow(yield* pending.get(ada, id))
+        assert.deepInclude(shown, { hash, args: { path: "a.txt" } })
+        return "preview" in shown ? shown.preview : null
+      })
+      const here = yield* preview(one)
+      assert.strictEqual(here?._tag, "Files")
+      const files = here?._tag === "Files" ? here.files : []
+      assert.deepStrictEqual(yield* preview(two), { _tag: "Diff", diff, files })
+      const at = { id, index: 0, side: "after", from: 0 } as const
+      assert.deepStrictEqual(yield* one.pending.part(ada, at), Option.some({ text: "b\n" }))
+      assert.isTrue(Option.isNone(yield* two.pending.part(ada, at)))
+      assert.isTrue(Option.isNone(yield* one.pending.part(eve, at)))
+    }))
+
+  test("cost at most a kilobyte and a half each", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(home)
+      const path = "src/some/folder/with/a/long/name/of/a/file.ts"
+      const uuid = "6d8f0c1e-0000-4000-8000-000000000001"
+      yield* Effect.forEach(Array.from({ length: 50 }, (_, n) => `call_${n}_${uuid}`), (callId) =>
+        one.ask({ args: { path }, batch: uuid, callId, operation: uuid, process: uuid, targets: [{ text: path }] }))
+      yield* until(Effect.map(two.pending.count, (it) =>
+        it === 50))
+      const [size] = yield* sql<{ readonly row: number }>`
+        SELECT max(pg_column_size(it.*)) AS row FROM tool_executor_approvals AS it`
+      console.log(
+        size,
+        yield* sql`SELECT pg_total_relation_size('tool_executor_approvals') AS all, pg_relation_size('tool_executor_approvals') AS heap`
+      )
+      assert.isBelow(size!.row, 1_536)
+    }))
+
+  test("that cannot be stored are denied, and nobody is told of an answer that was not", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(home)
+      const { fiber, id } = yield* one.ask()
+      const given = yield* to(two, id, once)
+      yield* sql`ALTER TABLE tool_executor_approvals RENAME TO away`
+      const late = yield* one.ask({ callId: "late" })
+      assert.deepInclude(yield* Fiber.join(late.fiber), { _tag: "Denied", by: "noApprover" })
+      for (const said of [two.pending.answer(ada, given), two.pending.answerAll(ada, [given]), two.pending.list(ada)]) {
+        assert.strictEqual(
+          (yield* Effect.flip(said as Effect.Effect<unknown, { readonly _tag: string }>))._tag,
+          "Unavailable"
+        )
+      }
+      assert.isFalse((yield* one.pending.suspendOf(home, "nothing else runs")).isStored)
+      yield* Fiber.await(fiber)
+      yield* sql`ALTER TABLE away RENAME TO tool_executor_approvals`
+      assert.strictEqual((yield* two.pending.answer(ada, given)).how, "approved")
+    }))
 })

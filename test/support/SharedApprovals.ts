@@ -59,12 +59,18 @@ export const runner = Effect.fnUntraced(function*(
   }
 })
 
-/** An empty database, its client, and some processes over it. */
+/** The database of this file: each world empties its tables. */
+let database: string | undefined
+
+/** Two processes over a database without sessions and requests. */
 export const world = Effect.fnUntraced(function*(options?: PendingApprovals.Options) {
-  const url = yield* (yield* Postgres.Postgres).database
+  const isNew = database === undefined
+  const url = database ?? (yield* (yield* Postgres.Postgres).database)
+  database = url
   const clients = yield* Layer.build(Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime)))
   const sql = Context.get(clients, SqlClient.SqlClient)
-  return { url, sql, one: yield* runner(sql, options), two: yield* runner(sql, options) }
+  if (!isNew) yield* sql`TRUNCATE tool_executor_approvals, tool_executor_sessions`
+  return { sql, one: yield* runner(sql, options), two: yield* runner(sql, options) }
 })
 
 /** Statements end in time by the clock of the machine, however far the clock of a test jumps. */
