@@ -53,7 +53,7 @@ const storageOf = (at: string, file?: string): RecordStorage => ({
       // its windows and rests are counted in the time of the scenario
       SqlStateStore.layer({ lease, pruneEvery: "unlimited" }).pipe(Layer.provide(clock)),
       SqlArtifacts.layer(),
-      KeyValueStore.layerSql({ table: "tool_executor_sessions" })
+      KeyValueStore.layerSql({ table: "tool_executor_simulated_sessions" })
     ).pipe(Layer.provide(Database.layer(at)))
     const context = yield* VirtualTime.real(Layer.build(layer))
     return inRealTime({

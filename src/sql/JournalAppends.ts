@@ -36,9 +36,13 @@ export const write = Effect.fnUntraced(function*(
     lines = lines.filter(isDue)
     if (lines.length === 0) return undefined
   }
-  const epochs = epochsOf(lines)
+  const epochs = calls === undefined ? noEpochs : epochsOf(lines)
   const rows = lines.map(({ entry, term }) =>
-    Tables.rowOf(entry, JournalText.encode(entry), isEpoch(term) ? sessionId(term.principal) : undefined)
+    Tables.rowOf(
+      entry,
+      JournalText.encode(entry),
+      epochs.length > 0 && isEpoch(term) ? sessionId(term.principal) : undefined
+    )
   )
   const number = ++term.appends
   const since = terms.now()
@@ -134,6 +138,7 @@ const lookUp = Effect.fnUntraced(function*(
 type OpenTerm = Effect.Success<Terms["opened"]>
 
 const none: ReadonlySet<string> = new Set()
+const noEpochs: ReadonlyArray<Epoch> = []
 
 const isEpoch = (term: Journal.Term | undefined): term is Epoch => term !== undefined && "principal" in term
 

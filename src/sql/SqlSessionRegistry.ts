@@ -18,7 +18,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import { randomUUID } from "node:crypto"
 import { SessionLost, SessionRegistry, SessionRegistryError } from "../core/store/SessionRegistry.ts"
 import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
-import { isPg } from "./JournalTables.ts"
+import { isPg, plain } from "./JournalTables.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 import * as Tables from "./SessionTables.ts"
@@ -76,6 +76,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         runner.settled(
           principal,
           Effect.gen(function*() {
+            if (plain(principal) !== principal) return yield* unstorable
             held.current(principal)?.lose()
             let before = yield* runner.renewed
             const { epoch, waitMillis } = yield* activated(sql, name, principal)
@@ -142,8 +143,20 @@ export const prune = Effect.fnUntraced(function*(
 
 const shared = new WeakSet<SessionRegistry["Service"]>()
 
-const failing = <A, R>(operation: string, effect: Effect.Effect<A, SqlError | SessionLost, R>) =>
-  Effect.mapError(effect, (cause) => new SessionRegistryError({ operation, cause }))
+const failing = <A, R>(
+  operation: string,
+  effect: Effect.Effect<A, SqlError | SessionLost | SessionRegistryError, R>
+) =>
+  Effect.mapError(
+    effect,
+    (cause) => cause._tag === "SessionRegistryError" ? cause : new SessionRegistryError({ operation, cause })
+  )
+
+/** A name that is kept as another one would be activated as another session. */
+const unstorable = new SessionRegistryError({
+  operation: "activate",
+  cause: new Error("a principal of shared sessions has at most 500 characters, all of which PostgreSQL can store")
+})
 
 const notPostgres = new ConfigurationError({
   subject: "SqlSessionRegistry",

@@ -208,6 +208,15 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
       assert.lengthOf(asked.filter((it) => it === true), 1)
     }))
 
+  test("are refused under a name that is kept as another one", ({ one }) =>
+    Effect.gen(function*() {
+      for (const name of ["ann/\0", `ann/${"s".repeat(500)}`]) {
+        const error = yield* Effect.flip(one.activate(name))
+        assert.include(String(error.cause), "at most 500 characters")
+      }
+      assert.deepStrictEqual(yield* one.due(10), [])
+    }))
+
   test("that were pruned never have an earlier epoch again", ({ one, sql }) =>
     Effect.gen(function*() {
       const first = yield* one.activate(principal)
