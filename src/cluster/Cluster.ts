@@ -95,7 +95,8 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
     const scope = yield* Effect.scope
     const counts = { held: 0, lost: 0, woken: 0 }
 
-    const { directory, poke } = yield* RoutedDirectory.make(local)
+    const hosted = new SessionHandlers.Hosted()
+    const { directory, poke } = yield* RoutedDirectory.make(local, hosted)
     // closed first, while messages still arrive
     const place = yield* Scope.fork(scope)
     const hosting = SessionHandlers.layer(local, {
@@ -107,7 +108,7 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
       linger: settings.linger,
       within: settings.within,
       counts
-    })
+    }, hosted)
     const sweeping = Sweeper.layer({
       registry,
       every: settings.sweep,

@@ -70,6 +70,12 @@ export class HostedSession {
     this.keep = keep
   }
 
+  /** Whether it is open and stays here, as far as is known. */
+  get isOpen(): boolean {
+    const { activation } = this
+    return activation !== undefined && activation.isOpen && !activation.isClosing && !this.isMoving
+  }
+
   /** Runs an effect while the session is open here. */
   use<A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E | Moved | Unavailable> {
     return Effect.scoped(Effect.flatMap(this.entered, (activation) =>
@@ -276,6 +282,10 @@ class Activation {
   readonly closed = Deferred.makeUnsafe<void>()
   epoch: Epoch | undefined
   isClosing = false
+
+  get isOpen(): boolean {
+    return Deferred.isDoneUnsafe(this.opened) && !this.isOver
+  }
 
   get isMoving(): boolean {
     return Deferred.isDoneUnsafe(this.moving)

@@ -24,10 +24,20 @@ import { NotFound, Unavailable } from "../server/ApiProblems.ts"
 import { type Owner, toPrincipal } from "../server/Principals.ts"
 import { namedMessage, namedOperation, namedWave, SessionDirectory } from "../server/SessionDirectory.ts"
 import { Moved } from "./HostedSession.ts"
+import type { Hosted, Messages } from "./SessionHandlers.ts"
 import { SessionEntity } from "./SessionMessages.ts"
 
 /** Errors of the way to a session. */
 type Lost = AlreadyProcessingMessage | EntityNotAssignedToRunner | MailboxFull | Moved | PersistenceError
+
+/** Messages on their way. */
+type Sent = {
+  readonly [Name in keyof Messages]: (...payload: Parameters<Messages[Name]>) => OnItsWay<ReturnType<Messages[Name]>>
+}
+
+type OnItsWay<Answer> = Answer extends Effect.Effect<infer A, infer E> ? Effect.Effect<A, E | Lost>
+  : Answer extends Stream.Stream<infer A, infer E> ? Stream.Stream<A, E | Lost>
+  : never
 
 /** Time in which a message has to be answered, moves of the session included. */
 const patience = "30 seconds"
@@ -49,12 +59,17 @@ export interface Routed {
 
 /** Creates the directory over the local one. Its fibers end with the scope. */
 export const make = Effect.fnUntraced(function*(
-  local: SessionDirectory["Service"]
+  local: SessionDirectory["Service"],
+  hosted: Hosted
 ): Effect.fn.Return<Routed, never, Scope.Scope | Sharding> {
   const { isShutdown } = yield* Sharding
   const client = yield* SessionEntity.client
   const scope = yield* Effect.scope
-  const at = (owner: Owner) => client(toPrincipal(owner))
+  /** The way to a session: none, if it is open in this process. */
+  const at = (owner: Owner): Sent => {
+    const principal = toPrincipal(owner)
+    return hosted.open(principal) ?? client(principal)
+  }
 
   /** Sends a message until a runner has answered it. */
   const answered = <A, E extends Tagged>(
@@ -67,6 +82,9 @@ export const make = Effect.fnUntraced(function*(
       Effect.flatMap(Option.match({ onNone: () => Effect.fail(unreachable()), onSome: Effect.succeed })),
       Effect.catchIf(isLost, () => Effect.fail(unreachable()))
     ) as Effect.Effect<A, Exclude<E, Lost> | Unavailable>
+
+  const ask = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
+    answered(Effect.suspend(() => message(at(owner))))
 
   /** Streams on from where the last connection ended, until the end or until no runner answers. */
   const reconnecting = <A extends Sse, E extends Tagged>(
@@ -101,7 +119,7 @@ export const make = Effect.fnUntraced(function*(
       return next
     })
 
-  const poke = (owner: Owner) => Effect.ignore(answered(at(owner).Poke()))
+  const poke = (owner: Owner) => Effect.ignore(ask(owner, (it) => it.Poke()))
   const pokeSoon = (owner: Owner) => Effect.forkIn(poke(owner), scope)
   const pokeAll = (owners: ReadonlyArray<Owner>) => {
     const unique = new Map(owners.map(({ session, user }) => [toPrincipal({ session, user }), { session, user }]))
@@ -111,43 +129,43 @@ export const make = Effect.fnUntraced(function*(
   const directory = SessionDirectory.of({
     ...local,
     submit: (owner, message) =>
-      Effect.flatMap(namedWave(message), (message) => answered(at(owner).Submit({ message }))),
-    wave: (owner, name) => answered(at(owner).Wave({ name })),
+      Effect.flatMap(namedWave(message), (message) => ask(owner, (it) => it.Submit({ message }))),
+    wave: (owner, name) => ask(owner, (it) => it.Wave({ name })),
     result: (owner, name) =>
-      Effect.repeat(answered(at(owner).Result({ name })), { until: (it) => it !== null }).pipe(
+      Effect.repeat(ask(owner, (it) => it.Result({ name })), { until: (it) => it !== null }).pipe(
         Effect.flatMap((it) => it === null ? Effect.fail(new NotFound({})) : Effect.succeed(it))
       ),
     watch: (owner, name, after) =>
       Effect.as(
-        answered(at(owner).HasWave({ name })),
+        ask(owner, (it) => it.HasWave({ name })),
         reconnecting(after, (after) => at(owner).Watch({ name, ...afterOf(after) }), isWaveEnd)
       ),
-    happened: (owner, name, from) => answered(at(owner).Happened({ name, from })),
-    cancel: (owner, name, of) => answered(at(owner).Cancel({ name, ...of })),
-    endTurn: (owner, name) => answered(at(owner).EndTurn({ name })),
-    endSession: (owner) => answered(at(owner).EndSession()),
-    tools: (owner) => answered(at(owner).Tools()),
+    happened: (owner, name, from) => ask(owner, (it) => it.Happened({ name, from })),
+    cancel: (owner, name, of) => ask(owner, (it) => it.Cancel({ name, ...of })),
+    endTurn: (owner, name) => ask(owner, (it) => it.EndTurn({ name })),
+    endSession: (owner) => ask(owner, (it) => it.EndSession()),
+    tools: (owner) => ask(owner, (it) => it.Tools()),
 
     start: (owner, message) =>
-      Effect.flatMap(namedOperation(message), (message) => answered(at(owner).Start({ message }))),
-    operation: (owner, name) => answered(at(owner).Operation({ name })),
-    operations: (owner) => answered(at(owner).Operations()),
-    running: (owner) => Effect.map(answered(at(owner).Running()), Option.fromNullOr),
+      Effect.flatMap(namedOperation(message), (message) => ask(owner, (it) => it.Start({ message }))),
+    operation: (owner, name) => ask(owner, (it) => it.Operation({ name })),
+    operations: (owner) => ask(owner, (it) => it.Operations()),
+    running: (owner) => Effect.map(ask(owner, (it) => it.Running()), Option.fromNullOr),
     watchOperation: (owner, name, after) =>
       Effect.as(
-        answered(at(owner).Operation({ name })),
+        ask(owner, (it) => it.Operation({ name })),
         reconnecting(after, (after) => at(owner).WatchOperation({ name, ...afterOf(after) }), isOperationEnd)
       ),
     say: (owner, name, message) =>
-      Effect.flatMap(namedMessage(message), (message) => answered(at(owner).Say({ name, ...message }))),
-    cancelOperation: (owner, name, reason) => answered(at(owner).CancelOperation({ name, reason })),
+      Effect.flatMap(namedMessage(message), (message) => ask(owner, (it) => it.Say({ name, ...message }))),
+    cancelOperation: (owner, name, reason) => ask(owner, (it) => it.CancelOperation({ name, reason })),
 
-    history: (owner) => answered(at(owner).History()),
-    conversation: (owner) => Effect.map(answered(at(owner).Conversation()), Option.fromNullOr),
-    conversationDetail: (owner, isShared) => answered(at(owner).ConversationDetail({ isShared })),
+    history: (owner) => ask(owner, (it) => it.History()),
+    conversation: (owner) => Effect.map(ask(owner, (it) => it.Conversation()), Option.fromNullOr),
+    conversationDetail: (owner, isShared) => ask(owner, (it) => it.ConversationDetail({ isShared })),
     watchConversation: (owner, { after, isShared }) =>
       Effect.flatMap(
-        answered(at(owner).Conversation()),
+        ask(owner, (it) => it.Conversation()),
         (it) =>
           it === null ? Effect.fail(new NotFound({})) : Effect.succeed(
             reconnecting(after, (after) => at(owner).WatchConversation({ isShared, ...afterOf(after) }), () => false)
@@ -157,10 +175,10 @@ export const make = Effect.fnUntraced(function*(
     answer: (user, given) => Effect.tap(local.answer(user, given), pokeSoon),
     answerAll: (user, given) => Effect.tap(local.answerAll(user, given), pokeAll),
 
-    revoke: (owner, name) => answered(at(owner).Revoke({ name })),
-    checkpoints: (owner) => answered(at(owner).Checkpoints()),
-    undoPlan: (owner, name) => answered(at(owner).UndoPlan({ name })),
-    undo: (owner, name, force) => answered(at(owner).Undo({ name, force }))
+    revoke: (owner, name) => ask(owner, (it) => it.Revoke({ name })),
+    checkpoints: (owner) => ask(owner, (it) => it.Checkpoints()),
+    undoPlan: (owner, name) => ask(owner, (it) => it.UndoPlan({ name })),
+    undo: (owner, name, force) => ask(owner, (it) => it.Undo({ name, force }))
   })
   return { directory, poke }
 })

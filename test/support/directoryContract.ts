@@ -45,6 +45,7 @@ export const suite = (
   describe(name, () => {
     it.layer(built, { timeout: "60 seconds", excludeTestServices: true })((it) => {
       for (const [about, sentences] of Object.entries(contract)) {
+        if (!sentences.some(([sentence]) => only(sentence))) continue
         describe(about, () => {
           for (const [sentence, check] of sentences) {
             if (!only(sentence)) continue
