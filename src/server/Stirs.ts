@@ -21,7 +21,6 @@ export class Stirs {
     const principal = toPrincipal(owner)
     const next = this.waiting.get(principal) ?? Deferred.makeUnsafe<void>()
     this.waiting.set(principal, next)
-    // an event is told before what it says has taken effect
-    return Effect.andThen(Deferred.await(next), Effect.yieldNow)
+    return Deferred.await(next)
   }
 }

@@ -136,22 +136,25 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const running = yield* FiberMap.make<ServedWave, void, never>()
   let isDraining = false
 
-  /** Registers a wave and runs it in the background. */
-  const launch = (wave: ServedWave, run: typeof WaveRun.first) => {
-    known.add(wave)
-    const ran = Effect.ensuring(run(around, wave), Effect.sync(() => known.evict()))
-    const told = listener === undefined ?
-      ran :
-      Effect.andThen(
-        ran,
-        Effect.suspend(() =>
-          wave.hasEnded && !wave.hasFailed
-            ? EndListener.tell(listener, wave.submitted, "wave", wave.submitted.wave)
-            : Effect.void
+  /** Registers a wave and runs it in the background, unless one of its name runs. Returns the one that runs. */
+  const launch = (wave: ServedWave, run: typeof WaveRun.first): Effect.Effect<ServedWave> =>
+    Effect.suspend(() => {
+      const here = known.get(wave.submitted, wave.submitted.wave)
+      if (here?.isRunning === true) return Effect.succeed(here)
+      known.add(wave)
+      const ran = Effect.ensuring(run(around, wave), Effect.sync(() => known.evict()))
+      const told = listener === undefined ?
+        ran :
+        Effect.andThen(
+          ran,
+          Effect.suspend(() =>
+            wave.hasEnded && !wave.hasFailed
+              ? EndListener.tell(listener, wave.submitted, "wave", wave.submitted.wave)
+              : Effect.void
+          )
         )
-      )
-    return FiberMap.run(running, wave, told, { startImmediately: true })
-  }
+      return Effect.as(FiberMap.run(running, wave, told, { startImmediately: true }), wave)
+    })
   /** Resumes a wave without an end, or restores its result. */
   const recall = Effect.fnUntraced(function*(
     submitted: WaveStore.SubmittedWave,
@@ -170,7 +173,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       known.evict()
     } else {
       if (!mayRun) yield* wave.cancel(userGone)
-      yield* launch(wave, WaveRun.again)
+      return yield* launch(wave, WaveRun.again)
     }
     return wave
   })
