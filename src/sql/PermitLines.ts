@@ -16,6 +16,8 @@ export interface Place {
   readonly id: string
   /** Epoch milliseconds of the database at which its lease ends. */
   readonly until: number
+  /** Why those who wait for it are to be refused. */
+  readonly blocked?: string
 }
 
 /** The line of a pool, as it was at a time of the database. */
@@ -33,7 +35,58 @@ export interface Change {
   /** Ids that get a new lease, if they still have a place. */
   readonly keeps: ReadonlyArray<string>
   readonly leaves: ReadonlyArray<string>
+  /** Places that are blocked from now on. */
+  readonly blocks: ReadonlyArray<{ readonly id: string; readonly because: string }>
 }
+
+/** Changes of several lines, collected. */
+export class Changes {
+  private readonly byPool = new Map<string, ReturnType<typeof noChange>>()
+
+  /** The change of a line, to add to. */
+  of(pool: string) {
+    const found = this.byPool.get(pool) ?? noChange(pool)
+    this.byPool.set(pool, found)
+    return found
+  }
+
+  get all(): ReadonlyArray<Change> {
+    return Array.from(this.byPool.values())
+  }
+}
+
+const noChange = (pool: string) => ({
+  pool,
+  joins: Array<string>(),
+  keeps: Array<string>(),
+  leaves: Array<string>(),
+  blocks: Array<Change["blocks"][number]>()
+})
+
+/** How a place stands in a line. */
+export interface Standing {
+  readonly size: number
+  /** Its position; below `size` it holds a permit, -1 if it is not there. */
+  readonly at: number
+  /** Another process waits. */
+  readonly isWanted: boolean
+  /** Why it is not to wait. */
+  readonly blocked: string | undefined
+}
+
+/** Tells how a place of a process stands in a line. */
+export const standing = ({ places }: Line, id: string, size: number, process: string): Standing => {
+  const at = places.findIndex((it) => it.id === id)
+  return {
+    size,
+    at,
+    isWanted: places.some((it, index) => index >= size && !isOf(it.id, process)),
+    blocked: at < size ? undefined : places.slice(0, size).find((it) => it.blocked !== undefined)?.blocked
+  }
+}
+
+/** Whether a place is that of a process: ids begin with its name. */
+export const isOf = (id: string, process: string): boolean => id.startsWith(`${process}.`)
 
 /** The schema of the table. */
 export const schema: Schema = {
@@ -73,7 +126,7 @@ const now = "(extract(epoch FROM clock_timestamp()) * 1000)::float8"
 const changeLines = `
   WITH asked AS MATERIALIZED (
     SELECT it.*, t.now, t.now + $2::float8 AS until
-    FROM jsonb_to_recordset($1::jsonb) AS it(pool TEXT, joins JSONB, keeps JSONB, leaves JSONB),
+    FROM jsonb_to_recordset($1::jsonb) AS it(pool TEXT, joins JSONB, keeps JSONB, leaves JSONB, blocks JSONB),
       (SELECT ${now} AS now) AS t
   )
   INSERT INTO tool_executor_permits AS p (pool, places, until)
@@ -84,15 +137,18 @@ const changeLines = `
   FROM asked AS a ORDER BY a.pool
   ON CONFLICT (pool) DO UPDATE SET (places, until) = (
     SELECT
-      COALESCE(jsonb_agg(jsonb_build_object('id', e.id, 'until', e.until) ORDER BY e.side, e.n), '[]'),
-      COALESCE(MAX(e.until), 0)
+      COALESCE(jsonb_agg(e.place ORDER BY e.side, e.n), '[]'), COALESCE(MAX((e.place->>'until')::float8), 0)
     FROM (
-      SELECT 1 AS side, l.n, l.it->>'id' AS id,
-        CASE WHEN a.joins @> (l.it->'id') OR a.keeps @> (l.it->'id') THEN a.until ELSE (l.it->>'until')::float8 END AS until
+      SELECT 1 AS side, l.n, l.it || CASE
+        WHEN a.joins @> (l.it->'id') OR a.keeps @> (l.it->'id') THEN jsonb_build_object('until', a.until) ELSE '{}'
+      END || COALESCE((
+        SELECT jsonb_build_object('blocked', b->'because') FROM jsonb_array_elements(a.blocks) AS b
+        WHERE b->'id' = l.it->'id' LIMIT 1
+      ), '{}') AS place
       FROM asked AS a, jsonb_array_elements(p.places) WITH ORDINALITY AS l(it, n)
       WHERE a.pool = p.pool AND (l.it->>'until')::float8 > a.now AND NOT a.leaves @> (l.it->'id')
       UNION ALL
-      SELECT 2, j.n, j.id, a.until
+      SELECT 2, j.n, jsonb_build_object('id', j.id, 'until', a.until)
       FROM asked AS a, jsonb_array_elements_text(a.joins) WITH ORDINALITY AS j(id, n)
       WHERE a.pool = p.pool AND NOT EXISTS (
         SELECT 1 FROM jsonb_array_elements(p.places) AS l(it)

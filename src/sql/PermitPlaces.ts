@@ -48,6 +48,8 @@ interface Place {
   /** Why its permits were lost. */
   readonly lost: Deferred.Deferred<string>
   isLost: boolean
+  /** Why those who wait for it are to be refused, until the database knows. */
+  blocked: string | undefined
 }
 
 /** A call that waits. */
@@ -99,9 +101,20 @@ export class PermitPlaces {
       return Effect.flatMap(given, (place) =>
         Effect.as(
           Effect.addFinalizer(() => Effect.sync(() => this.free(place))),
-          { isHeld: () => this.isHeld(place), lost: this.lostOf(place) } satisfies Lease
+          this.leaseOf(place)
         ))
     })
+  }
+
+  private leaseOf(place: Place): Lease {
+    return {
+      isHeld: () => this.isHeld(place),
+      lost: this.lostOf(place),
+      block: (because) => {
+        place.blocked = because
+        this.ring()
+      }
+    }
   }
 
   /** Asks the database, for as long as it runs. */
@@ -192,7 +205,8 @@ export class PermitPlaces {
       isWanted: false,
       nextSince: Infinity,
       lost: Deferred.makeUnsafe(),
-      isLost: false
+      isLost: false,
+      blocked: undefined
     }
   }
 
@@ -297,34 +311,30 @@ export class PermitPlaces {
 
   private changes(asked: number): ReadonlyArray<Lines.Change> {
     const { leaseMillis } = this.times
-    const changes = new Map<
-      string,
-      { pool: string; joins: Array<string>; keeps: Array<string>; leaves: Array<string> }
-    >()
-    const of = (pool: string) => {
-      const found = changes.get(pool) ?? { pool, joins: [], keeps: [], leaves: [] }
-      changes.set(pool, found)
-      return found
-    }
-    for (const [pool, ids] of this.leaving) of(pool).leaves.push(...ids)
-    for (const pool of this.stale) of(pool)
+    const changes = new Lines.Changes()
+    for (const [pool, ids] of this.leaving) changes.of(pool).leaves.push(...ids)
+    for (const pool of this.stale) changes.of(pool)
     for (const { place } of this.waiting) {
       if (place.since > -Infinity) continue
       place.isAsked = true
-      for (const { name } of place.pools) of(name).joins.push(place.id)
+      for (const { name } of place.pools) changes.of(name).joins.push(place.id)
+    }
+    for (const { blocked: because, id, pools } of this.inUse) {
+      if (because !== undefined) { for (const { name } of pools) changes.of(name).blocks.push({ id, because }) }
     }
     const members = Array.from(this.members())
     // all together, so that they are due together from then on
     if (members.some(({ since }) => asked >= since + leaseMillis / 3)) {
       for (const { id, pools, since } of members) {
-        if (asked >= since + leaseMillis / 6) { for (const { name } of pools) of(name).keeps.push(id) }
+        if (asked >= since + leaseMillis / 6) { for (const { name } of pools) changes.of(name).keeps.push(id) }
       }
     }
-    return Array.from(changes.values())
+    return changes.all
   }
 
   private change(changes: ReadonlyArray<Lines.Change>, asked: number): Effect.Effect<void> {
     const sent = new Set(changes.flatMap(({ joins, keeps }) => [...joins, ...keeps]))
+    const blocked = new Set(changes.flatMap(({ blocks }) => blocks.map(({ id }) => id)))
     return this.ask(Lines.change(this.sql, changes, this.times.leaseMillis), (lines) => {
       for (const { leaves, pool } of changes) {
         this.stale.delete(pool)
@@ -332,6 +342,7 @@ export class PermitPlaces {
         for (const id of leaves) left?.delete(id)
         if (left?.size === 0) this.leaving.delete(pool)
       }
+      for (const place of this.inUse) if (blocked.has(place.id)) place.blocked = undefined
       this.saw(lines, (place) => {
         if (sent.has(place.id)) place.since = Math.max(place.since, asked)
       })
@@ -352,12 +363,14 @@ export class PermitPlaces {
     this.askedAt = this.now()
     return Effect.matchCauseEffect(own(this.sql, Math.min(deadline, leaseMillis / 4))(statement), {
       onSuccess: (lines) => {
+        const isBack = this.hasFailed
         this.hasFailed = false
         this.answeredAt = this.now()
         answered(lines)
-        return then
+        return isBack ? Effect.andThen(Effect.logInfo("SqlPermits: the database answers again"), then) : then
       },
-      onFailure: () => {
+      onFailure: (cause) => {
+        const isNew = !this.hasFailed
         this.hasFailed = true
         const now = this.now()
         for (const request of this.waiting) {
@@ -366,7 +379,13 @@ export class PermitPlaces {
           this.leave(request.place)
           request.resume(away)
         }
-        return Effect.void
+        const [held, waiting] = [this.inUse.size, this.waiting.size]
+        return isNew
+          ? Effect.logWarning(
+            `SqlPermits: the database does not answer; ${held} permits held, ${waiting} calls wait`,
+            cause
+          )
+          : Effect.void
       }
     })
   }
@@ -376,18 +395,20 @@ export class PermitPlaces {
     const now = this.now()
     const byPool = new Map(lines.map((it) => [it.pool, it]))
     for (const { now: at, places, pool } of lines) {
-      if (places.some(({ id, until }) => until <= at && !this.isOwn(id))) this.stale.add(pool)
+      if (places.some(({ id, until }) => until <= at && !Lines.isOf(id, this.name))) this.stale.add(pool)
     }
     for (const place of [...this.inUse, ...Array.from(this.waiting, (it) => it.place)]) {
       if (!place.isAsked || place.isLost || !place.pools.every(({ name }) => byPool.has(name))) continue
-      const all = place.pools.map(({ name, size }) => this.standing(byPool.get(name)!, place, size))
+      const all = place.pools.map(({ name, size }) => Lines.standing(byPool.get(name)!, place.id, size, this.name))
       if (all.every(({ at }) => at >= 0)) present(place)
       else if (this.inUse.has(place)) this.lose(place, "its lease has ended")
       else place.since = -Infinity
       place.seenAt = now
       place.isWanted = all.some((it) => it.isWanted)
       place.nextSince = all.every(({ at, size }) => at >= 0 && at <= size) ? Math.min(place.nextSince, now) : Infinity
+      const blocked = all.find((it) => it.blocked !== undefined)?.blocked
       if (all.every(({ at, size }) => at >= 0 && at < size)) this.given(place, now)
+      else if (blocked !== undefined) this.refuse(place, blocked)
     }
   }
 
@@ -399,16 +420,13 @@ export class PermitPlaces {
     }
   }
 
-  private standing({ places }: Lines.Line, { id }: Place, size: number) {
-    return {
-      size,
-      at: places.findIndex((it) => it.id === id),
-      isWanted: places.some((it, index) => index >= size && !this.isOwn(it.id))
+  private refuse(place: Place, because: string): void {
+    for (const request of this.waiting) {
+      if (request.place !== place) continue
+      this.waiting.delete(request)
+      this.leave(place)
+      request.resume(Exit.die(new Error(because)))
     }
-  }
-
-  private isOwn(id: string): boolean {
-    return id.startsWith(`${this.name}.`)
   }
 
   private readonly pruning: Effect.Effect<void> = Effect.suspend(() => {

@@ -77,22 +77,14 @@ const trial = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, seed: number
     return lines
   })
   const ask = Effect.fnUntraced(function*(process: Process) {
-    const changes = new Map<
-      string,
-      { pool: string; joins: Array<string>; keeps: Array<string>; leaves: Array<string> }
-    >()
-    const of = (pool: string) => {
-      const it = changes.get(pool) ?? { pool, joins: [], keeps: [], leaves: [] }
-      changes.set(pool, it)
-      return it
-    }
+    const changes = new Lines.Changes()
     const since = process.now(model.now)
-    for (const { id, pools } of process.left) for (const pool of pools) of(pool).leaves.push(id)
+    for (const { id, pools } of process.left) for (const pool of pools) changes.of(pool).leaves.push(id)
     const asked = Array.from(process.places).filter((it) => !it.isGranted || chance(0.7))
     for (const { id, isGranted, pools } of asked) {
-      for (const pool of pools) of(pool)[isGranted ? "keeps" : "joins"].push(id)
+      for (const pool of pools) changes.of(pool)[isGranted ? "keeps" : "joins"].push(id)
     }
-    const all = Array.from(changes.values())
+    const all = changes.all
     // its answer is lost, and it may arrive any time later
     if (chance(0.15)) return void late.push(all)
     const lines = yield* made(all)

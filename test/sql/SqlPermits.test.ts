@@ -17,6 +17,8 @@ import { counted } from "../support/countedClient.ts"
 import * as Postgres from "../support/Postgres.ts"
 import * as SilentProxy from "../support/silentProxy.ts"
 
+const { until } = SilentProxy
+
 /** A database with any number of processes, each with a client of its own. */
 const world = Effect.gen(function*() {
   const { database } = yield* Postgres.Postgres
@@ -35,21 +37,23 @@ const world = Effect.gen(function*() {
       )),
       (context) => Context.get(context, SharedPermits)
     )
-  const processAt = (at: string, options?: SqlPermits.Options) =>
-    Effect.flatMap(clientAt(at), (client) => processOver(client, options))
+  const counting = (options?: SqlPermits.Options) =>
+    Effect.gen(function*() {
+      const { client, state } = counted(yield* clientAt(url))
+      asked.add(state)
+      yield* Effect.addFinalizer(() => Effect.sync(() => asked.delete(state)))
+      return { process: yield* processOver(client, options), state }
+    })
   return {
     proxy,
     sql,
     /** A process that reaches the database directly. */
-    process: (options?: SqlPermits.Options) => processAt(url, options),
-    /** One that says how often it asks. */
-    counting: () =>
-      Effect.gen(function*() {
-        const { client, state } = counted(yield* clientAt(url))
-        return { process: yield* processOver(client), state }
-      }),
+    process: (options?: SqlPermits.Options) => Effect.map(counting(options), ({ process }) => process),
+    /** The same, and how often it asks. */
+    counting,
     /** One that reaches it through the proxy. */
-    through: (options?: SqlPermits.Options) => processAt(url.replace(/:\d+\//, `:${proxy.port}/`), options)
+    through: (options?: SqlPermits.Options) =>
+      Effect.flatMap(clientAt(url.replace(/:\d+\//, `:${proxy.port}/`)), (client) => processOver(client, options))
   }
 })
 
@@ -71,10 +75,19 @@ const take = (process: Process, pools: Parameters<Process["source"]>[0]) =>
     }
   })
 
+/** What the clients ask that reach the database directly. */
+const asked = new Set<{ readonly open: number }>()
+
+/** Waits until the database has answered all of that: the time of a test is faster than a busy machine. */
+const answered = until(Effect.sync(() => Array.from(asked).every((it) => it.open === 0)))
+
 /** Lets time pass until something is so, in steps of 100 ms. */
 const passing = (condition: () => boolean, times = 400) =>
   Effect.repeat(
-    Effect.andThen(TestClock.adjust("100 millis"), Effect.provide(Effect.sleep("2 millis"), Postgres.realTime)),
+    Effect.andThen(
+      Effect.andThen(answered, TestClock.adjust("100 millis")),
+      Effect.andThen(Effect.provide(Effect.sleep("2 millis"), Postgres.realTime), answered)
+    ),
     { until: condition, times }
   )
 
@@ -241,6 +254,28 @@ layer(Postgres.layer, { timeout: 60_000 })("permits of processes over one Postgr
       const given = yield* take(process, cap(1))
       yield* passing(given.isThere)
       assert.isTrue(isUnder(yield* given.lease))
+    }))
+
+  it.effect("that a handler holds which does not stop are refused to calls of other processes, until it ends", () =>
+    Effect.gen(function*() {
+      const { process } = yield* world
+      const [one, two] = [yield* process(), yield* process()]
+      const stuck = yield* take(one, keys("a", "b"))
+      const early = yield* take(two, keys("b", "c"))
+      yield* passing(() => false, 5)
+      ;(yield* stuck.lease).block!("it still runs")
+      yield* passing(early.isThere)
+      const late = yield* take(two, keys("a"))
+      yield* passing(late.isThere)
+      for (const { fiber } of [early, late]) {
+        const exit = yield* Fiber.await(fiber)
+        assert.include(String(Exit.isFailure(exit) && Cause.squash(exit.cause)), "it still runs")
+      }
+      yield* stuck.give
+      yield* passing(() => false, 5)
+      const next = yield* take(two, keys("b"))
+      yield* passing(next.isThere)
+      assert.isTrue(isUnder(yield* next.lease))
     }))
 
   it.effect("of a process that ends are free at once", () =>

@@ -166,6 +166,13 @@ export class Permit {
     return next
   }
 
+  /** Refuses the tickets that wait for it, here and in other processes, as long as this one holds it. */
+  block(ticket: Ticket, because: string): void {
+    this.blocked = because
+    for (const waiting of this.line) if (waiting.place?.permit === this) waiting.onBlocked(because)
+    this.leases?.block(ticket, because)
+  }
+
   /** Why a ticket no longer holds what it was given, if that is so. */
   lostBy(ticket: Ticket): string | undefined {
     return this.leases?.isHeld(ticket) === false ? lost(this.name, "its lease has ended") : undefined

@@ -60,6 +60,11 @@ export class PermitLeases<Holder> {
     return this.held.get(holder)?.isHeld?.() !== false
   }
 
+  /** Has those refused that wait elsewhere for the permit of a holder. */
+  block(holder: Holder, because: string): void {
+    this.held.get(holder)?.block?.(because)
+  }
+
   release(holder: Holder): void {
     const lease = this.held.get(holder)
     if (lease === undefined) return
@@ -87,7 +92,7 @@ export class PermitLeases<Holder> {
       if (holder !== undefined && Exit.isFailure(exit)) this.line.failed(holder, exit.cause)
       return
     }
-    const lease: Held = { scope, isHeld: exit.value.isHeld, watch: undefined }
+    const lease: Held = { scope, isHeld: exit.value.isHeld, block: exit.value.block, watch: undefined }
     this.held.set(holder, lease)
     this.line.granted(holder)
     const { lost } = exit.value
@@ -110,6 +115,7 @@ export class PermitLeases<Holder> {
 interface Held {
   readonly scope: Scope.Closeable
   readonly isHeld: Lease["isHeld"]
+  readonly block: Lease["block"]
   /** Waits for the loss of the lease. */
   watch: Fiber.Fiber<void> | undefined
 }

@@ -20,6 +20,11 @@ export interface Lease {
    * a handler starts and before each commit. Absent if it cannot be lost.
    */
   readonly isHeld?: (() => boolean) | undefined
+  /**
+   * Refuses those who wait for the permit, also in other processes, until it goes back: a handler that does not stop
+   * holds it. Absent: they wait.
+   */
+  readonly block?: ((because: string) => void) | undefined
 }
 
 /**

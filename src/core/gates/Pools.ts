@@ -241,9 +241,7 @@ const fromClasses = (
     reenter: (ticket) => ticket.state === "left" ? Effect.interrupt : entrance.take(ticket, releasePermits),
     block: (ticket, because) => {
       for (const permit of ticket.permits.slice(0, ticket.held)) {
-        if (permit.kind !== "resource") continue
-        permit.blocked = because
-        for (const waiting of permit.line) if (waiting.place?.permit === permit) waiting.onBlocked(because)
+        if (permit.kind === "resource") permit.block(ticket, because)
       }
     },
     leave,

@@ -14,7 +14,7 @@ import { calls, open, tags, type ToolSpec } from "../../support/Harness.ts"
 const permits = () => {
   const pools = new Map<string, Semaphore.Semaphore>()
   const asked: Array<string> = []
-  const state = { isHeld: true, asked }
+  const state = { isHeld: true, asked, blocked: Array<string>() }
   const semaphore = ({ name, size }: SharedPool) => {
     const found = pools.get(name) ?? Semaphore.makeUnsafe(size)
     pools.set(name, found)
@@ -25,7 +25,7 @@ const permits = () => {
       lease: Effect.gen(function*() {
         asked.push(wanted.map(({ name, size }) => `${name} of ${size}`).join(" + "))
         for (const it of wanted) yield* semaphore(it).takeScoped(1)
-        return { isHeld: () => state.isHeld }
+        return { isHeld: () => state.isHeld, block: (because) => void state.blocked.push(because) }
       })
     })
   })
@@ -37,6 +37,7 @@ const processOver = (service: SharedPermits["Service"], specs: Record<string, To
   open(specs, {
     pools: Pools.layer(options).pipe(Layer.orDie, Layer.provide(Layer.succeed(SharedPermits, service))),
     tools: { capped: { maxConcurrent: 2 } },
+    executionTimeout: "5 seconds",
     dedupe: false
   })
 
@@ -100,6 +101,18 @@ describe("shared permits", () => {
       const keys = yield* processOver(service, writing, { shared: { caps: false } })
       yield* keys.process.executeWave(wave)
       assert.deepStrictEqual(state.asked.slice(2), ["key a of 1 + key b of 1"])
+    }))))
+
+  it.effect("are refused elsewhere while a handler that does not stop holds them: keys, not caps", () =>
+    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+      const { service, state } = permits()
+      const deaf = () => Effect.uninterruptible(Effect.sleep("1 minute"))
+      const specs = { capped: { ...writing["write"]!, handler: deaf } }
+      const { process } = yield* processOver(service, specs)
+      assert.deepStrictEqual(tags(yield* process.executeWave(calls("capped"))), ["TimedOut"])
+      yield* Effect.sleep("30 seconds")
+      assert.lengthOf(state.blocked, 1)
+      assert.include(state.blocked[0], "was stopped but still runs")
     }))))
 
   it.effect("are not held by a call whose sub-agent needs the same cap", () =>
