@@ -114,7 +114,10 @@ export const layer: Layer.Layer<
       conversations: Effect.fnUntraced(function*(user) {
         const here = (yield* operations.conversations).filter((it) => Rights.seesWavesOf(user, it.user))
         if (shared === undefined) return here.slice(0, mostListed)
-        return together(yield* shared.conversations(user, mostListed), here, keyOf)
+        const all = yield* shared.conversations(user, mostListed)
+        // what their processes know of them is on record as approval requests, which are only counted here
+        const { open } = yield* approvals.list({ ...user, approve: Rights.seenBy(user) ?? ["*"] })
+        return together(SharedLists.waiting(all, open), here, keyOf)
           .sort((one, other) => other.updatedAt - one.updatedAt).slice(0, mostListed)
       }),
 

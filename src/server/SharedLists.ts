@@ -11,6 +11,7 @@ import type { WaveInfo } from "./ApiModels.ts"
 import type { Conversation } from "./ApiOperations.ts"
 import { Unavailable } from "./ApiProblems.ts"
 import * as OperationStore from "./OperationStore.ts"
+import type { Owner } from "./Principals.ts"
 import * as Rights from "./Rights.ts"
 import * as WaveStore from "./WaveStore.ts"
 import * as WaveText from "./WaveText.ts"
@@ -62,6 +63,22 @@ export const make = ({ summaries }: SessionRows["Service"]): SharedLists | undef
       })
   }
 }
+
+/** Conversations with pending approval requests: an operation that has any waits for them. */
+export const waiting = (
+  conversations: ReadonlyArray<Conversation>,
+  requests: ReadonlyArray<Owner & { readonly operation?: string }>
+): ReadonlyArray<Conversation> => {
+  const pending = new Map<string, number>()
+  for (const it of requests) pending.set(operationKey(it), (pending.get(operationKey(it)) ?? 0) + 1)
+  return conversations.map((it) => {
+    const count = it.operation === undefined ? undefined : pending.get(operationKey(it))
+    return count === undefined ? it : { ...it, state: "waiting", pending: count }
+  })
+}
+
+const operationKey = ({ operation, session, user }: Owner & { readonly operation?: string }): string =>
+  JSON.stringify([user, session, operation])
 
 const orUnavailable = <A>(effect: Effect.Effect<A, SessionRowsError>): Effect.Effect<A, Unavailable> =>
   Effect.catch(effect, (error) => Effect.andThen(Effect.logWarning(error.message, error.cause), new Unavailable({})))

@@ -1,0 +1,37 @@
+/** What lists over several processes say of sessions that others hold. */
+import { assert, describe, it } from "@effect/vitest"
+import type { Conversation } from "../../src/server/ApiOperations.ts"
+import { waiting } from "../../src/server/SharedLists.ts"
+
+const conversation = (session: string, operation?: string): Conversation => ({
+  user: "ada",
+  session,
+  agent: "support",
+  title: "Where is order 17?",
+  state: operation === undefined ? "ended" : "running",
+  pending: 0,
+  ...operation === undefined ? {} : { operation },
+  usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, cacheWriteInputTokens: 0 },
+  updatedAt: 1
+})
+
+describe("conversations of other processes", () => {
+  it("wait where requests of their open operation are pending, and those of others do not count", () => {
+    const all = [conversation("s", "one"), conversation("t", "one"), conversation("u"), conversation("v", "two")]
+    const of = (session: string, operation?: string) => ({
+      user: "ada",
+      session,
+      ...operation === undefined ? {} : { operation }
+    })
+    const requests = [of("s", "one"), of("s", "one"), of("t", "before"), of("u"), of("v"), {
+      ...of("v", "two"),
+      user: "bob"
+    }]
+    assert.deepStrictEqual(waiting(all, requests).map(({ pending, state }) => [state, pending]), [
+      ["waiting", 2],
+      ["running", 0],
+      ["ended", 0],
+      ["running", 0]
+    ])
+  })
+})
