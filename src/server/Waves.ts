@@ -136,11 +136,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const running = yield* FiberMap.make<ServedWave, void, never>()
   let isDraining = false
 
-  /** Registers a wave and runs it in the background, unless one of its name runs. Returns the one that runs. */
+  /** Registers a wave and runs it in the background, unless one of its name is there. Returns the one that is. */
   const launch = (wave: ServedWave, run: typeof WaveRun.first): Effect.Effect<ServedWave> =>
     Effect.suspend(() => {
       const here = known.get(wave.submitted, wave.submitted.wave)
-      if (here?.isRunning === true) return Effect.succeed(here)
+      if (here !== undefined && !here.isSuspended) return Effect.succeed(here)
       known.add(wave)
       const ran = Effect.ensuring(run(around, wave), Effect.sync(() => known.evict()))
       const told = listener === undefined ?
@@ -302,15 +302,15 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       const kept = wave === undefined ? undefined : yield* find(owner, name)
       const begun = known.served(submitted, calls)
       if (kept === undefined) yield* admit(owner, begun)
-      // another request may have been first; from here to `launch` nothing else runs
+      // another request may have been first
       const found = kept ?? known.get(owner, name)
-      if (found !== undefined) {
-        if (!isSame(found.submitted, submitted)) return yield* conflict
-        yield* Deferred.await(found.begun)
-        return handle(found)
+      if (found === undefined && isDraining) return yield* stopping
+      const one = found ?? (yield* launch(begun, WaveRun.first))
+      if (one !== begun) {
+        if (!isSame(one.submitted, submitted)) return yield* conflict
+        yield* Deferred.await(one.begun)
+        return handle(one)
       }
-      if (isDraining) return yield* stopping
-      yield* launch(begun, WaveRun.first)
       yield* Effect.tapError(Deferred.await(begun.begun), () => Effect.sync(() => known.remove(begun)))
       return handle(begun)
     }),
