@@ -27,23 +27,19 @@ export const write = Effect.fnUntraced(function*(
   given: ReadonlyArray<Journal.Line>,
   calls: SessionCalls | undefined
 ): Effect.fn.Return<ReadonlySet<Journal.Line> | undefined, SqlError | Journal.JournalError> {
-  const isDue = (it: Journal.Line): boolean => it.term?.isOver !== true && !terms.landed.has(it)
-  let lines = given.filter(isDue)
-  if (lines.length === 0) return undefined
+  const termOf = (it: Journal.Line): Journal.Term | undefined => calls === undefined ? it.term : calls.termOf(it)
+  const isDue = (it: Journal.Line): boolean => termOf(it)?.isOver !== true && !terms.landed.has(it)
+  if (!given.some(isDue)) return undefined
   const term = yield* terms.opened
-  if (term.unsure !== undefined) {
-    yield* lookUp(sql, terms, term)
-    lines = lines.filter(isDue)
-    if (lines.length === 0) return undefined
-  }
-  const epochs = calls === undefined ? noEpochs : epochsOf(lines)
-  const rows = lines.map(({ entry, term }) =>
-    Tables.rowOf(
-      entry,
-      JournalText.encode(entry),
-      epochs.length > 0 && isEpoch(term) ? sessionId(term.principal) : undefined
-    )
-  )
+  if (term.unsure !== undefined) yield* lookUp(sql, terms, term)
+  const lines = given.filter(isDue)
+  if (lines.length === 0) return undefined
+  const needed = lines.map(termOf)
+  const epochs = new Set(needed.filter(isEpoch))
+  const rows = lines.map(({ entry }, index) => {
+    const epoch = needed[index]
+    return Tables.rowOf(entry, JournalText.encode(entry), isEpoch(epoch) ? sessionId(epoch.principal) : undefined)
+  })
   const number = ++term.appends
   const since = terms.now()
   const { leaseMillis } = terms
@@ -52,7 +48,7 @@ export const write = Effect.fnUntraced(function*(
   ).pipe(
     Effect.onError(() =>
       Effect.sync(() => {
-        term.unsure = { number, lines: new Set(lines) }
+        term.unsure = { number, lines: new Set(lines), epochs }
       })
     )
   )
@@ -62,9 +58,13 @@ export const write = Effect.fnUntraced(function*(
   }
   if (Tables.isPg(sql)) terms.extend(term, since)
   if (term.claimed.size > 0) { for (const [, key] of rows) if (key !== null) term.claimed.delete(key) }
-  const left = leftOut(lines, epochs, written.owned)
-  calls?.written(left === undefined ? lines : lines.filter((it) => !left.has(it)))
-  return left
+  if (epochs.size === written.owned.size) {
+    calls?.written(lines)
+    return undefined
+  }
+  const lost: ReadonlySet<unknown> = loseOthers(epochs, written.owned)
+  calls?.written(lines.filter((_, index) => !lost.has(needed[index])))
+  return new Set(lines.filter((_, index) => lost.has(needed[index])))
 })
 
 /** Takes over calls of terms that have ended. */
@@ -118,7 +118,7 @@ const lookUp = Effect.fnUntraced(function*(
 ): Effect.fn.Return<void, SqlError | Journal.JournalError> {
   const { unsure } = term
   if (unsure === undefined) return
-  const epochs = epochsOf(unsure.lines)
+  const { epochs } = unsure
   const last = yield* own(sql)(Tables.fence(sql, term.id, unsure.number))
   if (last === undefined) {
     // nobody knows any more whether lines of these sessions were written
@@ -129,7 +129,7 @@ const lookUp = Effect.fnUntraced(function*(
   if (last === unsure.number) {
     for (const line of unsure.lines) terms.landed.add(line)
     // an epoch that is current now was so then, and its lines were written
-    const current = epochs.length === 0 ? none : yield* own(sql)(currentOf(sql, epochs))
+    const current = epochs.size === 0 ? none : yield* own(sql)(currentOf(sql, epochs))
     loseOthers(epochs, current)
   }
   term.unsure = undefined
@@ -138,24 +138,5 @@ const lookUp = Effect.fnUntraced(function*(
 type OpenTerm = Effect.Success<Terms["opened"]>
 
 const none: ReadonlySet<string> = new Set()
-const noEpochs: ReadonlyArray<Epoch> = []
 
 const isEpoch = (term: Journal.Term | undefined): term is Epoch => term !== undefined && "principal" in term
-
-/** The epochs that lines need. */
-const epochsOf = (lines: Iterable<Journal.Line>): ReadonlyArray<Epoch> => {
-  const epochs = new Set<Epoch>()
-  for (const { term } of lines) if (isEpoch(term) && !term.isOver) epochs.add(term)
-  return Array.from(epochs)
-}
-
-/** The lines that were left out. */
-const leftOut = (
-  lines: ReadonlyArray<Journal.Line>,
-  epochs: ReadonlyArray<Epoch>,
-  owned: ReadonlySet<string>
-): ReadonlySet<Journal.Line> | undefined => {
-  if (epochs.length === owned.size) return undefined
-  const lost: ReadonlySet<unknown> = loseOthers(epochs, owned)
-  return new Set(lines.filter((it) => lost.has(it.term)))
-}

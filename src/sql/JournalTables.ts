@@ -165,7 +165,7 @@ export interface Writing {
   readonly append?: number | undefined
   readonly leaseMillis: number
   /** The epochs that rows need. */
-  readonly epochs?: ReadonlyArray<Epoch> | undefined
+  readonly epochs?: ReadonlySet<Epoch> | undefined
 }
 
 /** What became of rows. */
@@ -184,7 +184,7 @@ export interface Written {
  */
 export const append = (
   sql: Sql,
-  { append, epochs = [], leaseMillis, term }: Writing,
+  { append, epochs = noEpochs, leaseMillis, term }: Writing,
   rows: ReadonlyArray<Row>
 ): Effect.Effect<Written, SqlError> => {
   const json = JSON.stringify(rows)
@@ -204,10 +204,10 @@ export const append = (
     )
   }
   const values = [term, json, rows.length, latest, append ?? null, leaseMillis]
-  if (epochs.length > 0) values.push(epochsOf(epochs))
+  if (epochs.size > 0) values.push(epochsOf(epochs))
   return Effect.map(
     sql.unsafe<{ readonly written: unknown; readonly owned?: ReadonlyArray<string> | null; readonly terms?: unknown }>(
-      epochs.length > 0 ? appends.fenced : appends.plain,
+      epochs.size > 0 ? appends.fenced : appends.plain,
       values
     ).withoutTransform,
     ([row]) => {
@@ -222,6 +222,7 @@ export const append = (
 }
 
 const none: ReadonlySet<string> = new Set()
+const noEpochs: ReadonlySet<Epoch> = new Set()
 
 /** The last place that is taken. */
 export const lastPlace = (sql: Sql): Effect.Effect<number, SqlError> =>

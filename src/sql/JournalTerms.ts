@@ -8,9 +8,17 @@ import * as Effect from "effect/Effect"
 import * as Metric from "effect/Metric"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import type { Epoch } from "../core/store/Epoch.ts"
 import type * as Journal from "../core/store/Journal.ts"
 import * as Tables from "./JournalTables.ts"
 import { deadline, own } from "./OwnConnection.ts"
+
+/** An append whose answer was lost: its number, lines, and the epochs that they need. */
+interface Unsure {
+  readonly number: number
+  readonly lines: ReadonlySet<Journal.Line>
+  readonly epochs: ReadonlySet<Epoch>
+}
 
 /** A term. It has no id until something is written in it. */
 export class Term implements Journal.Term {
@@ -24,7 +32,7 @@ export class Term implements Journal.Term {
   /** The number of the last append, which names it in its term. */
   appends = 0
   /** The last append, if its answer was lost. */
-  unsure: { readonly number: number; readonly lines: ReadonlySet<Journal.Line> } | undefined
+  unsure: Unsure | undefined
   private readonly watchers = new Set<() => void>()
 
   constructor(terms: Terms) {

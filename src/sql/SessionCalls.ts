@@ -25,6 +25,11 @@ export class SessionCalls {
   /** The term of what arrives now for a principal: over, where this process does not hold its session. */
   readonly term = (principal: string): Journal.Term => this.registry.current(principal) ?? notHeld
 
+  /** The term that a line needs. A grant belongs to no call, and is kept in the epoch of its session, too. */
+  termOf({ entry, term }: Journal.Line): Journal.Term | undefined {
+    return term ?? (entry._tag === "Granted" ? this.term(entry.principal) : undefined)
+  }
+
   /** Notes that lines are on record. */
   written(lines: ReadonlyArray<Journal.Line>): void {
     for (const { entry, term } of lines) {

@@ -29,8 +29,8 @@ export const epochOf = ({ number, principal }: Epoch): { readonly id: string; re
 export const epochsOf = (epochs: Iterable<Epoch>): string => JSON.stringify(Array.from(epochs, epochOf))
 
 /** Ends the epochs whose sessions are not in `owned`; gives them. */
-export const loseOthers = (epochs: ReadonlyArray<Epoch>, owned: ReadonlySet<string>): ReadonlySet<Epoch> => {
-  const lost = new Set(epochs.filter((it) => !owned.has(sessionId(it.principal))))
+export const loseOthers = (epochs: Iterable<Epoch>, owned: ReadonlySet<string>): ReadonlySet<Epoch> => {
+  const lost = new Set(Array.from(epochs).filter((it) => !owned.has(sessionId(it.principal))))
   for (const it of lost) it.lose()
   return lost
 }

@@ -10,6 +10,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
 import * as Journal from "../../src/core/store/Journal.ts"
 import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
+import type { Grant } from "../../src/core/vocabulary/Grant.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
 import * as LossyClient from "../support/lossyClient.ts"
@@ -132,6 +133,27 @@ layer(Postgres.layer, { timeout: 60_000 })("the journal of shared sessions", (it
       yield* append(one.journal, mine)
       yield* append(two.journal, line(two.journal, "ann/1", "Arrived", "2"))
       assert.deepStrictEqual(yield* keysOf(one.journal), ["Arrived 2"])
+    }))
+
+  test("has no grant of a session that was lost, and what was revoked anywhere", ({ one, two }) =>
+    Effect.gen(function*() {
+      const common = { at: 0, principal: "ann/1", session: "s" }
+      const grant: Grant = {
+        id: "g",
+        principal: "ann/1",
+        tool: "t",
+        agentPath: [],
+        answer: "ApproveForScope",
+        grantedAt: 0
+      }
+      const granted = { entry: { _tag: "Granted" as const, ...common, grant } }
+      const revoked = { entry: { _tag: "Revoked" as const, ...common, grant: "g", tool: "t" } }
+      yield* one.registry.activate("ann/1")
+      yield* append(one.journal, granted)
+      yield* takeOver(one, two, "ann/1")
+      assert.isTrue(Exit.isFailure(yield* Effect.exit(append(one.journal, { ...granted }))))
+      yield* append(one.journal, { ...granted }, revoked)
+      assert.deepStrictEqual(yield* keysOf(one.journal), ["Granted", "Revoked"])
     }))
 
   test("has a term that is over for a session that is not held here", ({ one, two }) =>

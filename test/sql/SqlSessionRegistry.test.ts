@@ -11,6 +11,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import * as Tables from "../../src/sql/SessionTables.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import * as LossyClient from "../support/lossyClient.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { until } from "../support/silentProxy.ts"
 
@@ -207,6 +208,25 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
       const asked = yield* Effect.forEach(epochs, (it) => it.renew)
       assert.lengthOf(asked.filter((it) => it === true), 1)
     }))
+
+  it.effect("are found lost also where the answer that would have told it was lost", () =>
+    Effect.gen(function*() {
+      const { sql, two } = yield* processes
+      const state = { isLost: false }
+      const { client } = LossyClient.make(sql, (statement) =>
+        state.isLost && statement.includes("UPDATE tool_executor_runners") ? "answer" : undefined)
+      const { registry: one } = yield* start(client, { lease: "1 hour" })
+      const mine = yield* one.activate(principal)
+      yield* expire(sql, one)
+      yield* two.activate(principal)
+      state.isLost = true
+      assert.isFalse(yield* one.runner.renew)
+      state.isLost = false
+      assert.isFalse(mine.isOver)
+      // the database knows a valid lease again by now
+      assert.isFalse(yield* mine.renew)
+      assert.isTrue(mine.isOver)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
 
   test("are refused under a name that is kept as another one", ({ one }) =>
     Effect.gen(function*() {
