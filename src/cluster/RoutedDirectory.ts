@@ -172,6 +172,13 @@ export const make = Effect.fnUntraced(function*(
           )
       ),
 
+    // files of a request are where its call waits
+    approvalPart: (user, of) =>
+      Effect.catchTag(
+        local.approvalPart(user, of),
+        "NotFound",
+        () => Effect.flatMap(local.approval(user, of.id), (owner) => ask(owner, (it) => it.ApprovalPart(of)))
+      ),
     answer: (user, given) => Effect.tap(local.answer(user, given), pokeSoon),
     answerAll: (user, given) => Effect.tap(local.answerAll(user, given), pokeAll),
 

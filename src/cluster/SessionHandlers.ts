@@ -5,10 +5,11 @@ import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
+import type { User } from "../server/ApiAccess.ts"
 import type { Submission } from "../server/ApiModels.ts"
 import type { OperationSubmission } from "../server/ApiOperations.ts"
 import { fromPrincipal, type Owner } from "../server/Principals.ts"
-import type { Cancellation, Said, SessionDirectory } from "../server/SessionDirectory.ts"
+import type { Cancellation, PartOf, Said, SessionDirectory } from "../server/SessionDirectory.ts"
 import { type Around, HostedSession } from "./HostedSession.ts"
 import { SessionEntity } from "./SessionMessages.ts"
 
@@ -45,6 +46,7 @@ export const messagesOf = (directory: SessionDirectory["Service"], owner: Owner,
     session.use(directory.conversationDetail(owner, isShared)),
   WatchConversation: (reading: { readonly after?: string; readonly isShared: boolean }) =>
     session.stream(directory.watchConversation(owner, reading)),
+  ApprovalPart: (of: PartOf) => session.use(directory.approvalPart(approverOf(owner), of)),
   Revoke: ({ name }: Named) => session.use(directory.revoke(owner, name)),
   Checkpoints: () => session.use(directory.checkpoints(owner)),
   UndoPlan: ({ name }: Named) => session.use(directory.undoPlan(owner, name)),
@@ -125,6 +127,7 @@ export const layer = (
         Conversation: () => messages.Conversation(),
         ConversationDetail: ({ payload }) => messages.ConversationDetail(payload),
         WatchConversation: ({ payload }) => messages.WatchConversation(payload),
+        ApprovalPart: ({ payload }) => messages.ApprovalPart(payload),
         Revoke: ({ payload }) => messages.Revoke(payload),
         Checkpoints: () => messages.Checkpoints(),
         UndoPlan: ({ payload }) => messages.UndoPlan(payload),
@@ -136,3 +139,6 @@ export const layer = (
     // gates of the session serialise what must not run at once; a defect of one message is not one of the others
     { concurrency: "unbounded", disableFatalDefects: true }
   )
+
+/** Whoever sent the message has checked that its user may approve. */
+const approverOf = ({ user }: Owner): User => ({ name: "", run: false, approve: [user], records: [], operate: false })

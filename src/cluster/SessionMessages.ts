@@ -7,6 +7,7 @@ import * as ClusterSchema from "effect/cluster/ClusterSchema"
 import * as Entity from "effect/cluster/Entity"
 import * as Rpc from "effect/rpc/Rpc"
 import * as Schema from "effect/Schema"
+import * as Approvals from "../server/ApiApprovals.ts"
 import * as Models from "../server/ApiModels.ts"
 import * as Operations from "../server/ApiOperations.ts"
 import * as Problems from "../server/ApiProblems.ts"
@@ -109,6 +110,16 @@ const operations = [
 ] as const
 
 const records = [
+  Rpc.make("ApprovalPart", {
+    payload: {
+      id: Schema.String,
+      index: Schema.Finite,
+      side: Schema.Literals(["before", "after"]),
+      from: Schema.Finite
+    },
+    success: Approvals.Part,
+    error: Lookup
+  }),
   Rpc.make("Revoke", { payload: Name, error: Lookup }),
   Rpc.make("Checkpoints", { success: Schema.Array(Records.Checkpoint), error: Problem }),
   Rpc.make("UndoPlan", { payload: Name, success: Records.UndoPlan, error: Lookup }),

@@ -4,7 +4,8 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Access } from "./Access.ts"
-import type { KnownConversations } from "./KnownConversations.ts"
+import type { Conversation } from "./ApiOperations.ts"
+import { type KnownConversations, logged } from "./KnownConversations.ts"
 import * as Refusals from "./OperationRefusals.ts"
 import type { OpenConversation, OperationStore, OperationStoreError } from "./OperationStore.ts"
 import { annotated, type Owner } from "./Principals.ts"
@@ -33,6 +34,8 @@ export interface HostedOperations extends SessionPart {
 export const make = (given: Given): HostedOperations => {
   const { interrupt, isDraining, known, store } = given
   const all = (owner: Owner): ReadonlyArray<ServedOperation> => known.get(owner)?.operations ?? []
+  /** Conversations as they were before their requests were suspended. */
+  const leaving = new WeakMap<ServedOperation, Conversation>()
   const running = (owner: Owner) => all(owner).filter((it) => !it.isOver)
   const interruptAll = (operations: ReadonlyArray<ServedOperation>) =>
     Effect.forEach(operations, interrupt, { concurrency: "unbounded", discard: true })
@@ -59,7 +62,11 @@ export const make = (given: Given): HostedOperations => {
     changed: (owner) => known.stirs.next(owner),
     leave: (owner) =>
       Effect.sync(() => {
-        for (const operation of running(owner)) operation.left ??= "closed"
+        const conversation = known.get(owner)
+        for (const operation of running(owner)) {
+          if (operation.left === undefined && conversation !== undefined) leaving.set(operation, conversation.summary)
+          operation.left ??= "closed"
+        }
       }),
     stop: (owner) =>
       Effect.suspend(() => {
@@ -69,10 +76,14 @@ export const make = (given: Given): HostedOperations => {
         return Effect.andThen(interruptAll(operations), over)
       }),
     forget: (owner) =>
-      Effect.sync(() => {
+      Effect.suspend(() => {
         const left = unfinished(all(owner).map(leftOf))
+        const summary = all(owner).map((it) => leaving.get(it)).findLast((it) => it !== undefined)
         known.drop(owner)
-        return left
+        const listed = left === "waiting" && summary !== undefined
+          ? logged(store.list(summary))
+          : Effect.void
+        return Effect.as(listed, left)
       }),
     lose: (owner) =>
       Effect.suspend(() => {

@@ -99,6 +99,8 @@ export class OperationStore extends Context.Service<OperationStore, {
   /** A conversation with its open operations. */
   readonly conversationOf: (owner: Owner) => Effect.Effect<OpenConversation | undefined, OperationStoreError>
   readonly keepConversation: (conversation: KeptConversation) => Effect.Effect<void, OperationStoreError>
+  /** Lists a conversation of an open operation as it is now, until it is opened again. */
+  readonly list: (conversation: Conversation) => Effect.Effect<void, OperationStoreError>
   readonly get: (owner: Owner, operation: string) => Effect.Effect<Kept | undefined, OperationStoreError>
   /** Stores an operation, for the first time or with more messages, or cancelled. */
   readonly submit: (operation: SubmittedOperation) => Effect.Effect<void, OperationStoreError>
@@ -181,6 +183,15 @@ export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"
           key: keys.conversation(idOf(it)),
           value: texts.conversation.encode(it),
           listed: { kind, isOpen: it.open.length > 0, at: it.updatedAt, summary: () => summary.encode(summaryOf(it)) }
+        }])
+      ),
+    list: (it) =>
+      failing(
+        "list",
+        of(it).write([{
+          _tag: "List",
+          key: keys.conversation(idOf(it)),
+          listed: { kind, isOpen: true, at: it.updatedAt, summary: () => summary.encode(it) }
         }])
       ),
     get: (owner, operation) =>

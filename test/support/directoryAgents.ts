@@ -265,7 +265,11 @@ export const sentences: ReadonlyArray<Sentence> = [
         assert.deepEqual(others, [])
       }
       assert.deepEqual(yield* of(env.stranger), [])
-      assert.deepInclude(Option.getOrThrow(yield* env.at.conversation(env.owner)), expected)
+      const found = yield* eventually(
+        () => Effect.map(env.at.conversation(env.owner), Option.getOrThrow),
+        ({ pending }) => pending === 1
+      )
+      assert.deepInclude(found, expected)
     })],
 
   [

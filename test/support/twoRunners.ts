@@ -67,6 +67,3 @@ export const two = (options: Cluster.Options, between: Effect.Effect<void>) => (
   ).pipe(Layer.provide(Postgres.layer))
 
 const directoryOf = (context: Context.Context<SessionDirectory>) => Context.get(context, SessionDirectory)
-
-/** What a runner does not know of a session that it does not hold. */
-export const inMemoryOnly = ["a request has its arguments and its diff, and its call runs once it is approved"]
