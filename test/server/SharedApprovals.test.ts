@@ -120,6 +120,43 @@ layer(Postgres.layer, { timeout: 60_000 })("approval requests in PostgreSQL", (i
       assert.deepStrictEqual(yield* sql`SELECT taken FROM tool_executor_approvals`, [{ taken: false }])
     }))
 
+  test("are not withdrawn by a call of an earlier epoch, also where its process holds the session again", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const take = ({ registry }: Runner, from: Runner) =>
+        Effect.andThen(
+          sql`UPDATE tool_executor_runners SET lease_until = 0 WHERE name = ${from.registry.runner.name}`,
+          registry.activate(home)
+        )
+      yield* one.registry.activate(home)
+      const first = yield* one.ask()
+      yield* to(two, first.id, once)
+      yield* take(two, one)
+      yield* take(one, two)
+      yield* Fiber.interrupt(first.fiber)
+      const other = yield* one.ask({ callId: "other" })
+      yield* to(two, other.id, once)
+      yield* Fiber.interrupt(other.fiber)
+      // ends are written in their order
+      yield* until(Effect.map(two.pending.list(ada), ({ ended }) => ended.some(({ id }) => id === other.id)))
+      assert.deepStrictEqual((yield* two.pending.list(ada)).open.map(({ id }) => id), [first.id])
+      const again = yield* one.ask(first.request)
+      yield* one.pending.answer(ada, yield* to(one, first.id, once))
+      assert.strictEqual((yield* Fiber.join(again.fiber))._tag, "Approved")
+    }))
+
+  test("are resolved by an answer that comes before their process knows that they are written", ({ sql, two }) =>
+    Effect.gen(function*() {
+      const answered = Effect.gen(function*() {
+        const [open] = (yield* two.pending.list(ada)).open
+        yield* two.pending.answer(ada, { id: open!.id, hash: open!.hash, answer: once })
+        yield* one.pending.refresh(home)
+      })
+      const one: Runner = yield* runner(sql, {}, undefined, Effect.orDie(Effect.suspend(() => answered)))
+      yield* one.registry.activate(home)
+      const { fiber } = yield* one.ask()
+      assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Approved", person: "ada" })
+    }))
+
   test("end as expired where nobody answered in time, whoever lists them", ({ one, two }) =>
     Effect.gen(function*() {
       yield* one.registry.activate(home)
@@ -279,10 +316,6 @@ layer(Postgres.layer, { timeout: 60_000 })("approval requests in PostgreSQL", (i
         it === 50))
       const [size] = yield* sql<{ readonly row: number }>`
         SELECT max(pg_column_size(it.*)) AS row FROM tool_executor_approvals AS it`
-      console.log(
-        size,
-        yield* sql`SELECT pg_total_relation_size('tool_executor_approvals') AS all, pg_relation_size('tool_executor_approvals') AS heap`
-      )
       assert.isBelow(size!.row, 1_536)
     }))
 

@@ -23,13 +23,15 @@ export type Runner = Effect.Success<ReturnType<typeof runner>>
 export const runner = Effect.fnUntraced(function*(
   sql: SqlClient.SqlClient,
   options?: PendingApprovals.Options,
-  tools: Layer.Layer<ToolHandlers.ToolHandlers, unknown> = ToolHandlers.layer(Toolkit.empty)
+  tools: Layer.Layer<ToolHandlers.ToolHandlers, unknown> = ToolHandlers.layer(Toolkit.empty),
+  /** Happens between the moment when a request is written and the one when its process knows. */
+  written: Effect.Effect<void> = Effect.void
 ) {
   const scope = yield* Scope.make()
   yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))
   const client = Layer.succeed(SqlClient.SqlClient, sql)
   const registries = SqlSessionRegistry.layer().pipe(Layer.provide(client), Layer.provide(Postgres.realTime))
-  const table = inRealTime.pipe(
+  const table = inRealTime(written).pipe(
     Layer.provide(SqlApprovals.layer),
     Layer.provide(client),
     Layer.provideMerge(registries)
@@ -74,25 +76,26 @@ export const world = Effect.fnUntraced(function*(options?: PendingApprovals.Opti
 })
 
 /** Statements end in time by the clock of the machine, however far the clock of a test jumps. */
-const inRealTime = Layer.effect(
-  ApprovalTable,
-  Effect.map(ApprovalTable, (table): ApprovalTable["Service"] => {
-    const real = <A, E>(effect: Effect.Effect<A, E>) => Effect.provide(effect, Postgres.realTime)
-    return {
-      hold: table.hold,
-      begin: (rows) => real(table.begin(rows)),
-      answer: (answers, now) => real(table.answer(answers, now)),
-      take: (epoch, ids) => real(table.take(epoch, ids)),
-      end: (ends) => real(table.end(ends)),
-      settle: (epoch, ids, end) => real(table.settle(epoch, ids, end)),
-      find: (ids) => real(table.find(ids)),
-      details: (id) => real(table.details(id)),
-      alike: (principal, tool) => real(table.alike(principal, tool)),
-      list: (options) => real(table.list(options)),
-      count: real(table.count),
-      untold: (options) => real(table.untold(options)),
-      told: (id) => real(table.told(id)),
-      prune: (before) => real(table.prune(before))
-    }
-  })
-)
+const inRealTime = (written: Effect.Effect<void>) =>
+  Layer.effect(
+    ApprovalTable,
+    Effect.map(ApprovalTable, (table): ApprovalTable["Service"] => {
+      const real = <A, E>(effect: Effect.Effect<A, E>) => Effect.provide(effect, Postgres.realTime)
+      return {
+        hold: table.hold,
+        begin: (rows) => real(Effect.tap(table.begin(rows), () => written)),
+        answer: (answers, now) => real(table.answer(answers, now)),
+        take: (epoch, ids) => real(table.take(epoch, ids)),
+        end: (ends) => real(table.end(ends)),
+        settle: (epoch, ids, end) => real(table.settle(epoch, ids, end)),
+        find: (ids) => real(table.find(ids)),
+        details: (id) => real(table.details(id)),
+        alike: (principal, tool) => real(table.alike(principal, tool)),
+        list: (options) => real(table.list(options)),
+        count: real(table.count),
+        untold: (options) => real(table.untold(options)),
+        told: (id) => real(table.told(id)),
+        prune: (before) => real(table.prune(before))
+      }
+    })
+  )
