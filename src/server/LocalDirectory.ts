@@ -108,8 +108,7 @@ export const layer: Layer.Layer<
         const seen = (yield* waves.list).filter(({ owner }) => Rights.seesWavesOf(user, owner.user))
         const here = yield* Effect.forEach(seen.slice(-mostListed), ({ info }) => info)
         if (shared === undefined) return here
-        return together(yield* shared.waves(user, mostListed), here, keyOf)
-          .sort((one, other) => one.beganAt - other.beganAt).slice(-mostListed)
+        return SharedLists.latest(together(yield* shared.waves(user, mostListed), here, keyOf), mostListed)
       }),
       conversations: Effect.fnUntraced(function*(user) {
         const here = (yield* operations.conversations).filter((it) => Rights.seesWavesOf(user, it.user))

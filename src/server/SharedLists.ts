@@ -64,6 +64,14 @@ export const make = ({ summaries }: SessionRows["Service"]): SharedLists | undef
   }
 }
 
+/** The latest waves, oldest first; unfinished ones are kept before others. */
+export const latest = (waves: ReadonlyArray<WaveInfo>, limit: number): ReadonlyArray<WaveInfo> => {
+  const sorted = waves.toSorted((one, other) => one.beganAt - other.beganAt)
+  const over = sorted.length - limit
+  const gone = new Set(sorted.filter(({ status }) => status !== "running").slice(0, Math.max(0, over)))
+  return sorted.filter((it) => !gone.has(it)).slice(-limit)
+}
+
 /** Conversations with pending approval requests: an operation that has any waits for them. */
 export const waiting = (
   conversations: ReadonlyArray<Conversation>,

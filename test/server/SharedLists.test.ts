@@ -1,7 +1,8 @@
 /** What lists over several processes say of sessions that others hold. */
 import { assert, describe, it } from "@effect/vitest"
+import type { WaveInfo } from "../../src/server/ApiModels.ts"
 import type { Conversation } from "../../src/server/ApiOperations.ts"
-import { waiting } from "../../src/server/SharedLists.ts"
+import { latest, waiting } from "../../src/server/SharedLists.ts"
 
 const conversation = (session: string, operation?: string): Conversation => ({
   user: "ada",
@@ -13,6 +14,27 @@ const conversation = (session: string, operation?: string): Conversation => ({
   ...operation === undefined ? {} : { operation },
   usage: { inputTokens: 0, outputTokens: 0, cachedInputTokens: 0, cacheWriteInputTokens: 0 },
   updatedAt: 1
+})
+
+describe("waves of other processes", () => {
+  it("are listed by their age, and unfinished ones however old they are", () => {
+    const wave = (beganAt: number, status: WaveInfo["status"]): WaveInfo => ({
+      user: "ada",
+      session: "s",
+      turn: "t",
+      wave: `w${beganAt}`,
+      status,
+      calls: 1,
+      tools: ["read"],
+      beganAt
+    })
+    const all = [wave(5, "ended"), wave(1, "running"), wave(2, "ended"), wave(4, "ended"), wave(3, "running")]
+    const listed = (limit: number) => latest(all, limit).map((it) => it.beganAt)
+    assert.deepStrictEqual(listed(9), [1, 2, 3, 4, 5])
+    assert.deepStrictEqual(listed(4), [1, 3, 4, 5])
+    assert.deepStrictEqual(listed(3), [1, 3, 5])
+    assert.deepStrictEqual(listed(1), [3])
+  })
 })
 
 describe("conversations of other processes", () => {
