@@ -68,7 +68,11 @@ const measure = async (side: string): Promise<Cost> => {
         const { url } = runners.all[sent++ % runners.all.length]!
         const path = `/api/sessions/s${index}/waves`
         const body = { ...Client.message(calls), wave: `${name}${n}` }
-        const { json, status } = await Client.send<ApiModels.Wave>(url, index + 3, "POST", path, body)
+        const submit = () => Client.send<ApiModels.Wave>(url, index + 3, "POST", path, body)
+        let answer = await submit()
+        // runners that have just come may still share out the sessions
+        for (let tries = 0; answer.status === 503 && tries < 10; tries++) answer = await submit()
+        const { json, status } = answer
         if (status !== 200 || json.status !== "ended") throw new Error(`${side}: ${status} ${JSON.stringify(json)}`)
       }
     }))

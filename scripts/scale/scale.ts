@@ -49,7 +49,16 @@ for (
     [1_000, 100, 16]
   ] as const
 ) {
-  const some = { ...load, runners, databases, processors, handler: 200, asks: 0.05, people: 60_000, millis: 1_500 }
+  const some = {
+    ...load,
+    runners,
+    databases,
+    processors,
+    handler: 200,
+    asks: 0.05,
+    people: 60_000,
+    millis: runners > 100 ? 500 : 1_500
+  }
   const { figures, first, perSecond } = capacity(measured, some)
   row(
     `${whole(runners)}, ${databases} × ${processors}`,
