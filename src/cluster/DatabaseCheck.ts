@@ -2,6 +2,7 @@
  * What a runner needs of its database connections, checked at startup: a cluster with a pool that is too small, or
  * whose locks get lost in a pooler, works until it does not.
  */
+import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
@@ -16,13 +17,12 @@ import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
  */
 export const leastConnections = 4
 
-const patience = "10 seconds"
-
 const rounds = 2
 
 /** Fails unless a pool has enough connections, and each of them is a session of its own or need not be. */
 export const check = Effect.fnUntraced(function*(
-  isPooled: boolean
+  isPooled: boolean,
+  patience: Duration.Input = "10 seconds"
 ): Effect.fn.Return<void, ConfigurationError | SqlError, SqlClient.SqlClient> {
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   if (sql.onDialectOrElse({ pg: () => false, orElse: () => true })) {

@@ -80,8 +80,8 @@ export const make = Effect.fnUntraced(function*(
       Effect.retry({ while: (error) => isLost(error) ? Effect.map(isShutdown, (it) => !it) : false, schedule }),
       Effect.timeoutOption(patience),
       Effect.flatMap(Option.match({ onNone: () => Effect.fail(unreachable()), onSome: Effect.succeed })),
-      Effect.catchIf(isLost, () => Effect.fail(unreachable()))
-    ) as Effect.Effect<A, Exclude<E, Lost> | Unavailable>
+      Effect.mapError((error) => isLost(error) ? unreachable() : error as Exclude<E, Lost> | Unavailable)
+    )
 
   const ask = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
     answered(Effect.suspend(() => message(at(owner))))

@@ -9,3 +9,5 @@ suite(
   "a directory over two runners that close sessions whenever nothing of them runs",
   two({ linger: "100 millis" }, Effect.sleep("250 millis"))
 )
+
+suite("a directory over two runners behind a pooler in transaction mode", two({ isPooled: true }, Effect.void))

@@ -1,9 +1,11 @@
 /** Two runners of a cluster in this process, which share a PostgreSQL, for the contract of directories. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as FetchHttpClient from "effect/http/FetchHttpClient"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import { createServer } from "node:http"
 import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
 import * as Cluster from "../../src/cluster/Cluster.ts"
@@ -20,8 +22,9 @@ import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import { Subject, type World } from "./directoryWorld.ts"
 import * as Postgres from "./Postgres.ts"
+import * as Pooler from "./transactionPooler.ts"
 
-const stores = (url: string) =>
+const stores = (url: string, prepare: boolean) =>
   Layer.mergeAll(
     SqlJournal.layer(),
     SqlStateStore.layer({ lease: "9 seconds" }),
@@ -33,7 +36,7 @@ const stores = (url: string) =>
   ).pipe(
     Layer.provideMerge(SqlSessionRows.layer),
     Layer.provideMerge(SqlSessionRegistry.layer()),
-    Layer.provideMerge(Postgres.clientOf(url))
+    Layer.provideMerge(PgClient.layer({ url: Redacted.make(url), maxConnections: 10, prepare }))
   )
 
 const runner = (url: string, { layer }: World, folder: string, options: Cluster.Options) =>
@@ -44,17 +47,18 @@ const runner = (url: string, { layer }: World, folder: string, options: Cluster.
     }).pipe(
       Layer.provideMerge(Server.layerExecutors()),
       Layer.provide([layer, Undoing.layer({ root: folder }), FetchHttpClient.layer]),
-      Layer.provide(stores(url))
+      Layer.provide(stores(url, options.isPooled !== true))
     )
   )
 
-/** Layer of the runners; `between` two steps of a sentence happens what is given. */
+/** Layer of the runners, behind a pooler if they are pooled; `between` two steps of a sentence happens what is given. */
 export const two = (options: Cluster.Options, between: Effect.Effect<void>) => (world: World, folder: string) =>
   Layer.effect(
     Subject,
     Effect.gen(function*() {
       const { database } = yield* Postgres.Postgres
-      const url = yield* database
+      const direct = yield* database
+      const url = options.isPooled === true ? (yield* Pooler.make(direct, 8)).url : direct
       const build = Layer.build(runner(url, world, folder, options))
       const runners = yield* Effect.all([build, build], {
         concurrency: "unbounded"

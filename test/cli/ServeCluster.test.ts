@@ -1,0 +1,76 @@
+/** What `tool-executor serve --cluster` refuses before it serves. */
+import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
+import { assert, describe, it } from "@effect/vitest"
+import * as ConfigProvider from "effect/ConfigProvider"
+import * as Effect from "effect/Effect"
+import { createServer } from "node:http"
+import { type Http, HttpPort } from "../../src/cli/HttpPort.ts"
+import { folder, run } from "./harness.ts"
+
+const http: Http = {
+  server: (at) => NodeHttpServer.layerServer(createServer, at),
+  services: NodeHttpServer.layerHttpServices
+}
+
+const users = { ada: { tokens: [{ hash: `sha256:${"0".repeat(64)}` }], run: true } }
+
+/** What the command says about a cluster that is refused. */
+const refused = Effect.fnUntraced(function*(cluster: object, environment: Readonly<Record<string, string>>) {
+  const { file } = yield* folder({ "serve.json": { server: { users, cluster } } })
+  const { code, stderr, stdout } = yield* run(["serve", "--cluster", "--config", file("serve.json"), "--port", "0"])
+    .pipe(
+      Effect.provideService(HttpPort, http),
+      Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown(environment))
+    )
+  assert.strictEqual(code, 2, stderr)
+  assert.strictEqual(stdout, "")
+  return stderr
+})
+
+const TOOL_EXECUTOR_POSTGRES = "postgres://nobody@127.0.0.1:1/none"
+const secret = "x".repeat(32)
+
+describe("a cluster that must not be", () => {
+  it.live("is refused without PostgreSQL", () =>
+    Effect.gen(function*() {
+      assert.include(yield* refused({}, {}), "--cluster needs PostgreSQL")
+    }))
+
+  it.live("is refused where other machines reach a runner that has no secret", () =>
+    Effect.gen(function*() {
+      for (
+        const cluster of [{ host: "0.0.0.0", advertise: "10.0.0.7" }, { host: "10.0.0.7" }, { advertise: "runner-1" }]
+      ) {
+        const said = yield* refused(cluster, { TOOL_EXECUTOR_POSTGRES })
+        assert.include(said, "TOOL_EXECUTOR_CLUSTER_SECRET: it is not set, and other machines can reach this runner")
+      }
+      const said = yield* refused({}, { TOOL_EXECUTOR_POSTGRES, TOOL_EXECUTOR_CLUSTER_HOST: "10.0.0.7" })
+      assert.include(said, "TOOL_EXECUTOR_CLUSTER_SECRET: it is not set")
+    }))
+
+  it.live("is refused with a secret that can be guessed, and does not repeat it", () =>
+    Effect.gen(function*() {
+      const said = yield* refused({}, { TOOL_EXECUTOR_POSTGRES, TOOL_EXECUTOR_CLUSTER_SECRET: "swordfish" })
+      assert.include(said, "TOOL_EXECUTOR_CLUSTER_SECRET: it is too short")
+      assert.notInclude(said, "swordfish")
+    }))
+
+  it.live("is refused where no other runner could reach it", () =>
+    Effect.gen(function*() {
+      const environment = { TOOL_EXECUTOR_POSTGRES, TOOL_EXECUTOR_CLUSTER_SECRET: secret }
+      assert.include(
+        yield* refused({ host: "0.0.0.0" }, environment),
+        "server.cluster.advertise: 0.0.0.0 stands for every"
+      )
+      const said = yield* refused({}, { ...environment, TOOL_EXECUTOR_CLUSTER_PORT: "many" })
+      assert.include(said, "TOOL_EXECUTOR_CLUSTER_PORT: it is not a port")
+    }))
+
+  it.live("is refused with settings that are not there, or out of bounds", () =>
+    Effect.gen(function*() {
+      const said = yield* refused({ shards: 0, lockExpiration: "soon", other: 1 }, { TOOL_EXECUTOR_POSTGRES })
+      for (const it of ["server.cluster.shards", "server.cluster.lockExpiration", "server.cluster.other"]) {
+        assert.include(said, it)
+      }
+    }))
+})
