@@ -62,7 +62,7 @@ export class SqlRunner implements Runner {
   /** Ends its lease: others may have its sessions at once. */
   readonly close: Effect.Effect<void> = Effect.suspend(() => {
     this.since = -Infinity
-    for (const epoch of this.held.epochs) epoch.lose()
+    for (const { principal } of this.held.epochs) this.held.end(principal)
     return Effect.ignore(own(this.sql)(Tables.unregister(this.sql, this.name)))
   })
 

@@ -77,7 +77,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
           principal,
           Effect.gen(function*() {
             if (plain(principal) !== principal) return yield* unstorable
-            held.current(principal)?.lose()
+            held.end(principal)
             let before = yield* runner.renewed
             const { epoch, waitMillis } = yield* activated(sql, name, principal)
             // by the clock of the database: the one of this process may be fast. A renewal that was under way meanwhile
@@ -99,7 +99,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         runner.settled(
           epoch.principal,
           Effect.suspend(() => {
-            epoch.lose()
+            if (held.current(epoch.principal) === epoch) held.end(epoch.principal)
             return Effect.map(
               own(sql)(Tables.release(sql, epoch, left)),
               (isWoken) => isWoken === undefined ? "Lost" : isWoken ? "Ready" : "Released"

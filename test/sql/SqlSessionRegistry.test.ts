@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Metric from "effect/Metric"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
@@ -33,6 +34,12 @@ const start = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, options?: Sq
 /** Has the lease of a process expire in the database. */
 const expire = (sql: SqlClient.SqlClient, { runner }: Registry) =>
   sql`UPDATE tool_executor_runners SET lease_until = 0 WHERE name = ${runner.name}`
+
+/** How many sessions were lost until now, as operators see it. */
+const lostNow = Effect.map(Metric.snapshot, (all) => {
+  const found = all.find(({ id }) => id === "tool_executor.sessions.lost")
+  return found?.type === "Counter" ? Number(found.state.count) : 0
+})
 
 /** Makes everything due that is due within a while. */
 const later = (sql: SqlClient.SqlClient) => sql`UPDATE tool_executor_sessions SET due_at = due_at - 60000`
@@ -73,6 +80,7 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
       let told = 0
       mine.onOver(() => told++)
       yield* expire(sql, one)
+      const lost = yield* lostNow
       const its = yield* two.activate(principal)
       assert.strictEqual(its.number, mine.number + 1)
       // it does not know yet
@@ -80,6 +88,7 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
       assert.isFalse(yield* mine.renew)
       assert.isTrue(mine.isOver)
       assert.strictEqual(told, 1)
+      assert.strictEqual((yield* lostNow) - lost, 1)
       assert.isUndefined(one.current(principal))
       assert.isTrue(its.isHeld)
       assert.isTrue(yield* one.runner.renew)

@@ -1,5 +1,7 @@
 /** The sessions that this process holds, each in one epoch. */
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Metric from "effect/Metric"
 import type { Epoch } from "./Epoch.ts"
 
 /** How the epochs of a process are checked. */
@@ -41,6 +43,12 @@ class HeldEpoch implements Epoch {
   }
 
   lose(): void {
+    if (!this.isOver) lost.updateUnsafe(1, Context.empty())
+    this.end()
+  }
+
+  /** It is over because this process says so. */
+  end(): void {
     if (this.isOver) return
     this.isOver = true
     this.ended(this)
@@ -66,9 +74,14 @@ export class HeldSessions {
     return Array.from(this.all.values())
   }
 
+  /** Ends the current epoch of a session here, if there is one. */
+  end(principal: string): void {
+    this.all.get(principal)?.end()
+  }
+
   /** Begins an epoch; an earlier one of the session is over. */
   begin(principal: string, number: number): Epoch {
-    this.all.get(principal)?.lose()
+    this.end(principal)
     const epoch = new HeldEpoch(principal, number, this.lease, (it) => {
       if (this.all.get(it.principal) === it) this.all.delete(it.principal)
       this.ended(it)
@@ -77,3 +90,8 @@ export class HeldSessions {
     return epoch
   }
 }
+
+const lost = Metric.counter("tool_executor.sessions.lost", {
+  description: "Sessions that another process has taken from this one",
+  incremental: true
+})

@@ -54,7 +54,7 @@ export const make = (world: World) => {
     activate: (principal: string): Effect.Effect<Epoch> =>
       Effect.sync(() => {
         const row = rowOf(principal)
-        row.held?.lose()
+        if (row.held !== held.current(principal)) row.held?.lose()
         row.held = held.begin(principal, ++row.epoch)
         Object.assign(row, { isWoken: false, dueAt: undefined })
         return row.held
@@ -63,7 +63,7 @@ export const make = (world: World) => {
       Effect.map(Clock.currentTimeMillis, (now) => {
         const row = rowOf(epoch.principal)
         const isOurs = isCurrent(epoch)
-        epoch.lose()
+        if (held.current(epoch.principal) === epoch) held.end(epoch.principal)
         if (!isOurs) return "Lost"
         row.held = undefined
         row.dueAt = dueOf(row, left, now)
