@@ -49,11 +49,11 @@ export type KeptTurn = typeof WaveText.KeptTurn.Type
 
 /** The end of a wave. */
 export interface End {
-  readonly ended: Ended
+  readonly ended: typeof WaveText.Ended.Type
   /** What lists show of the wave. */
   readonly info: WaveInfo
   /** What the turn remembers after the wave, if it has a name. */
-  readonly turn?: KeptTurn | undefined
+  readonly turn?: typeof WaveText.KeptTurn.Type | undefined
   /** Other waves of the turn have no end yet. */
   readonly isTurnOpen?: boolean | undefined
 }

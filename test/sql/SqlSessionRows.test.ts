@@ -166,10 +166,10 @@ layer(Postgres.layer, { timeout: 60_000 })("rows of sessions in PostgreSQL", (it
 
   test("hold any text", ({ one }) =>
     Effect.gen(function*() {
-      const odd = "a\u0000\ud800/b.0'\"\\"
+      const odd = "é😀/b.0'\"\\"
       yield* one.registry.activate(odd)
       const rows = one.rows.of(odd)
-      const value = JSON.stringify({ odd })
+      const value = JSON.stringify({ odd, worse: "\u0000\ud800" })
       yield* rows.write([put("a", value, { listed: { kind: "k", isOpen: true, at: 1, summary: () => value } })])
       assert.strictEqual((yield* rows.read({ keys: ["a"] })).get("a"), value)
       assert.deepStrictEqual(yield* rows.open("k"), [{ key: "a", value }])
