@@ -348,6 +348,7 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions that processes over one Pos
         const doing = pick<Effect.Effect<unknown, unknown>>([
           append(one, principal),
           activate(one, principal),
+          registry.runner.renew,
           epoch === undefined ? registry.runner.renew : commit(epoch)
         ])
         if (below(2) === 0) process.freeze()

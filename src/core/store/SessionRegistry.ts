@@ -60,6 +60,6 @@ export class SessionRegistry extends Context.Service<SessionRegistry, {
   readonly due: (limit: number) => Effect.Effect<ReadonlyArray<string>, SessionRegistryError>
 }>()("effect-tool-executor/store/SessionRegistry") {}
 
-/** Layer with a registry in memory, for one process: it holds every session that it activates. */
-export const layerMemory = (): Layer.Layer<SessionRegistry> =>
-  Layer.sync(SessionRegistry, () => MemorySessions.make(MemorySessions.world()))
+/** Layer with a registry in memory, for one process. Registries over the same sessions take them from one another. */
+export const layerMemory = (sessions = MemorySessions.world()): Layer.Layer<SessionRegistry> =>
+  Layer.sync(SessionRegistry, () => MemorySessions.make(sessions))
