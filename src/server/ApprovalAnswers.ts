@@ -9,7 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Approvals from "../core/gates/Approvals.ts"
-import type { ApprovalTableError } from "../core/store/ApprovalTable.ts"
+import { ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import * as Grant from "../core/vocabulary/Grant.ts"
 import { covers, type User } from "./ApiAccess.ts"
 import type { ResolvedApproval } from "./ApiApprovals.ts"
@@ -75,7 +75,8 @@ export const give = (
   rows: ApprovalRows,
   user: User,
   given: ReadonlyArray<Given>,
-  now: () => number
+  now: () => number,
+  tries = 10
 ): Effect.Effect<ReadonlyArray<EndedRow>, NotFound | Refused | ApprovalTableError> =>
   Effect.gen(function*() {
     const at = now()
@@ -106,7 +107,12 @@ export const give = (
     if (wrong.length > 0) return yield* Effect.fail(new Refused(wrong))
     const answers = meant.flatMap((it) => Result.isSuccess(it) ? [it.success] : [])
     return yield* put(rows, answers, at)
-  }).pipe(Effect.flatMap((ended) => ended.length > 0 ? Effect.succeed(ended) : give(rows, user, given, now)))
+  }).pipe(Effect.flatMap((ended) => {
+    if (ended.length > 0) return Effect.succeed(ended)
+    return tries > 1
+      ? give(rows, user, given, now, tries - 1)
+      : new ApprovalTableError({ operation: "answer", cause: "other processes change the requests all the time" })
+  }))
 
 /** Ends requests by answers, and others that the answers cover. The result is empty if one had ended. */
 export const put = Effect.fnUntraced(function*(
