@@ -48,6 +48,7 @@ import * as RedactedEvents from "./RedactedEvents.ts"
 import * as RunnableAgents from "./RunnableAgents.ts"
 import type { ServedConversation } from "./ServedConversation.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
+import { randomName } from "./SessionDirectory.ts"
 import type { SessionPart } from "./SessionPart.ts"
 
 /** A known operation. */
@@ -310,7 +311,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     if (prompt.length > bounds.maxMessageChars) return yield* Refusals.tooLong(bounds.maxMessageChars)
     if (isDraining) return yield* Refusals.stopping
     const { current } = conversation
-    const id = given ?? (yield* randomName)
+    const id = given ?? (yield* randomName("operation"))
     const how = onBusy ?? agent.onBusy
     if (current !== undefined && how !== "interrupt") {
       if (current.submitted.agent !== name) {
@@ -446,11 +447,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       })
   }
 })
-
-const randomName = Effect.map(
-  Effect.all([Random.nextIntBetween(0, 2 ** 48), Random.nextIntBetween(0, 2 ** 48)]),
-  ([one, other]) => `operation-${one.toString(36)}${other.toString(36)}`
-)
 
 /** An operation as other users than its owner see it, without recognised and known secrets. */
 export const shared = ({ end, prompt, ...operation }: Operation, known: ReadonlyArray<string>): Operation => {

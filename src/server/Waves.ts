@@ -31,6 +31,7 @@ import { KnownWaves } from "./KnownWaves.ts"
 import { LiveLog } from "./LiveLog.ts"
 import { annotated, fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
 import type { ServedWave } from "./ServedWave.ts"
+import { randomName } from "./SessionDirectory.ts"
 import type { SessionPart } from "./SessionPart.ts"
 import * as Turns from "./Turns.ts"
 import * as WaveOptions from "./WaveOptions.ts"
@@ -290,7 +291,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       if (Result.isFailure(read)) return yield* invalid(read.failure)
       const { calls } = read.success
       if (calls.length > bounds.maxCalls) return yield* tooManyCalls(calls.length, bounds.maxCalls)
-      const name = wave ?? (yield* randomName)
+      const name = wave ?? (yield* randomName("wave"))
       const submitted: WaveStore.SubmittedWave = {
         ...owner,
         turn: turn ?? Turns.ownTurn(name),
@@ -371,11 +372,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       })
   }
 })
-
-const randomName = Effect.map(
-  Effect.all([Random.nextIntBetween(0, 2 ** 48), Random.nextIntBetween(0, 2 ** 48)]),
-  ([one, other]) => `wave-${one.toString(36)}${other.toString(36)}`
-)
 
 /** The same message, submitted again. */
 const isSame = (one: WaveStore.SubmittedWave, other: WaveStore.SubmittedWave): boolean => {

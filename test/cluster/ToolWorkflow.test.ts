@@ -49,12 +49,12 @@ const setUp = Effect.fnUntraced(function*({ tells = true } = {}) {
     Server.layerExecutors().pipe(Layer.provide([tools, ends]), Layer.provide(Layer.succeedContext(kept)))
   )
   const now: { directory: SessionDirectory["Service"] | undefined } = { directory: undefined }
-  /** Starts a server. The result stops it. */
+  /** Starts a server. */
   const start = Effect.gen(function*() {
     const scope = yield* Scope.make()
     const services = yield* Layer.buildWithScope(server, scope)
     now.directory = Context.get(services, SessionDirectory)
-    return Effect.andThen(Context.get(services, Draining.Draining).drain, Scope.close(scope, Exit.void))
+    return { stop: Effect.andThen(Context.get(services, Draining.Draining).drain, Scope.close(scope, Exit.void)) }
   })
   // workflows are registered once, over the server of now
   const directory = new Proxy({} as SessionDirectory["Service"], {
@@ -105,7 +105,7 @@ describe("a wave as a workflow", () => {
   it.effect("outlives a restart of the server in the middle", () =>
     Effect.gen(function*() {
       const { approve, engine, pending, ran, start } = yield* setUp()
-      const stop = yield* start
+      const { stop } = yield* start
       const waiting = yield* Effect.forkChild(Effect.provide(ToolWorkflow.Wave.execute(pay), engine))
       const [request] = yield* pending
       yield* stop
@@ -146,7 +146,7 @@ describe("a wave as a workflow", () => {
   it.effect("submits again while the server does not answer", () =>
     Effect.gen(function*() {
       const { approve, engine, pending, ran, start } = yield* setUp()
-      const stop = yield* start
+      const { stop } = yield* start
       yield* stop
       const waiting = yield* Effect.forkChild(Effect.provide(ToolWorkflow.Wave.execute(pay), engine))
       yield* settle
