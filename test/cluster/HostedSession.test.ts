@@ -25,10 +25,13 @@ class Scripted {
       }),
     idle: () => Effect.suspend(() => this.idle),
     close: () =>
-      Effect.sync(() => {
-        this.log.push("close")
-        return this.left
-      }),
+      Effect.yieldNow.pipe(
+        Effect.repeat({ times: 3 }),
+        Effect.map(() => {
+          this.log.push("close")
+          return this.left
+        })
+      ),
     lose: () => Effect.sync(() => void this.log.push("lose"))
   }
 }
@@ -115,7 +118,11 @@ describe("a hosted session", () => {
       const running = yield* Deferred.make<void>()
       scripted.idle = Deferred.await(running)
       scripted.left = { _tag: "Open" }
-      const asking = yield* session.use(Effect.never).pipe(Effect.exit, Effect.forkChild)
+      const asking = yield* session.use(Effect.never).pipe(
+        Effect.exit,
+        Effect.tap(() => Effect.sync(() => log.push("asks again"))),
+        Effect.forkChild
+      )
       yield* TestClock.adjust(0)
       const moving = yield* Effect.forkChild(session.move)
       yield* TestClock.adjust("19 seconds")
@@ -124,7 +131,8 @@ describe("a hosted session", () => {
       yield* TestClock.adjust("1 second")
       yield* Fiber.join(moving)
       assert.deepStrictEqual(yield* Fiber.join(asking), Exit.fail(new Moved()))
-      assert.deepStrictEqual(log, ["open", "close"])
+      // whoever waits is not told that what it waits for is suspended
+      assert.deepStrictEqual(log, ["open", "asks again", "close"])
       assert.deepStrictEqual(yield* registry.due(10), [principal])
     }))
 
@@ -166,7 +174,7 @@ describe("a hosted session", () => {
       const { log, registry, scripted, session } = yield* make()
       scripted.problem = new Unavailable({})
       assert.strictEqual((yield* Effect.flip(session.use(Effect.void)))._tag, "Unavailable")
-      yield* TestClock.adjust(0)
+      yield* TestClock.adjust("1 milli")
       assert.deepStrictEqual(yield* registry.due(10), [principal])
       scripted.problem = undefined
       yield* session.use(Effect.void)
@@ -205,7 +213,7 @@ describe("a hosted session", () => {
       )
       yield* session.use(Effect.void)
       yield* Deferred.succeed(place, undefined)
-      yield* TestClock.adjust(0)
+      yield* TestClock.adjust("1 milli")
       assert.deepStrictEqual(log, ["open", "close"])
     }))
 })

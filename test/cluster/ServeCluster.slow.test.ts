@@ -128,6 +128,14 @@ describe("three servers over one database", () => {
           yield* watching.until(({ event }) => event === "tool_call_start")
           owner.child.kill("SIGKILL")
           const rest = yield* watching.rest
+          // nothing comes twice, unless everything comes again
+          const last = rest.slice(rest.findLastIndex(({ event }) => event === "reset") + 1).map(({ event }) => event)
+          assert.deepStrictEqual(last.filter((it, at) => last.indexOf(it) !== at), [])
+          assert.strictEqual(
+            last.includes("tool_call_queued"),
+            rest.some(({ event }) => event === "reset"),
+            String(last)
+          )
           assert.strictEqual(rest.at(-1)?.event, "tools_end")
           // it may have happened, so it is not repeated
           assert.strictEqual(rest.at(-1)?.data.executionResults[0]._tag, "Unknown")
