@@ -162,7 +162,7 @@ export const Server = Schema.Struct({
     shards: optional(Schema.Int.check(Schema.isBetween({ minimum: 1, maximum: 10_000 }))).annotate({
       description:
         "Number of shards that sessions are spread over, at least ten times the runners. It must never change; " +
-        "default 300"
+        "default 120"
     }),
     lockExpiration: optional(Span).annotate({
       description: "Time after which the sessions of a dead runner are free for others; the same for all runners; " +

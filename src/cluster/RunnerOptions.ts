@@ -15,7 +15,7 @@ export interface Options {
   readonly port?: number | undefined
   /** Secret that all runners share. Required unless the host is loopback. */
   readonly secret?: Redacted.Redacted<string> | undefined
-  /** Number of shards that sessions are spread over. It must never change. Default 300. */
+  /** Number of shards that sessions are spread over. It must never change. Default 120. */
   readonly shards?: number | undefined
   /** Time after which the shards of a dead runner are free. Longer than all other leases. Default 12 seconds. */
   readonly lockExpiration?: Duration.Input | undefined
@@ -43,7 +43,7 @@ export interface Options {
 /** Default options. */
 export const defaults = {
   host: "127.0.0.1",
-  shards: 300,
+  shards: 120,
   lockExpiration: "12 seconds",
   lockRefresh: "4 seconds",
   healthCheck: "5 seconds",

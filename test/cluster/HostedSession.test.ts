@@ -17,6 +17,7 @@ class Scripted {
   idle: Effect.Effect<void> = Effect.void
   problem: Unavailable | undefined
   isHere = true
+  closing: Effect.Effect<unknown> = Effect.void
   readonly host: SessionHost["Service"] = {
     open: () =>
       Effect.suspend(() => {
@@ -25,8 +26,7 @@ class Scripted {
       }),
     idle: () => Effect.suspend(() => this.idle),
     close: () =>
-      Effect.yieldNow.pipe(
-        Effect.repeat({ times: 3 }),
+      this.closing.pipe(
         Effect.map(() => {
           this.log.push("close")
           return this.left
@@ -118,6 +118,7 @@ describe("a hosted session", () => {
       const running = yield* Deferred.make<void>()
       scripted.idle = Deferred.await(running)
       scripted.left = { _tag: "Open" }
+      scripted.closing = Effect.repeat(Effect.yieldNow, { times: 3 })
       const asking = yield* session.use(Effect.never).pipe(
         Effect.exit,
         Effect.tap(() => Effect.sync(() => log.push("asks again"))),
