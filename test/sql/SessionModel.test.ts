@@ -6,7 +6,7 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import type * as Fiber from "effect/Fiber"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
@@ -388,6 +388,28 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions that processes over one Pos
     }
     for (const [id, { isWritten }] of appended) if (isWritten) assert.isTrue(seen.has(id), say("a line is missing"))
   })
+
+  it.effect("are not confirmed by an answer that came late: another process may have them by then", () =>
+    Effect.gen(function*() {
+      const url = yield* (yield* Postgres.Postgres).database
+      yield* Effect.provide(virtualTime, Postgres.clientOf(url), { local: true })
+      const sql = Context.get(yield* Layer.build(Layer.fresh(Postgres.clientOf(url))), SqlClient.SqlClient)
+      const [one, two] = [new Process(sql, 1), new Process(sql, 1)]
+      const [mine, its] = [yield* one.stores, yield* two.stores]
+      const epoch = yield* one.run(mine.registry.activate("ann/1"))
+      const asked = yield* Effect.forkDetach(one.run(epoch.renew), { startImmediately: true })
+      one.freeze()
+      // the database has renewed the lease, and nobody hears of it
+      yield* Effect.repeat(Effect.callback<void>((resume) => void setImmediate(() => resume(Effect.void))), {
+        until: () => one.held > 0
+      })
+      yield* pass(sql, 4_000)
+      for (const it of [one, two]) it.clock.advance(4_000)
+      yield* two.run(its.registry.activate("ann/1"))
+      one.gate.openUnsafe()
+      assert.isUndefined(yield* Fiber.join(asked))
+      one.thaw()
+    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
 
   it.effect(
     "have one owner whose writes land, whatever freezes, is late or gets lost",
