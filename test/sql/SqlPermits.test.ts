@@ -261,9 +261,10 @@ layer(Postgres.layer, { timeout: 60_000 })("permits of processes over one Postgr
       const { process } = yield* world
       const [one, two] = [yield* process(), yield* process()]
       const stuck = yield* take(one, keys("a", "b"))
+      const lease = yield* stuck.lease
       const early = yield* take(two, keys("b", "c"))
       yield* passing(() => false, 5)
-      ;(yield* stuck.lease).block!("it still runs")
+      lease.block!("it still runs")
       yield* passing(early.isThere)
       const late = yield* take(two, keys("a"))
       yield* passing(late.isThere)
