@@ -22,6 +22,7 @@ import { fromPrincipal } from "../server/Principals.ts"
 import { RunnerStatus } from "../server/RunnerStatus.ts"
 import { SessionDirectory } from "../server/SessionDirectory.ts"
 import { SessionHost } from "../server/SessionHost.ts"
+import * as SqlSessionRegistry from "../sql/SqlSessionRegistry.ts"
 import * as ClusterRunner from "./ClusterRunner.ts"
 import * as DatabaseCheck from "./DatabaseCheck.ts"
 import * as FreshPlaces from "./FreshPlaces.ts"
@@ -64,6 +65,7 @@ export const layer = <E, R>(
     const { runner } = yield* SessionRegistry
     yield* RunnerOptions.checkLease(settings, runner.leaseMillis)
     yield* DatabaseCheck.check(settings.isPooled)
+    yield* RunnerOptions.checkPlacing(settings, yield* SqlSessionRegistry.placed(settings))
     return clustered(settings).pipe(
       Layer.provide(ClusterRunner.layerHttp(settings)),
       Layer.provide(ClusterRunner.layerStorage(settings)),

@@ -121,6 +121,25 @@ export const checkLease = (
     })
   )
 
+/** Settings that place sessions: runners that differ in one would take sessions from each other. */
+const placing = ["shards", "lockExpiration", "isPooled"] as const
+
+/** Fails if a runner that is alive places sessions in another way. */
+export const checkPlacing = (
+  settings: Settings,
+  others: ReadonlyArray<Pick<Settings, typeof placing[number]>>
+): Effect.Effect<void, ConfigurationError> => {
+  const problems = placing.flatMap((path) => {
+    const other = others.find((it) => it[path] !== settings[path])
+    return other === undefined ? [] : [{
+      path,
+      problem: `it is ${settings[path]}, and ${other[path]} in a runner that is up`,
+      expected: "the same for all runners. To change it, stop all of them first"
+    }]
+  })
+  return problems.length === 0 ? Effect.void : Effect.fail(new ConfigurationError({ subject: "Cluster", problems }))
+}
+
 /** Tells whether only this machine reaches a host. */
 export const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)
 

@@ -38,7 +38,10 @@ const create = Effect.gen(function*() {
     name TEXT PRIMARY KEY,
     address TEXT,
     lease_until DOUBLE PRECISION NOT NULL,
-    started_at DOUBLE PRECISION NOT NULL
+    started_at DOUBLE PRECISION NOT NULL,
+    shards INTEGER,
+    lock_expiration DOUBLE PRECISION,
+    is_pooled BOOLEAN
   ) WITH (fillfactor = 50)`
   // sessions that were taken from a process with a valid lease: it reads them when it renews that
   yield* sql`CREATE TABLE tool_executor_sessions_taken (
@@ -101,6 +104,38 @@ export const taken = (sql: Sql, name: string): Effect.Effect<ReadonlyArray<Taken
     ).withoutTransform,
     (rows) => rows.map(({ epoch, id }) => ({ id, epoch: Number(epoch) }))
   )
+
+/** Forgets sessions that were taken, once their process knows. */
+export const forgetTaken = (sql: Sql, name: string, taken: ReadonlyArray<Taken>): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe(
+    `DELETE FROM tool_executor_sessions_taken AS it USING json_to_recordset($2::json) AS known (id text, epoch bigint)
+    WHERE it.runner = $1 AND it.id = known.id AND it.epoch = known.epoch`,
+    [name, JSON.stringify(taken)]
+  )
+
+/** What the processes of a cluster must have in common to place sessions alike. */
+export interface Placing {
+  readonly shards: number
+  readonly lockExpiration: number
+  readonly isPooled: boolean
+}
+
+/** Notes how a process places sessions; gives how others do that are alive. Of two at once, one sees the other. */
+export const placed = Effect.fnUntraced(function*(
+  sql: Sql,
+  name: string,
+  { isPooled, lockExpiration, shards }: Placing
+): Effect.fn.Return<ReadonlyArray<Placing>, SqlError> {
+  yield* sql.unsafe(
+    `UPDATE tool_executor_runners SET shards = $2, lock_expiration = $3::float8, is_pooled = $4 WHERE name = $1`,
+    [name, shards, lockExpiration, isPooled]
+  )
+  return yield* sql.unsafe<Placing>(
+    `SELECT DISTINCT shards, lock_expiration AS "lockExpiration", is_pooled AS "isPooled" FROM tool_executor_runners
+    WHERE name <> $1 AND shards IS NOT NULL AND lease_until > ${now}`,
+    [name]
+  ).withoutTransform
+})
 
 /** The ids of those of some epochs that are current. */
 export const currentOf = (sql: Sql, epochs: Iterable<Epoch>): Effect.Effect<ReadonlySet<string>, SqlError> =>
@@ -242,3 +277,10 @@ export const prune = Effect.fnUntraced(function*(sql: Sql, before: number): Effe
     (SELECT 1 FROM tool_executor_sessions WHERE runner = name AND state = 'held')`
   return free.length
 })
+
+/** Removes what was not used for some milliseconds. */
+export const pruneUnused = (sql: Sql, millis: number): Effect.Effect<number, SqlError> =>
+  Effect.flatMap(
+    sql.unsafe<{ readonly before: number }>(`SELECT ${now} - $1::float8 AS before`, [millis]).withoutTransform,
+    ([row]) => prune(sql, row!.before)
+  )

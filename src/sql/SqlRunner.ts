@@ -132,6 +132,7 @@ export class SqlRunner implements Runner {
     } else {
       const taken = yield* this.own(Tables.taken(this.sql, this.name))
       for (const it of taken) this.lose(it)
+      if (taken.length > 0) yield* this.own(Tables.forgetTaken(this.sql, this.name, taken))
       if (hadExpired || !this.isSure) yield* this.check
     }
     this.isSure = true

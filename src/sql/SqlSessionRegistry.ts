@@ -7,7 +7,7 @@
  * that lease has expired, or was renewed, which tells the other one.
  */
 import * as Clock from "effect/Clock"
-import type * as Duration from "effect/Duration"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
@@ -65,6 +65,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const runner = new SqlRunner(sql, { name, address: options.address, leaseMillis }, yield* Clock.Clock)
   yield* Effect.acquireRelease(failing("register", runner.register), () => runner.close)
   yield* Effect.forkScoped(runner.background)
+  const pruned = Effect.ignore(prune(sql, Duration.toMillis(unusedFor)), { log: "Warn" })
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(pruned, "1 hour")))
   const { held } = runner
 
   const registry: SessionRegistry["Service"] = {
@@ -129,17 +131,30 @@ export const inThisDatabase: Effect.Effect<SessionRegistry["Service"] | undefine
 )
 
 /**
- * Removes sessions that are free and were not used since a time (epoch milliseconds), and processes that ended before
- * it; gives how many sessions that were.
+ * Removes sessions that are free and were not used for some milliseconds, and processes that ended before; gives how
+ * many sessions that were.
  */
-export const prune = Effect.fnUntraced(function*(
-  before: number
-): Effect.fn.Return<number, SessionRegistryError, SqlClient.SqlClient> {
-  const sql = yield* SqlClient.SqlClient
-  return yield* failing("prune", own(sql)(Tables.prune(sql, before)))
+export const prune = (sql: SqlClient.SqlClient, millis: number): Effect.Effect<number, SessionRegistryError> =>
+  failing("prune", own(sql)(Tables.pruneUnused(sql, millis)))
+
+/** Notes how the process of the context places sessions; gives how others do that are alive. */
+export const placed = Effect.fnUntraced(function*(
+  placing: Tables.Placing
+): Effect.fn.Return<
+  ReadonlyArray<Tables.Placing>,
+  ConfigurationError | SqlError,
+  SessionRegistry | SqlClient.SqlClient
+> {
+  const registry = yield* SessionRegistry
+  if (!shared.has(registry)) return yield* notShared
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  return yield* own(sql)(Tables.placed(sql, registry.runner.name, placing))
 })
 
 // Utilities
+
+/** What nobody used for so long is removed. */
+const unusedFor = "1 day"
 
 const shared = new WeakSet<SessionRegistry["Service"]>()
 
@@ -164,6 +179,15 @@ const notPostgres = new ConfigurationError({
     path: "SqlClient",
     problem: "it is not a client of PostgreSQL",
     expected: "PgClient.layer, or SessionRegistry.layerMemory for one process"
+  }]
+})
+
+const notShared = new ConfigurationError({
+  subject: "Cluster",
+  problems: [{
+    path: "SessionRegistry",
+    problem: "it is not in a database, so two runners could hold the same session",
+    expected: "SqlSessionRegistry.layer. One process alone uses Cluster.layerSingle"
   }]
 })
 

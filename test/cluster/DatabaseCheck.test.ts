@@ -1,10 +1,15 @@
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
+import * as Scope from "effect/Scope"
 import * as DatabaseCheck from "../../src/cluster/DatabaseCheck.ts"
+import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
+import * as SessionRegistry from "../../src/core/store/SessionRegistry.ts"
 import * as Sqlite from "../../src/sql/Sqlite.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as Postgres from "../support/Postgres.ts"
 import * as Pooler from "../support/transactionPooler.ts"
 
@@ -37,6 +42,38 @@ describe("the database of a runner", () => {
           assert.include(unsaid, "?pgbouncer=true")
           yield* Effect.provide(DatabaseCheck.check(true), client)
         }
+      }).pipe(Effect.scoped))
+
+    it.effect("has no runners that place sessions in another way", () =>
+      Effect.gen(function*() {
+        const settings = yield* RunnerOptions.read({})
+        const agreed = (it: RunnerOptions.Settings) =>
+          Effect.flatMap(SqlSessionRegistry.placed(it), (others) => RunnerOptions.checkPlacing(it, others))
+        const url = yield* Effect.flatMap(Postgres.Postgres, ({ database }) => database)
+        const client = Postgres.clientOf(url)
+        const runner = Effect.gen(function*() {
+          const scope = yield* Scope.fork(yield* Effect.scope)
+          const context = yield* Layer.buildWithScope(
+            Layer.fresh(Layer.provideMerge(SqlSessionRegistry.layer(), client)),
+            scope
+          )
+          const starts = (it: RunnerOptions.Settings) => Effect.provide(Effect.exit(agreed(it)), context)
+          return { starts, stop: Scope.close(scope, Exit.void) }
+        })
+        const [one, two, three] = yield* Effect.all([runner, runner, runner])
+        assert.isTrue(Exit.isSuccess(yield* one!.starts(settings)))
+        assert.isTrue(Exit.isSuccess(yield* two!.starts(settings)))
+        for (const other of [{ shards: 150 }, { lockExpiration: 15_000 }, { isPooled: true }]) {
+          const refused = String(yield* three!.starts({ ...settings, ...other }))
+          assert.match(refused, /it is (150|15000|true), and (120|12000|false) in a runner that is up/)
+          assert.include(refused, "stop all of them first")
+        }
+        yield* one!.stop
+        assert.isTrue(Exit.isFailure(yield* three!.starts({ ...settings, shards: 150 })))
+        yield* two!.stop
+        assert.isTrue(Exit.isSuccess(yield* three!.starts({ ...settings, shards: 150 })))
+        const inMemory = Effect.provide(agreed(settings), [SessionRegistry.layerMemory(), client])
+        assert.include(String(yield* Effect.exit(inMemory)), "two runners could hold the same session")
       }).pipe(Effect.scoped))
 
     it.effect("is PostgreSQL", () =>

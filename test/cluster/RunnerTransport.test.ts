@@ -9,21 +9,27 @@ import * as RunnerTransport from "../../src/cluster/RunnerTransport.ts"
 
 const secret = Redacted.make("a secret of all runners")
 
-const Server = Layer.unwrap(
-  Effect.map(RunnerOptions.read({ secret }), (settings) =>
-    RunnerTransport.layerServer(secret).pipe(
-      Layer.provide([
-        ClusterRunner.layerSingle(settings),
-        RunnerTransport.layerSerialization,
-        MessageStorage.layerNoop
-      ]),
-      Layer.provideMerge(NodeHttpServer.layerTest)
-    ))
-)
+const serverWith = (secret: RunnerTransport.Secret) =>
+  Layer.unwrap(
+    Effect.map(RunnerOptions.read({ secret }), (settings) =>
+      RunnerTransport.layerServer(secret).pipe(
+        Layer.provide([
+          ClusterRunner.layerSingle(settings),
+          RunnerTransport.layerSerialization,
+          MessageStorage.layerNoop
+        ]),
+        Layer.provideMerge(NodeHttpServer.layerTest)
+      ))
+  )
 
-const send = Effect.fnUntraced(function*(authorization: string | undefined, body: string) {
+const send = Effect.fnUntraced(function*(
+  authorization: string | undefined,
+  body: string,
+  headers: Readonly<Record<string, string>> = {}
+) {
   const { status } = yield* HttpClientRequest.post("/").pipe(
     HttpClientRequest.bodyText(body),
+    HttpClientRequest.setHeaders(headers),
     authorization === undefined ? (it) => it : HttpClientRequest.setHeader("authorization", authorization),
     HttpClient.execute
   )
@@ -42,7 +48,15 @@ describe("messages between runners", () => {
         assert.strictEqual(yield* send(it, ping), 401)
         assert.strictEqual(yield* send(it, "{ malformed"), 401)
       }
-    }).pipe(Effect.provide(Server)))
+    }).pipe(Effect.provide(serverWith(secret))))
+
+  it.effect("are refused from a page in a browser, also where a runner of this machine has no secret", () =>
+    Effect.gen(function*() {
+      assert.strictEqual(yield* send(undefined, ping), 200)
+      for (const origin of ["https://example.com", "http://127.0.0.1:7420", "null", ""]) {
+        assert.strictEqual(yield* send(undefined, ping, { origin }), 401)
+      }
+    }).pipe(Effect.provide(serverWith(undefined))))
 })
 
 describe("a runner", () => {

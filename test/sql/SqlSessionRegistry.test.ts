@@ -9,6 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Metric from "effect/Metric"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
+import * as TestClock from "effect/testing/TestClock"
 import type { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import * as Tables from "../../src/sql/SessionTables.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
@@ -250,12 +251,39 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
     Effect.gen(function*() {
       const first = yield* one.activate(principal)
       yield* one.release(first, { _tag: "Nothing" })
-      const prune = Effect.provideService(SqlSessionRegistry.prune(Date.now() + 60_000), SqlClient.SqlClient, sql)
+      const prune = SqlSessionRegistry.prune(sql, -60_000)
       assert.strictEqual(yield* prune, 1)
       const second = yield* one.activate(principal)
       assert.isAbove(second.number, first.number)
       assert.strictEqual(yield* prune, 0)
     }))
+
+  test("are noted as taken only until their process knows it", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const mine = yield* one.activate(principal)
+      const its = yield* Effect.forkChild(two.activate(principal))
+      const taken = sql`SELECT 1 FROM tool_executor_sessions_taken`
+      yield* until(Effect.map(taken, (rows) => rows.length === 1))
+      assert.isTrue(yield* one.runner.renew)
+      assert.isTrue(mine.isOver)
+      assert.lengthOf(yield* taken, 0)
+      yield* Fiber.interrupt(its)
+    }))
+
+  it.effect("are removed with their processes after a day without use, if nothing in them is open", () =>
+    Effect.gen(function*() {
+      const { one, sql, stopOne } = yield* Effect.provide(processes, Postgres.realTime)
+      for (const [session, left] of [["free", "Nothing"], ["open", "Open"]] as const) {
+        yield* one.release(yield* one.activate(`ann/${session}`), { _tag: left })
+      }
+      yield* stopOne
+      yield* sql`UPDATE tool_executor_sessions SET changed_at = changed_at - 90000000`
+      yield* start(sql, { lease: "30 days" })
+      yield* TestClock.adjust("1 hour")
+      const names = sql<{ readonly name: string }>`SELECT principal AS name FROM tool_executor_sessions
+        UNION ALL SELECT name FROM tool_executor_runners WHERE name = ${one.runner.name}`
+      yield* until(Effect.map(names, (rows) => rows.length === 1 && rows[0]?.name === "ann/open"))
+    }).pipe(Effect.scoped))
 
   test("of a process are over once it stops, and its fibers end", ({ one, stopOne }) =>
     Effect.gen(function*() {

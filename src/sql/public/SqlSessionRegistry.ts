@@ -1,2 +1,2 @@
 export type * from "../SqlSessionRegistry.ts"
-export { layer, prune } from "../SqlSessionRegistry.ts"
+export { layer } from "../SqlSessionRegistry.ts"
