@@ -337,6 +337,19 @@ export const untold = (
 export const told = (sql: Sql, id: string): Effect.Effect<unknown, SqlError> =>
   sql.unsafe("UPDATE tool_executor_approvals SET tell_at = NULL WHERE id = $1", [plain(id)])
 
-/** Removes requests that ended before, other than answers that no call has taken. */
-export const prune = (sql: Sql, before: number): Effect.Effect<unknown, SqlError> =>
-  sql.unsafe("DELETE FROM tool_executor_approvals WHERE how IS NOT NULL AND ended_at < $1::float8 AND taken", [before])
+/**
+ * Removes requests that ended before, other than answers that a call may still take: none does where nothing of its
+ * session is unfinished.
+ */
+export const prune = (sql: Sql, before: number, limit: number): Effect.Effect<number, SqlError> =>
+  Effect.map(
+    sql.unsafe(
+      `DELETE FROM tool_executor_approvals WHERE id IN (
+        SELECT id FROM tool_executor_approvals AS it WHERE how IS NOT NULL AND ended_at < $1::float8 AND
+          (taken OR NOT EXISTS (SELECT 1 FROM tool_executor_sessions WHERE id = it.session AND state <> 'free'))
+        LIMIT $2 FOR UPDATE SKIP LOCKED
+      ) RETURNING 1`,
+      [before, limit]
+    ),
+    ({ length }) => length
+  )

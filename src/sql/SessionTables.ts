@@ -9,6 +9,7 @@ import { dueAgain, heardWithin } from "../core/store/MemorySessions.ts"
 import type { Epoch, Left } from "../core/store/SessionRegistry.ts"
 import { pgNow as now, plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
+import { own } from "./OwnConnection.ts"
 import { epochsOf, sessionId } from "./SessionFence.ts"
 
 export { epochsOf, owned, sessionId } from "./SessionFence.ts"
@@ -267,20 +268,39 @@ export const due = (sql: Sql, limit: number): Effect.Effect<ReadonlyArray<string
 export const unregister = (sql: Sql, name: string): Effect.Effect<unknown, SqlError> =>
   sql.unsafe("UPDATE tool_executor_runners SET lease_until = 0 WHERE name = $1", [name])
 
-/** Removes free sessions that nobody has used since, and processes that have ended before. */
-export const prune = Effect.fnUntraced(function*(sql: Sql, before: number): Effect.fn.Return<number, SqlError> {
-  const free =
-    yield* sql`DELETE FROM tool_executor_sessions WHERE state = 'free' AND changed_at < ${before} RETURNING 1`
-  yield* sql`DELETE FROM tool_executor_sessions_taken WHERE runner IN
-    (SELECT name FROM tool_executor_runners WHERE lease_until < ${before})`
-  yield* sql`DELETE FROM tool_executor_runners WHERE lease_until < ${before} AND NOT EXISTS
-    (SELECT 1 FROM tool_executor_sessions WHERE runner = name AND state = 'held')`
-  return free.length
-})
+/** Rows that are removed by one statement. */
+const most = 1_000
 
-/** Removes what was not used for some milliseconds. */
-export const pruneUnused = (sql: Sql, millis: number): Effect.Effect<number, SqlError> =>
-  Effect.flatMap(
-    sql.unsafe<{ readonly before: number }>(`SELECT ${now} - $1::float8 AS before`, [millis]).withoutTransform,
-    ([row]) => prune(sql, row!.before)
+/** Removes free sessions that nobody has used for some milliseconds, and processes that ended before. */
+export const prune = Effect.fnUntraced(function*(sql: Sql, millis: number): Effect.fn.Return<number, SqlError> {
+  const before = `(SELECT ${now} - $1::float8)`
+  // one after the other, each within its deadline; rows that somebody has locked are in use
+  const all = Effect.fnUntraced(function*(statement: string): Effect.fn.Return<number, SqlError> {
+    for (let sum = 0;;) {
+      const { length } = yield* own(sql)(sql.unsafe(statement, [millis, most]))
+      sum += length
+      if (length < most) return sum
+    }
+  })
+  const free = yield* all(
+    `DELETE FROM tool_executor_sessions WHERE id IN (
+      SELECT id FROM tool_executor_sessions WHERE state = 'free' AND due_at IS NULL AND changed_at < ${before}
+      LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1`
   )
+  yield* all(
+    `DELETE FROM tool_executor_sessions_taken WHERE ctid = ANY (ARRAY(
+      SELECT ctid FROM tool_executor_sessions_taken
+      WHERE runner NOT IN (SELECT name FROM tool_executor_runners WHERE lease_until >= ${before})
+      LIMIT $2 FOR UPDATE SKIP LOCKED
+    )) RETURNING 1`
+  )
+  yield* all(
+    `DELETE FROM tool_executor_runners WHERE name IN (
+      SELECT name FROM tool_executor_runners WHERE lease_until < ${before} AND NOT EXISTS
+        (SELECT 1 FROM tool_executor_sessions WHERE runner = name AND state = 'held')
+      LIMIT $2 FOR UPDATE SKIP LOCKED
+    ) RETURNING 1`
+  )
+  return free
+})

@@ -70,10 +70,16 @@ export const layer: Layer.Layer<
       count: run("count", Tables.count(sql)),
       untold: (options) => run("untold", Tables.untold(sql, options)),
       told: (id) => run("told", Effect.asVoid(Tables.told(sql, id))),
-      prune: (before) => run("prune", Effect.asVoid(Tables.prune(sql, before)))
+      prune: (before) =>
+        Effect.repeat(run("prune", Tables.prune(sql, before, most)), { while: (removed) => removed === most }).pipe(
+          Effect.asVoid
+        )
     })
   })
 )
+
+/** Requests that are removed by one statement. */
+const most = 1_000
 
 const notPostgres = new ConfigurationError({
   subject: "SqlApprovals",

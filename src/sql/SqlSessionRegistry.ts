@@ -135,7 +135,7 @@ export const inThisDatabase: Effect.Effect<SessionRegistry["Service"] | undefine
  * many sessions that were.
  */
 export const prune = (sql: SqlClient.SqlClient, millis: number): Effect.Effect<number, SessionRegistryError> =>
-  failing("prune", own(sql)(Tables.pruneUnused(sql, millis)))
+  failing("prune", Tables.prune(sql, millis))
 
 /** Notes how the process of the context places sessions; gives how others do that are alive. */
 export const placed = Effect.fnUntraced(function*(

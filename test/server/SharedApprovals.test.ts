@@ -12,6 +12,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { mark } from "../../src/internal/secrets/index.ts"
 import type * as PendingApprovals from "../../src/server/PendingApprovals.ts"
+import * as ApprovalTables from "../../src/sql/ApprovalTables.ts"
 import { user } from "../support/Asking.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { type Runner, runner, world } from "../support/SharedApprovals.ts"
@@ -98,6 +99,21 @@ layer(Postgres.layer, { timeout: 60_000 })("approval requests in PostgreSQL", (i
       const left = yield* one.pending.suspendOf(home, "nothing else runs")
       assert.isFalse(left.isStored)
       assert.strictEqual(yield* one.registry.release(epoch, { _tag: "Waiting", until: left.until }), "Ready")
+    }))
+
+  test("are removed long after their end, unless a call of an unfinished session may still take the answer", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const epoch = yield* one.registry.activate(home)
+      const { id } = yield* one.ask()
+      const given = yield* to(two, id, once)
+      const { until } = yield* one.pending.suspendOf(home, "nothing else runs")
+      yield* one.registry.release(epoch, { _tag: "Waiting", until })
+      const prune = ApprovalTables.prune(sql, Infinity, 10)
+      assert.strictEqual(yield* prune, 0)
+      yield* two.pending.answer(ada, given)
+      assert.strictEqual(yield* prune, 0)
+      yield* one.registry.release(yield* one.registry.activate(home), { _tag: "Nothing" })
+      assert.strictEqual(yield* prune, 1)
     }))
 
   test("of a session that another process took are not written", ({ one, sql, two }) =>

@@ -285,6 +285,28 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
       yield* until(Effect.map(names, (rows) => rows.length === 1 && rows[0]?.name === "ann/open"))
     }).pipe(Effect.scoped))
 
+  test("are removed however many there are, other than those that somebody woke or uses", ({ one, sql }) =>
+    Effect.gen(function*() {
+      for (const session of ["woken", "used"]) {
+        yield* one.release(yield* one.activate(`ann/${session}`), { _tag: "Nothing" })
+      }
+      yield* one.wake("ann/woken")
+      yield* sql`INSERT INTO tool_executor_sessions (id, principal, username, epoch, runner, state, changed_at)
+        SELECT n, n, 'ann', 1, 'x', 'free', 0 FROM generate_series(1, 2500) AS n`
+      yield* sql`INSERT INTO tool_executor_sessions_taken (runner, id, epoch)
+        SELECT 'x', n, 1 FROM generate_series(1, 2500) AS n`
+      const prune = SqlSessionRegistry.prune(sql, -60_000)
+      yield* sql.withTransaction(Effect.gen(function*() {
+        yield* sql`SELECT 1 FROM tool_executor_sessions WHERE principal = 'ann/used' FOR UPDATE`
+        assert.strictEqual(yield* prune, 2_500)
+      }))
+      assert.deepStrictEqual(
+        yield* sql`SELECT principal FROM tool_executor_sessions ORDER BY principal`,
+        [{ principal: "ann/used" }, { principal: "ann/woken" }]
+      )
+      assert.lengthOf(yield* sql`SELECT 1 FROM tool_executor_sessions_taken`, 0)
+    }))
+
   test("of a process are over once it stops, and its fibers end", ({ one, stopOne }) =>
     Effect.gen(function*() {
       const epoch = yield* one.activate(principal)
