@@ -9,6 +9,7 @@ import { Sharding } from "effect/cluster/Sharding"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 
 /** When the locks were last renewed. */
@@ -37,7 +38,10 @@ export const layer: Layer.Layer<Renewals | RunnerStorage.RunnerStorage, never, R
     }).pipe(Context.add(Renewals, { age: Effect.sync(() => now() - since) }))
   }))
 
-/** Tells of a principal whether its session is placed here; waits for a renewal if the last one is too old to say. */
+/**
+ * Tells of a principal whether its session is placed here; waits for a renewal if the last one is too old to say. Without
+ * one it is not: others may have it.
+ */
 export const make = Effect.fnUntraced(function*(
   /** Milliseconds for which a renewal says so. */
   validMillis: number
@@ -46,11 +50,11 @@ export const make = Effect.fnUntraced(function*(
   const { getShardId, hasShardId } = yield* Sharding
   const fresh = Effect.repeat(age, { until: (age) => age < validMillis, schedule: Schedule.spaced("100 millis") }).pipe(
     Effect.timeoutOption(validMillis),
-    Effect.asVoid
+    Effect.map(Option.isSome)
   )
   return (principal) =>
     Effect.map(
-      Effect.flatMap(age, (it) => it < validMillis ? Effect.void : fresh),
-      () => hasShardId(getShardId(EntityId.make(principal), "default"))
+      Effect.flatMap(age, (it) => it < validMillis ? Effect.succeed(true) : fresh),
+      (isFresh) => isFresh && hasShardId(getShardId(EntityId.make(principal), "default"))
     )
 })

@@ -4,6 +4,7 @@
  *
  * Knows nothing of how messages reach it.
  */
+import * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -225,7 +226,8 @@ export class HostedSession {
       activation.isClosing = true
       yield* Deferred.fail(activation.opened, unavailable())
       yield* host.close(this.owner, 0)
-      return yield* this.release(epoch, { _tag: "Open" })
+      // not at once: a store that stays away is not to be asked by all of its sessions without a pause
+      return yield* this.release(epoch, { _tag: "Waiting", until: (yield* Clock.currentTimeMillis) + retryMillis })
     }
     yield* Deferred.succeed(activation.opened, undefined)
     yield* Effect.raceAllFirst([Deferred.await(over), Deferred.await(activation.moving), this.quiet])
@@ -295,5 +297,8 @@ class Activation {
     return this.epoch?.isOver === true
   }
 }
+
+/** After this time, a session that could not be opened is tried again, unless somebody asks for it before. */
+const retryMillis = 5_000
 
 const unavailable = () => new Unavailable({ detail: "The session cannot be opened now." })

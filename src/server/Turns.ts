@@ -48,8 +48,8 @@ export interface Turns {
   >
   /** Ends a turn: cancels its calls and deletes its state. `false` if it does not exist. */
   readonly end: (owner: Owner, turn: string) => Effect.Effect<boolean, WaveStoreError>
-  /** Ends all turns of a session. */
-  readonly endAll: (owner: Owner) => Effect.Effect<void, WaveStoreError>
+  /** Ends all turns of a session. `false` if it has none. */
+  readonly endAll: (owner: Owner) => Effect.Effect<boolean, WaveStoreError>
   /** Closes all turns of a session and keeps what is stored of them, for whoever opens the session next. */
   readonly leaveAll: (owner: Owner) => Effect.Effect<void>
   /** Ends parked turns that have been idle since a time. */
@@ -192,9 +192,12 @@ export const make = Effect.fnUntraced(function*(options: {
     }),
     end: (owner, turn) => end({ owner, turn }),
     endAll: (owner) =>
-      Effect.suspend(() => {
-        const keys = [...all.keys(), ...away.keys()].filter(isOf(owner))
-        return Effect.forEach(keys, (key) => end(JSON.parse(key) as Key), { discard: true })
+      Effect.gen(function*() {
+        // those in the store may be left from a time before the session was closed
+        const stored = (yield* store.turns(owner)).map((turn) => keyOf(owner, turn))
+        const keys = new Set([...all.keys(), ...away.keys(), ...stored].filter(isOf(owner)))
+        yield* Effect.forEach(keys, (key) => end(JSON.parse(key) as Key), { discard: true })
+        return keys.size > 0
       }),
     leaveAll: (owner) =>
       Effect.suspend(() => {

@@ -76,6 +76,8 @@ export class WaveStore extends Context.Service<WaveStore, {
   /** Stores the end of a wave and the state of its turn together. */
   readonly end: (wave: SubmittedWave, end: End) => Effect.Effect<void, WaveStoreError>
   readonly turn: (owner: Owner, turn: string) => Effect.Effect<KeptTurn | undefined, WaveStoreError>
+  /** Names of turns that the rows of a session remember; none where one process has all sessions in memory. */
+  readonly turns: (owner: Owner) => Effect.Effect<ReadonlyArray<string>, WaveStoreError>
   /** Deletes what a turn remembers. */
   readonly removeTurn: (owner: Owner, turn: string) => Effect.Effect<void, WaveStoreError>
   /** Deletes waves that ended before a time, and turns that were left and idle since another time. */
@@ -138,7 +140,12 @@ export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => 
             _tag: "Put",
             key: keys.turn(idOf(wave, wave.turn)),
             value: WaveText.keptTurn.encode(turn),
-            listed: { kind: kinds.turn, isOpen: isTurnOpen, at: turn.at }
+            listed: {
+              kind: kinds.turn,
+              isOpen: isTurnOpen,
+              at: turn.at,
+              summary: () => WaveText.turnName.encode({ turn: wave.turn })
+            }
           }]
           changes.push({
             _tag: "Put",
@@ -160,6 +167,18 @@ export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => 
           const text = (yield* of(owner).read({ keys: [key] })).get(key)
           return text === undefined ? undefined : yield* Effect.fromResult(WaveText.keptTurn.decode(text))
         })
+      ),
+    turns: (owner) =>
+      failing(
+        "turns",
+        Effect.map(
+          rows.summaries?.({ kind: kinds.turn, principal: toPrincipal(owner), limit: mostTurns }) ?? Effect.succeed([]),
+          (all) =>
+            all.flatMap(({ summary }) => {
+              const named = WaveText.turnName.decode(summary)
+              return Result.isSuccess(named) ? [named.success.turn] : []
+            })
+        )
       ),
     removeTurn: (owner, turn) =>
       failing("removeTurn", of(owner).write([{ _tag: "Remove", key: keys.turn(idOf(owner, turn)) }])),
@@ -200,6 +219,9 @@ export const layerRows: Layer.Layer<WaveStore, never, SessionRows> = Layer.effec
 
 /** Layer of a store in memory. */
 export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
+
+/** Turns of a session that are found by their names. */
+const mostTurns = 1_000
 
 /** Kinds of rows. Lists over processes are of waves. */
 export const kinds = { wave: "wave", turn: "turn" } as const

@@ -81,6 +81,9 @@ export const submitted = textOf(SubmittedWave)
 
 export const keptTurn = textOf(KeptTurn)
 
+/** How a turn is found. */
+export const turnName = textOf(Schema.Struct({ turn: Schema.String }))
+
 export const endedAt = textOf(EndedAt)
 
 /** What lists over several processes show of a wave. */

@@ -81,7 +81,7 @@ export class Waves extends Context.Service<Waves, {
   /** The sessions of a user that have an executor. */
   readonly sessions: (user: string) => Effect.Effect<ReadonlyArray<typeof Session.Type>>
   /** Ends a session and cancels its waves. `false` if it does not exist. */
-  readonly endSession: (owner: Owner) => Effect.Effect<boolean>
+  readonly endSession: (owner: Owner) => Effect.Effect<boolean, Unavailable>
   /** What it does for one session at a time; see `SessionHost`. */
   readonly hosting: SessionPart
   /** Ends a turn, cancels its calls and deletes its counts. `false` if it does not exist. */
@@ -337,13 +337,13 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     endSession: Effect.fnUntraced(function*(owner) {
       const principal = toPrincipal(owner)
       const waves = known.of(owner).filter((it) => it.isRunning)
-      if (waves.length === 0 && !(yield* executors.active).includes(principal)) return false
+      const isActive = waves.length > 0 || (yield* executors.active).includes(principal)
       yield* Effect.forEach(waves, (it) => it.cancel(sessionEnded), { discard: true })
       // outcomes so far are final; closing the executor would suspend the rest
       yield* Effect.forEach(waves, (it) => Deferred.await(it.over), { discard: true })
-      yield* annotated(owner)(logged(around.turns.endAll(owner)))
+      const hadTurns = yield* annotated(owner)(orUnavailable(around.turns.endAll(owner)))
       yield* executors.end(principal, sessionEnded)
-      return true
+      return isActive || hadTurns
     }),
     endTurn: (owner, turn) =>
       Effect.catch(

@@ -22,6 +22,7 @@ describe("summaries of version 1", () => {
     again(WaveText.info, ended)
     again(OperationStore.summary, talking)
     again(OperationStore.summary, idle)
+    again(WaveText.turnName, linesOf("summaries-turns.v1.jsonl")[0]!)
   })
 })
 

@@ -93,6 +93,18 @@ layer(Postgres.layer, { timeout: 60_000, excludeTestServices: true })("sessions 
       assert.deepStrictEqual(ran, ["look 0", "save 1"])
     }))
 
+  test("are ended with their turns, also after they have left memory", (url) =>
+    Effect.gen(function*() {
+      const [one, two] = [yield* runner(url, []), yield* runner(url, [])]
+      const owner = { user: "ada", session: "s" }
+      yield* one.serve(owner, one.waves.submit(owner, { message: message("look"), wave: "w", turn: "t" }))
+      assert.isTrue(yield* two.serve(owner, two.waves.endSession(owner)))
+      assert.isFalse(yield* one.serve(owner, one.waves.endTurn(owner, "t")))
+      assert.isFalse(
+        yield* one.serve({ user: "bob", session: "s" }, one.waves.endSession({ user: "bob", session: "s" }))
+      )
+    }))
+
   test("that another process takes are lost at once, and nothing of them is written or run twice", (url) =>
     Effect.gen(function*() {
       const ran: Array<string> = []

@@ -190,7 +190,10 @@ layer(Postgres.layer, { timeout: 60_000 })("rows of sessions in PostgreSQL", (it
       assert.strictEqual((yield* two.waves.turn(ada, "t"))?.wave, "ended")
       const again = yield* Effect.flip(one.waves.begin(begun("early"), infoOf(begun("early"))))
       assert.strictEqual(again._tag, "WaveStoreError")
+      assert.deepStrictEqual(yield* two.waves.turns(ada), ["t"])
+      assert.deepStrictEqual(yield* two.waves.turns({ user: "ada", session: "other" }), [])
       yield* one.waves.removeTurn(ada, "t")
+      assert.deepStrictEqual(yield* two.waves.turns(ada), [])
       assert.isUndefined(yield* two.waves.turn(ada, "t"))
     }))
 
