@@ -113,7 +113,7 @@ const storesWith = (held: Omit<Place, "at">) =>
     Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
       Layer.provide(KeyValueStore.layerSql({ table: "tool_executor_server" }))
     )
-  )
+  ).pipe(Layer.provide(held.isAlone ? Layer.empty : SqlSessionRegistry.layerAlone))
 
 const sharedWith = (lease: Duration.Input, isPooled: boolean) =>
   Layer.mergeAll(

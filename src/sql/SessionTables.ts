@@ -40,6 +40,7 @@ const create = Effect.gen(function*() {
     address TEXT,
     lease_until DOUBLE PRECISION NOT NULL,
     started_at DOUBLE PRECISION NOT NULL,
+    alone BOOLEAN NOT NULL DEFAULT false,
     shards INTEGER,
     lock_expiration DOUBLE PRECISION,
     is_pooled BOOLEAN
@@ -65,17 +66,39 @@ export interface Registration {
   readonly name: string
   readonly address: string | undefined
   readonly leaseMillis: number
+  /** It has all sessions of the database. */
+  readonly isAlone?: boolean | undefined
 }
 
-/** Registers a process. */
+/** Registers a process. Rows of those that had all sessions are not needed once they have ended: none is held there. */
 export const register = (
   sql: Sql,
-  { address, leaseMillis, name }: Registration
+  { address, isAlone = false, leaseMillis, name }: Registration
 ): Effect.Effect<unknown, SqlError> =>
   sql.unsafe(
-    `INSERT INTO tool_executor_runners (name, address, lease_until, started_at)
-    VALUES ($1, $2, ${now} + $3::float8, ${now}) ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until`,
-    [name, address ?? null, leaseMillis]
+    `WITH ended AS (DELETE FROM tool_executor_runners WHERE alone AND lease_until <= ${now} AND name <> $1)
+    INSERT INTO tool_executor_runners (name, address, lease_until, started_at, alone)
+    VALUES ($1, $2, ${now} + $3::float8, ${now}, $4)
+    ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until`,
+    [name, address ?? null, leaseMillis, isAlone]
+  )
+
+/** Processes that are alive and have all sessions, for one that shares them; the others for one that has them all. */
+export interface Rivals {
+  readonly count: number
+  /** In how many milliseconds the last of their leases expires. */
+  readonly millis: number
+}
+
+/** Of two rivals that registered at once, one at least sees the other. */
+export const rivals = (sql: Sql, isAlone: boolean): Effect.Effect<Rivals, SqlError> =>
+  Effect.map(
+    sql.unsafe<Rivals>(
+      `SELECT count(*)::int AS count, coalesce(max(lease_until) - ${now}, 0) AS millis FROM tool_executor_runners
+      WHERE alone <> $1 AND lease_until > ${now}`,
+      [isAlone]
+    ).withoutTransform,
+    ([row]) => row!
   )
 
 /** Renews a lease; tells whether it had expired before. `undefined`: the process is not registered any more. */

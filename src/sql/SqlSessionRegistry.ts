@@ -62,9 +62,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   }))
   const name = options.name ?? randomUUID()
   yield* Migrations.run(sql, Tables.schema)
-  const runner = new SqlRunner(sql, { name, address: options.address, leaseMillis }, yield* Clock.Clock)
-  yield* Effect.acquireRelease(failing("register", runner.register), () => runner.close)
-  yield* Effect.forkScoped(runner.background)
+  const runner = yield* registered(sql, { name, address: options.address, leaseMillis })
   const pruned = Effect.ignore(prune(sql, Duration.toMillis(unusedFor)), { log: "Warn" })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(pruned, "1 hour")))
   const { held } = runner
@@ -124,6 +122,26 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   return registry
 })
 
+/**
+ * Layer of a process that has all sessions of the database and no epochs. It fails where processes of a registry are
+ * alive, and those do not start while it is.
+ */
+export const layerAlone: Layer.Layer<
+  never,
+  ConfigurationError | Migrator.MigrationError | SqlError | SessionRegistryError,
+  SqlClient.SqlClient
+> = Layer.effectDiscard(Effect.gen(function*() {
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  yield* Migrations.run(sql, Tables.schema)
+  yield* registered(sql, { name: randomUUID(), address: undefined, leaseMillis: aloneMillis, isAlone: true })
+  // its lease may have expired unnoticed: it was frozen, or the database was away
+  const looked = Effect.flatMap(
+    own(sql)(Tables.rivals(sql, true)),
+    ({ count }) => count === 0 ? Effect.void : Effect.logError(startedBeside)
+  )
+  yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(looked), aloneMillis)))
+}))
+
 /** The registry of the context, if its sessions are in a database: only there do stores in SQL write in epochs. */
 export const inThisDatabase: Effect.Effect<SessionRegistry["Service"] | undefined> = Effect.map(
   Effect.serviceOption(SessionRegistry),
@@ -152,6 +170,40 @@ export const placed = Effect.fnUntraced(function*(
 })
 
 // Utilities
+
+/** Milliseconds for which a process that has all sessions counts as alive after its last sign of life. */
+const aloneMillis = 15_000
+
+const startedBeside =
+  "Runners of a cluster have started on the database of this server, and both run the same sessions. Stop this server"
+
+/** Registers a process for the rest of the scope and renews its lease; fails where it would share sessions with rivals. */
+const registered = Effect.fnUntraced(function*(
+  sql: SqlClient.SqlClient,
+  registration: Tables.Registration
+): Effect.fn.Return<SqlRunner, ConfigurationError | SessionRegistryError | SqlError, Scope.Scope> {
+  const runner = new SqlRunner(sql, registration, yield* Clock.Clock)
+  yield* Effect.acquireRelease(failing("register", runner.register), () => runner.close)
+  const isAlone = registration.isAlone === true
+  const { count, millis } = yield* own(sql)(Tables.rivals(sql, isAlone))
+  if (count > 0) return yield* rivalry(isAlone, Math.ceil(millis / 1_000))
+  yield* Effect.forkScoped(runner.background)
+  return runner
+})
+
+const rivalry = (isAlone: boolean, seconds: number): ConfigurationError =>
+  new ConfigurationError({
+    subject: "PostgreSQL",
+    problems: [{
+      path: "tool_executor_runners",
+      problem: isAlone
+        ? "runners of a cluster are up on this database, and a server without a cluster would run their sessions, too"
+        : "a server without a cluster is up on this database, and would run the sessions of this runner, too",
+      expected:
+        `${isAlone ? "serve --cluster" : "that it is stopped first"}, or another database. Processes that were ` +
+        `killed count as up for ${seconds} more second${seconds === 1 ? "" : "s"}`
+    }]
+  })
 
 /** What nobody used for so long is removed. */
 const unusedFor = "1 day"

@@ -1,10 +1,14 @@
 /** What `tool-executor serve --cluster` refuses before it serves. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
-import { assert, describe, it } from "@effect/vitest"
+import { assert, describe, it, layer } from "@effect/vitest"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import type * as SqlClient from "effect/sql/SqlClient"
 import { createServer } from "node:http"
 import { type Http, HttpPort } from "../../src/cli/HttpPort.ts"
+import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import * as Postgres from "../support/Postgres.ts"
 import { folder, run } from "./harness.ts"
 
 const http: Http = {
@@ -15,9 +19,13 @@ const http: Http = {
 const users = { ada: { tokens: [{ hash: `sha256:${"0".repeat(64)}` }], run: true } }
 
 /** What the command says about a cluster that is refused. */
-const refused = Effect.fnUntraced(function*(cluster: object, environment: Readonly<Record<string, string>>) {
+const refused = Effect.fnUntraced(function*(
+  cluster: object,
+  environment: Readonly<Record<string, string>>,
+  flags: ReadonlyArray<string> = ["--cluster"]
+) {
   const { file } = yield* folder({ "serve.json": { server: { users, cluster } } })
-  const { code, stderr, stdout } = yield* run(["serve", "--cluster", "--config", file("serve.json"), "--port", "0"])
+  const { code, stderr, stdout } = yield* run(["serve", ...flags, "--config", file("serve.json"), "--port", "0"])
     .pipe(
       Effect.provideService(HttpPort, http),
       Effect.provideService(ConfigProvider.ConfigProvider, ConfigProvider.fromUnknown(environment))
@@ -73,4 +81,24 @@ describe("a cluster that must not be", () => {
         assert.include(said, it)
       }
     }))
+})
+
+layer(Postgres.layer, { timeout: 60_000 })("a cluster and a server without one", (it) => {
+  it.effect("do not run on the same database", () =>
+    Effect.gen(function*() {
+      const url = yield* (yield* Postgres.Postgres).database
+      const sql = yield* Layer.build(Postgres.clientOf(url))
+      const environment = { TOOL_EXECUTOR_POSTGRES: url }
+      const beside = <A, E>(
+        other: Layer.Layer<A, E, SqlClient.SqlClient>,
+        flags: ReadonlyArray<string>
+      ) =>
+        Effect.scoped(
+          Effect.andThen(Layer.build(Layer.provide(other, Layer.succeedContext(sql))), refused({}, environment, flags))
+        )
+      const single = yield* beside(SqlSessionRegistry.layer(), [])
+      assert.include(single, "runners of a cluster are up on this database")
+      const runner = yield* beside(SqlSessionRegistry.layerAlone, ["--cluster"])
+      assert.include(runner, "a server without a cluster is up on this database")
+    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
 })

@@ -307,6 +307,27 @@ layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
       assert.lengthOf(yield* sql`SELECT 1 FROM tool_executor_sessions_taken`, 0)
     }))
 
+  test("are all of one process, or shared: who starts beside the other is refused until that has ended", ({ sql, stopOne, two }) =>
+    Effect.gen(function*() {
+      const scope = yield* Scope.make()
+      const alone = Layer.build(SqlSessionRegistry.layerAlone).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+      yield* stopOne
+      const refused = yield* Effect.flip(Effect.scoped(alone))
+      assert.match(
+        String(refused),
+        /runners of a cluster are up on this database.*serve --cluster.* [1-9] more second/s
+      )
+      yield* expire(sql, two)
+      yield* Scope.provide(alone, scope)
+      // servers without epochs may be several, as before
+      yield* Effect.scoped(alone)
+      const other = yield* Effect.flip(start(sql))
+      assert.match(String(other), /a server without a cluster is up on this database.* 15 more seconds/s)
+      yield* Scope.close(scope, Exit.void)
+      yield* start(sql)
+      assert.lengthOf(yield* sql`SELECT 1 FROM tool_executor_runners WHERE alone`, 0)
+    }))
+
   test("of a process are over once it stops, and its fibers end", ({ one, stopOne }) =>
     Effect.gen(function*() {
       const epoch = yield* one.activate(principal)
