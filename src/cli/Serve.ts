@@ -137,16 +137,14 @@ const layerOf = Effect.fnUntraced(
       http.server(runner.listen),
       ({ cause }) =>
         Layer.effectContext<HttpServer.HttpServer, CliFailure, never>(Effect.fail(wrong(
-          `Cannot listen for other runners at ${escape(runner.listen.host)}:${runner.listen.port} (${
-            escape(String(cause))
-          })`
+          ServeCluster.unheard(runner, cause)
         )))
     )
     return serving.pipe(
       Layer.provide(Layer.provideMerge(Cluster.layer(messages, runner.options), executors)),
       Layer.provide(FetchHttpClient.layer),
       Layer.provide(around),
-      Layer.provide(ServeStores.layerShared(runner.postgres, runner.lease))
+      Layer.provide(ServeStores.layerShared(runner))
     )
   }
 )

@@ -3,10 +3,12 @@ import * as EffectConfig from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import type * as Cluster from "../cluster/Cluster.ts"
 import * as RunnerOptions from "../cluster/RunnerOptions.ts"
 import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
+import { escape } from "../internal/escape.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
 import { defaults, type ServeConfig } from "./ServeConfig.ts"
@@ -16,6 +18,8 @@ export interface Runner {
   readonly postgres: Redacted.Redacted<string>
   /** Where it listens for other runners. */
   readonly listen: { readonly host: string; readonly port: number }
+  /** Where other runners reach it, for operators. */
+  readonly address: string | undefined
   readonly options: Cluster.Options
   /** Milliseconds of its leases: of its sessions, and of what its calls reserve. */
   readonly lease: number
@@ -26,6 +30,8 @@ const leasePart = 0.75
 
 /** Fewer characters could be guessed. */
 const leastSecret = 32
+
+const randomSecret = `${leastSecret} or more random characters, such as \`openssl rand -base64 32\` prints`
 
 /** Reads what a runner needs; fails with all that is wrong. */
 export const read = Effect.fnUntraced(
@@ -52,17 +58,17 @@ export const read = Effect.fnUntraced(
       problems.push({
         path: "TOOL_EXECUTOR_CLUSTER_SECRET",
         problem: "it is too short, so that it can be guessed",
-        expected: `${leastSecret} or more random characters, such as \`openssl rand -base64 32\` prints`
+        expected: randomSecret
       })
     }
     if (secret === undefined && !(RunnerOptions.isLoopback(host) && RunnerOptions.isLoopback(advertise))) {
       problems.push({
         path: "TOOL_EXECUTOR_CLUSTER_SECRET",
         problem: "it is not set, and other machines can reach this runner",
-        expected: "a secret that all runners share; without it anybody could run calls"
+        expected: `${randomSecret}, the same for all runners; without it anybody could run calls`
       })
     }
-    if (problems.length > 0) return yield* wrong(describe({ subject: file, problems }))
+    if (problems.length > 0) return yield* wrong(describe({ subject: `${file} and the environment`, problems }))
     // durations were checked when the file was decoded
     const lockExpiration = Duration.toMillis(
       (cluster.lockExpiration ?? RunnerOptions.defaults.lockExpiration) as Duration.Input
@@ -71,6 +77,7 @@ export const read = Effect.fnUntraced(
       postgres,
       listen: { host, port },
       lease: lockExpiration * leasePart,
+      address: port === 0 ? undefined : `${advertise}:${port}`,
       options: {
         host: advertise,
         secret: secret === undefined ? undefined : Redacted.make(secret),
@@ -84,6 +91,24 @@ export const read = Effect.fnUntraced(
     return runner
   }
 )
+
+/** Says why a runner cannot listen for the others. */
+export const unheard = ({ listen: { host, port } }: Runner, cause: unknown): string =>
+  `Cannot listen for other runners at ${escape(host)}:${port} (${escape(String(cause))}).${hintOf(cause)}`
+
+const hintOf = (cause: unknown): string => {
+  switch (Predicate.hasProperty(cause, "code") ? cause.code : undefined) {
+    case "EADDRINUSE":
+      return " The port is in use. Each runner of a machine needs its own: set TOOL_EXECUTOR_CLUSTER_PORT."
+    case "EADDRNOTAVAIL":
+    case "ENOTFOUND":
+      return " The host is not an address of this machine. Set TOOL_EXECUTOR_CLUSTER_HOST to one that the other runners " +
+        "reach. If this machine cannot listen there, set server.cluster.host to 0.0.0.0 and server.cluster.advertise " +
+        "to that address."
+    default:
+      return ""
+  }
+}
 
 const variable = (name: "HOST" | "PORT" | "SECRET"): Effect.Effect<string | undefined> =>
   EffectConfig.option(EffectConfig.NonEmptyString(`TOOL_EXECUTOR_CLUSTER_${name}`)).pipe(

@@ -1,5 +1,4 @@
 /** The storage of `tool-executor serve`: one database, either a SQLite file in a private folder or PostgreSQL. */
-import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
@@ -44,6 +43,7 @@ import * as PrivateFolder from "../tools/PrivateFolder.ts"
 import { CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
+import type { Runner } from "./ServeCluster.ts"
 import * as StateFolder from "./StateFolder.ts"
 
 /** Where it is kept. */
@@ -87,11 +87,10 @@ export const layer = (options: Options) => {
 
 /** Layer of the stores of a runner, which shares them with the others of its cluster. */
 export const layerShared = (
-  postgres: Redacted.Redacted<string>,
-  lease: Duration.Input
+  { address, lease, postgres }: Pick<Runner, "address" | "lease" | "postgres">
 ): Layer.Layer<Shared | Stores, CliFailure> => {
   const from = ({ at }: Place) =>
-    usableAt(at)(sharedWith(lease, Database.isPooled(at)).pipe(Layer.provideMerge(Database.layer(at))))
+    usableAt(at)(sharedWith({ address, lease }, Database.isPooled(at)).pipe(Layer.provideMerge(Database.layer(at))))
   return Layer.unwrap(Effect.map(urlOf(postgres), from))
 }
 
@@ -115,7 +114,7 @@ const storesWith = (held: Omit<Place, "at">) =>
     )
   ).pipe(Layer.provide(held.isAlone ? Layer.empty : SqlSessionRegistry.layerAlone))
 
-const sharedWith = (lease: Duration.Input, isPooled: boolean) =>
+const sharedWith = ({ address, lease }: Pick<Runner, "address" | "lease">, isPooled: boolean) =>
   Layer.mergeAll(
     SqlJournal.layer(),
     SqlStateStore.layer({ lease }),
@@ -132,7 +131,7 @@ const sharedWith = (lease: Duration.Input, isPooled: boolean) =>
     TranscriptStore.layerRows
   ).pipe(
     Layer.provideMerge(SqlSessionRows.layer),
-    Layer.provideMerge(SqlSessionRegistry.layer({ lease })),
+    Layer.provideMerge(SqlSessionRegistry.layer({ address, lease })),
     Layer.provide(Layer.effectDiscard(DatabaseCheck.check(isPooled)))
   )
 

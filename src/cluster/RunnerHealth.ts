@@ -16,6 +16,10 @@ export interface Options {
   readonly shards: number
 }
 
+const problemOfShards =
+  "It has no shards, so no session can run in it. If it stays so, the other runners cannot reach it: compare host, port " +
+  "and secret."
+
 const patience = "2 seconds"
 
 /** Creates the health of a runner: that of its stores, its lease, and that it has a part of the sessions. */
@@ -33,7 +37,7 @@ export const make = Effect.fnUntraced(function*(
     name: "shards",
     ...hasAny(shards, hasShardId)
       ? { isOk: true }
-      : { isOk: false, problem: "It has no shards, so no session can run in it." }
+      : { isOk: false, problem: problemOfShards }
   }))
   const own = yield* Effect.cachedWithTTL(Effect.all([lease, part]), "2 seconds")
   return {

@@ -55,6 +55,9 @@ export const defaults = {
   isPooled: false
 } as const satisfies Options
 
+/** A runner asks the database three times in this time, and an answer may be slow. */
+const leastExpiration = 1_000
+
 /** Checked options; durations are milliseconds. */
 export interface Settings {
   readonly host: string
@@ -90,6 +93,11 @@ export const read = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
     isPooled: reader.flag("isPooled", options.isPooled ?? defaults.isPooled)
   }))
   const problems = [
+    ...settings.lockExpiration >= leastExpiration ? [] : [{
+      path: "lockExpiration",
+      problem: `it is ${settings.lockExpiration} ms`,
+      expected: `${leastExpiration} ms or more: a runner that is slow for so long loses its sessions`
+    }],
     ...isLoopback(settings.host) || settings.secret !== undefined ? [] : [{
       path: "secret",
       problem: `it is missing, and ${settings.host} can be reached from other machines`,

@@ -5,6 +5,7 @@
  * refused before its body is read.
  */
 import { sha256 } from "@noble/hashes/sha2.js"
+import * as Clock from "effect/Clock"
 import * as HttpRunner from "effect/cluster/HttpRunner"
 import type { MessageStorage } from "effect/cluster/MessageStorage"
 import type { RpcClientProtocol } from "effect/cluster/Runners"
@@ -16,6 +17,7 @@ import * as HttpServer from "effect/http/HttpServer"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as RpcSerialization from "effect/rpc/RpcSerialization"
 
@@ -30,14 +32,26 @@ export const layerSerialization: Layer.Layer<RpcSerialization.RpcSerialization> 
 /** Layer that sends messages to other runners, with the secret. */
 export const layerClient = (
   secret: Secret
-): Layer.Layer<RpcClientProtocol, never, HttpClient.HttpClient | RpcSerialization.RpcSerialization> => {
-  const layer = HttpRunner.layerClientProtocolHttpDefault
-  return secret === undefined ? layer : Layer.updateService(
-    layer,
-    HttpClient.HttpClient,
-    HttpClient.mapRequest(HttpClientRequest.bearerToken(secret))
+): Layer.Layer<RpcClientProtocol, never, HttpClient.HttpClient | RpcSerialization.RpcSerialization> =>
+  Layer.unwrap(
+    Effect.map(sometimes, (warn) =>
+      Layer.updateService(HttpRunner.layerClientProtocolHttpDefault, HttpClient.HttpClient, withSecret(secret, warn)))
   )
-}
+
+/** The client that sends the secret, and says so if another runner does not know it. */
+export const withSecret = (secret: Secret, warn: Warn) => (client: HttpClient.HttpClient): HttpClient.HttpClient =>
+  (secret === undefined ? client : HttpClient.mapRequest(client, HttpClientRequest.bearerToken(secret))).pipe(
+    HttpClient.tap(({ request, status }) =>
+      status === 401
+        ? warn(`The runner at ${hostOf(request.url)} refuses the secret of this runner. ${sameSecret}`)
+        : Effect.void
+    )
+  )
+
+const hostOf = (url: string): string => URL.canParse(url) ? new URL(url).host : url
+
+const sameSecret =
+  "Give all runners the same secret (TOOL_EXECUTOR_CLUSTER_SECRET); until then no requests pass between them."
 
 /** Layer that receives messages of other runners, and refuses requests without the secret. */
 export const layerServer = (
@@ -47,17 +61,28 @@ export const layerServer = (
   never,
   HttpServer.HttpServer | MessageStorage | RpcSerialization.RpcSerialization | Sharding
 > =>
-  Layer.unwrap(Effect.map(HttpRunner.toHttpEffect, (messages) => {
+  Layer.unwrap(Effect.gen(function*() {
+    const messages = yield* HttpRunner.toHttpEffect
+    const warn = yield* sometimes
     const isAllowed = allows(secret)
     return HttpServer.serve(Effect.flatMap(HttpServerRequest.HttpServerRequest, (request) => {
       // a page in a browser of this machine reaches a runner without a secret, and cannot leave out its origin
       const isOfPage = request.headers["origin"] !== undefined
-      if (isOfPage || !isAllowed(request.headers["authorization"])) return Effect.succeed(refused)
+      if (isOfPage || !isAllowed(request.headers["authorization"])) {
+        return Effect.as(warn(refusal(request, isOfPage)), refused)
+      }
       return request.method === "POST" ? messages : Effect.succeed(unknown)
     }))
   }))
 
 const refused = HttpServerResponse.empty({ status: 401 })
+
+const refusal = ({ remoteAddress }: HttpServerRequest.HttpServerRequest, isOfPage: boolean): string => {
+  const from = Option.getOrElse(remoteAddress, () => "an unknown address")
+  return isOfPage
+    ? `A request of a web page to the port for other runners was refused (from ${from}).`
+    : `A message of another runner was refused (from ${from}): its secret is missing or wrong. ${sameSecret}`
+}
 
 const unknown = HttpServerResponse.empty({ status: 404 })
 
@@ -72,5 +97,18 @@ export const allows = (secret: Secret): (authorization: string | undefined) => b
     return difference === 0
   }
 }
+
+type Warn = (message: string) => Effect.Effect<void>
+
+/** Logs a warning at most once a minute: a stranger at the port must not fill the log. */
+const sometimes: Effect.Effect<Warn> = Effect.sync(() => {
+  let quietUntil = -Infinity
+  return (message) =>
+    Effect.flatMap(Clock.currentTimeMillis, (now) => {
+      if (now < quietUntil) return Effect.void
+      quietUntil = now + 60_000
+      return Effect.logWarning(message)
+    })
+})
 
 const digest = (text: string): Uint8Array => sha256(new TextEncoder().encode(text))

@@ -4,9 +4,11 @@ import { assert, describe, it, layer } from "@effect/vitest"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
 import { createServer } from "node:http"
 import { type Http, HttpPort } from "../../src/cli/HttpPort.ts"
+import * as ServeCluster from "../../src/cli/ServeCluster.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { folder, run } from "./harness.ts"
@@ -37,6 +39,25 @@ const refused = Effect.fnUntraced(function*(
 
 const TOOL_EXECUTOR_POSTGRES = "postgres://nobody@127.0.0.1:1/none"
 const secret = "x".repeat(32)
+
+describe("a cluster that cannot be", () => {
+  const runner: ServeCluster.Runner = {
+    postgres: Redacted.make(TOOL_EXECUTOR_POSTGRES),
+    listen: { host: "10.0.0.7", port: 7421 },
+    lease: 9_000,
+    address: undefined,
+    options: {}
+  }
+
+  it("says which setting makes a runner listen elsewhere", () => {
+    const taken = ServeCluster.unheard(runner, Object.assign(new Error("listen"), { code: "EADDRINUSE" }))
+    assert.match(taken, /^Cannot listen for other runners at 10\.0\.0\.7:7421 \(.*set TOOL_EXECUTOR_CLUSTER_PORT\.$/)
+    for (const code of ["EADDRNOTAVAIL", "ENOTFOUND"]) {
+      const elsewhere = ServeCluster.unheard(runner, Object.assign(new Error("listen"), { code }))
+      assert.match(elsewhere, /Set TOOL_EXECUTOR_CLUSTER_HOST to one that the other runners reach/)
+    }
+  })
+})
 
 describe("a cluster that must not be", () => {
   it.live("is refused without PostgreSQL", () =>

@@ -1,8 +1,9 @@
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Exit, Layer, Redacted } from "effect"
+import { Effect, Exit, Layer, Logger, Redacted } from "effect"
 import * as MessageStorage from "effect/cluster/MessageStorage"
 import { HttpClient, HttpClientRequest } from "effect/http"
+import { TestClock } from "effect/testing"
 import * as ClusterRunner from "../../src/cluster/ClusterRunner.ts"
 import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
 import * as RunnerTransport from "../../src/cluster/RunnerTransport.ts"
@@ -59,6 +60,48 @@ describe("messages between runners", () => {
     }).pipe(Effect.provide(serverWith(undefined))))
 })
 
+describe("a runner with another secret", () => {
+  /** What is logged while an effect runs. */
+  const logged = <E, R>(effect: Effect.Effect<void, E, R>) =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      const logger = Logger.make(({ message }) => void lines.push(String(message)))
+      yield* Effect.provide(effect, Logger.layer([logger]))
+      return lines
+    })
+
+  it.effect("is named in the log of the runner that refuses it, once a minute", () =>
+    Effect.gen(function*() {
+      const lines = yield* logged(
+        Effect.gen(function*() {
+          yield* send("Bearer swordfish", ping)
+          yield* send("Bearer of another", ping)
+          yield* TestClock.adjust("61 seconds")
+          yield* send("Bearer swordfish", ping)
+        }).pipe(Effect.provide(serverWith(secret)))
+      )
+      assert.lengthOf(lines, 2)
+      for (const it of lines) {
+        assert.match(it, /was refused \(from .+\): its secret is missing or wrong\. Give all runners the same secret/)
+        assert.notInclude(it, "swordfish")
+      }
+    }))
+
+  it.effect("logs which runner refuses it", () =>
+    Effect.gen(function*() {
+      const lines: Array<string> = []
+      yield* HttpClientRequest.post("/").pipe(
+        HttpClientRequest.bodyText(ping),
+        RunnerTransport.withSecret(
+          Redacted.make("yet another"),
+          (line) => Effect.sync(() => void lines.push(line))
+        )(yield* HttpClient.HttpClient).execute
+      )
+      assert.lengthOf(lines, 1)
+      assert.match(lines[0]!, /^The runner at 127\.0\.0\.1:\d+ refuses the secret of this runner\. Give all runners/)
+    }).pipe(Effect.provide(serverWith(secret))))
+})
+
 describe("a runner", () => {
   const problemsOf = (options: RunnerOptions.Options) =>
     Effect.map(Effect.exit(RunnerOptions.read(options)), (exit) => Exit.isSuccess(exit) ? "" : String(exit.cause))
@@ -78,6 +121,10 @@ describe("a runner", () => {
     Effect.gen(function*() {
       assert.match(yield* problemsOf({ lockRefresh: "5 seconds" }), /lockRefresh: .*at most a third of lockExpiration/)
       assert.match(yield* problemsOf({ lockExpiration: "6 seconds" }), /lockRefresh/)
+      assert.match(
+        yield* problemsOf({ lockExpiration: "999 millis", lockRefresh: "1 milli" }),
+        /lockExpiration: it is 999 ms.*1000 ms or more/
+      )
       assert.match(yield* problemsOf({ shards: 0 }), /shards/)
       assert.strictEqual(yield* problemsOf({ lockRefresh: "5 seconds", lockExpiration: "15 seconds" }), "")
       const settings = yield* RunnerOptions.read({})

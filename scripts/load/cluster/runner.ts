@@ -22,7 +22,7 @@ const { cluster, ledger, life, port, postgres, users } = JSON.parse(process.argv
 /** The stores of `tool-executor serve`, and with `--cluster`. */
 const url = Redacted.make(postgres)
 const Alone = ServeStores.layer({ config: "", root: undefined, data: undefined, postgres: url })
-const Shared = ServeStores.layerShared(url, "9 seconds")
+const Shared = ServeStores.layerShared({ address: undefined, lease: 9_000, postgres: url })
 
 const everybody = Array.from({ length: users }, (_, index): Access.UserOptions => ({
   name: `u${index}`,
