@@ -81,7 +81,7 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
     expect(files.includes(path.replace(/^\.\//, "")), `the archive lacks ${path}`)
   }
   const allowed =
-    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|docs\/images\/.*\.png|templates\/(?:.*\.ts|shared\/tsconfig\.json|shared\/gitignore)|dist\/page\/(?:index\.html|licences\.txt|assets\/[\w-]+\.(?:js|css))|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
+    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|docs\/images\/.*\.png|scripts\/examples\/cluster\/(?:Dockerfile|[\w.]+\.(?:conf|json|yaml))|templates\/(?:.*\.ts|shared\/tsconfig\.json|shared\/gitignore)|dist\/page\/(?:index\.html|licences\.txt|assets\/[\w-]+\.(?:js|css))|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
   for (const file of files) {
     expect(
       allowed.test(file) && (file.startsWith("templates/") || !file.endsWith(".test.ts")),

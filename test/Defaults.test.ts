@@ -4,6 +4,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
 import * as AiSdkModel from "../src/adapters/AiSdkModel.ts"
+import * as RunnerOptions from "../src/cluster/RunnerOptions.ts"
 import * as ExecutorSettings from "../src/core/engine/ExecutorSettings.ts"
 import * as ToolExecutor from "../src/core/engine/ToolExecutor.ts"
 import * as CircuitBreakers from "../src/core/gates/CircuitBreakers.ts"
@@ -26,6 +27,7 @@ import * as Waves from "../src/server/Waves.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../src/sql/SqlJournal.ts"
 import * as SqlPermits from "../src/sql/SqlPermits.ts"
+import * as SqlSessionRegistry from "../src/sql/SqlSessionRegistry.ts"
 import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
 import * as JournalFile from "../src/tools/JournalFile.ts"
 
@@ -60,6 +62,8 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("CircuitBreakers.layer ", CircuitBreakers.defaults),
   ...dotted("SqlCircuitBreakerStore.layer ", SqlCircuitBreakerStore.defaults),
   ...dotted("SqlPermits.layer ", SqlPermits.defaults),
+  ...dotted("SqlSessionRegistry.layer ", SqlSessionRegistry.defaults),
+  ...dotted("Cluster.layer ", RunnerOptions.defaults),
   ...dotted("rateLimit.", ToolLimits.rateDefaults),
   ...dotted("RateLimits.layer ", RateLimits.defaults),
   ...dotted("StateStore.layerMemory ", StateStore.memoryDefaults),

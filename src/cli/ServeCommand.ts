@@ -89,6 +89,10 @@ export const command = Command.make(
     {
       command: "tool-executor serve --config server.json --port 0",
       description: "Listen on a free port, which is printed"
+    },
+    {
+      command: "tool-executor serve --config server.json --cluster",
+      description: "Serve as one of several servers over the database in TOOL_EXECUTOR_POSTGRES"
     }
   ])
 )
