@@ -167,7 +167,7 @@ export class WaitingRequests {
 
   /** Suspends the pending requests of a session, and those that are on their way. */
   suspendOf(principal: string, reason: string): Effect.Effect<Suspended> {
-    return Effect.suspend(() => {
+    return Effect.andThen(this.allWritten(principal), () => {
       const { now, resolved, rows } = this.around
       const epoch = rows.hold(principal)
       const visits = Array.from(this.sessions.get(principal) ?? []).filter(([, visit]) => visit.epoch === epoch)
@@ -232,6 +232,16 @@ export class WaitingRequests {
     const visits = this.sessions.get(principal) ?? new Map<string, Visit>()
     this.sessions.set(principal, visits.set(id, visit))
     return visit
+  }
+
+  /** Waits for the rows of requests that are on their way: one may have an answer, with which its call continues. */
+  private allWritten(principal: string): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const arriving = Array.from(this.sessions.get(principal)?.values() ?? []).filter((it) => !it.isWaiting)
+      if (!this.around.rows.isLasting || arriving.length === 0) return Effect.void
+      const written = Effect.forEach(arriving, (it) => Deferred.await(it.written), { discard: true })
+      return Effect.andThen(written, Effect.yieldNow)
+    })
   }
 
   /** Ends the wait of a call. */

@@ -93,6 +93,17 @@ layer(Postgres.layer, { timeout: 60_000, excludeTestServices: true })("sessions 
       assert.deepStrictEqual(ran, ["look 0", "save 1"])
     }))
 
+  test("continue with an answer, also if they are closed as soon as they are opened", (url) =>
+    Effect.gen(function*() {
+      const ran: Array<string> = []
+      const [one, two] = [yield* runner(url, ran), yield* runner(url, ran)]
+      const owner = { user: "ada", session: "s" }
+      yield* one.serve(owner, one.waves.submit(owner, { message: message("save", "look"), wave: "w" }))
+      yield* approve(two, owner)
+      yield* two.serve(owner, Effect.void)
+      assert.deepStrictEqual(ran, ["save 0", "look 1"])
+    }))
+
   test("are ended with their turns, also after they have left memory", (url) =>
     Effect.gen(function*() {
       const [one, two] = [yield* runner(url, []), yield* runner(url, [])]
