@@ -126,7 +126,9 @@ type Entry = typeof Entry.Type
 const toJson = Schema.encodeEffect(Schema.fromJsonString(Entry))
 const encode = (entry: Entry) => Effect.map(toJson(entry), (json) => Versioned.encode(1, json))
 const readers = { 1: Schema.decodeUnknownResult(Entry) }
-const decode = (text: string) => Versioned.decode(readers, text)
+
+/** Reads an entry of a session. */
+export const decode = (text: string): Result.Result<Entry, Error> => Versioned.decode(readers, text)
 
 /** Derives a key safe in every store: names may hold `/`, differ in case only, or use non-ASCII text. */
 const idOf = (session: string, principal: string): string =>
@@ -135,7 +137,7 @@ const idOf = (session: string, principal: string): string =>
 const keyOf = (id: string, index: number): string => `${id}.${index}`
 
 /** The kind of the first entry of a session. */
-const kind = "transcript"
+export const kind = "transcript"
 
 /** Releases what was acquired if opening fails. */
 const allOrNothing = <A, E>(open: Effect.Effect<A, E, Scope.Scope>): Effect.Effect<A, E, Scope.Scope> =>

@@ -44,6 +44,7 @@ import { CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import type { Runner } from "./ServeCluster.ts"
+import * as ServeMoved from "./ServeMoved.ts"
 import * as StateFolder from "./StateFolder.ts"
 
 /** Where it is kept. */
@@ -110,7 +111,7 @@ const storesWith = (held: Omit<Place, "at">) =>
     SqlArtifacts.layer(),
     SqlCheckpoints.layer(),
     Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
-      Layer.provide(KeyValueStore.layerSql({ table: "tool_executor_server" }))
+      Layer.provide(KeyValueStore.layerSql({ table: ServeMoved.table }))
     )
   ).pipe(Layer.provide(held.isAlone ? Layer.empty : SqlSessionRegistry.layerAlone))
 
@@ -130,6 +131,7 @@ const sharedWith = ({ address, lease }: Pick<Runner, "address" | "lease">, isPoo
     OperationStore.layerRows,
     TranscriptStore.layerRows
   ).pipe(
+    Layer.provide(Layer.effectDiscard(ServeMoved.move)),
     Layer.provideMerge(SqlSessionRows.layer),
     Layer.provideMerge(SqlSessionRegistry.layer({ address, lease })),
     Layer.provide(Layer.effectDiscard(DatabaseCheck.check(isPooled)))

@@ -284,8 +284,8 @@ export const kind = "conversation"
 /** What lists over several processes show of a conversation. */
 export const summary = textOf(Conversation)
 
-/** The state of an open operation is what its process knows: here it runs. */
-const summaryOf = ({ open, operations: _, ...kept }: KeptConversation): Conversation => {
+/** What lists show of a conversation. The state of an open operation is what its process knows: here it runs. */
+export const summaryOf = ({ open, operations: _, ...kept }: KeptConversation): Conversation => {
   const operation = open.at(-1)
   return {
     ...kept,
@@ -295,7 +295,8 @@ const summaryOf = ({ open, operations: _, ...kept }: KeptConversation): Conversa
   }
 }
 
-const texts = {
+/** The texts of records. */
+export const texts = {
   submitted: textOf(SubmittedOperation),
   ended: textOf(Operation),
   events: textOf(KeptEvents),

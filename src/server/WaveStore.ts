@@ -227,7 +227,7 @@ const mostTurns = 1_000
 export const kinds = { wave: "wave", turn: "turn" } as const
 
 /** A hash, since names of users may contain any character. */
-const idOf = ({ session, user }: Owner, name: string): string =>
+export const idOf = ({ session, user }: Owner, name: string): string =>
   FileChange.hashOf(JSON.stringify([user, session, name])).slice(0, 32)
 
 const keys = {

@@ -31,8 +31,8 @@ const service = Effect.gen(function*() {
     })
   )
   const url = yield* Effect.flatMap(Postgres.Postgres, ({ database }) => database)
-  const runner = Effect.gen(function*() {
-    const process = yield* start(["serve", "--cluster", "--config", file], { TOOL_EXECUTOR_POSTGRES: url })
+  const serving = Effect.fnUntraced(function*(flags: ReadonlyArray<string>) {
+    const process = yield* start(["serve", ...flags, "--config", file], { TOOL_EXECUTOR_POSTGRES: url })
     const at = yield* process.url
     const client = asking(at, token)
     yield* Effect.repeat(client.json("/ready"), {
@@ -52,9 +52,12 @@ const service = Effect.gen(function*() {
     const sessions = Effect.map(client.json("/api/status"), (it) => (it["runner"] as { sessions: number }).sessions)
     return { ...process, ...client, sse, sessions }
   })
+  const runner = serving(["--cluster"])
+  /** A server without a cluster. */
+  const single = serving([])
   const runners = Effect.all([runner, runner, runner], { concurrency: "unbounded" })
   const ledger = (name: string) => existsSync(join(work, name)) ? readFileSync(join(work, name), "utf8") : ""
-  return { ledger, runner, runners }
+  return { ledger, runner, runners, single }
 })
 
 type Runner = Effect.Success<Effect.Success<typeof service>["runner"]>
@@ -186,6 +189,29 @@ describe("three servers over one database", () => {
           assert.strictEqual((yield* approve(other, request)).status, 200)
           yield* ended(one, "/api/sessions/one/waves/w")
           assert.strictEqual(ledger("later.txt"), "written")
+        }).pipe(Effect.scoped),
+      timeout
+    )
+
+    it.effect(
+      "continue what one server without a cluster has left, and have its results",
+      () =>
+        Effect.gen(function*() {
+          const { ledger, runner, single } = yield* service
+          const before = yield* single
+          yield* before.post("/api/sessions/one/waves", command("done", "echo run >> done.txt"))
+          yield* Effect.forkChild(
+            before.post("/api/sessions/one/waves", wave("w", "write_file", { path: "later.txt", content: "written" }))
+          )
+          yield* pending(before)
+          before.child.kill("SIGTERM")
+          assert.strictEqual(yield* before.ended, 0, before.written.stderr)
+          const [one, other] = yield* Effect.all([runner, runner], { concurrency: "unbounded" })
+          const request = yield* pending(one)
+          assert.strictEqual((yield* approve(other, request)).status, 200)
+          yield* ended(one, "/api/sessions/one/waves/w")
+          yield* ended(other, "/api/sessions/one/waves/done")
+          assert.deepStrictEqual([ledger("later.txt"), ledger("done.txt")], ["written", "run\n"])
         }).pipe(Effect.scoped),
       timeout
     )
