@@ -25,10 +25,15 @@ const concurrency = 50
 export const layer = (options: Options): Layer.Layer<never, never, Sharding> =>
   Singleton.make("tool-executor/sweeper", Effect.repeat(sweep(options), Schedule.spaced(options.every)))
 
+/** A session whose runner does not answer for so long is left for a later look, so that others do not wait for it. */
+const patience = "5 seconds"
+
 /** Looks once. */
 export const sweep = ({ poke, registry }: Options): Effect.Effect<void> =>
   registry.due(limit).pipe(
-    Effect.tap((due) => Effect.forEach(due, poke, { concurrency, discard: true })),
+    Effect.tap((due) =>
+      Effect.forEach(due, (it) => Effect.timeoutOption(poke(it), patience), { concurrency, discard: true })
+    ),
     Effect.repeat({ while: (due) => due.length === limit }),
     Effect.catch((error) => Effect.logWarning("Forgotten sessions could not be looked for", error)),
     Effect.asVoid

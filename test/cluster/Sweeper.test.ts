@@ -40,4 +40,16 @@ describe("the sweeper", () => {
       yield* Sweeper.sweep({ ...options, registry })
       assert.strictEqual(poked.size, 1_000)
     }))
+
+  it.effect("wakes others soon while the runner of many does not answer", () =>
+    Effect.gen(function*() {
+      const registry = MemorySessions.make(MemorySessions.world())
+      const names = Array.from({ length: 60 }, (_, at) => `ada/${at}`)
+      for (const it of names) yield* registry.release(yield* registry.activate(it), { _tag: "Open" })
+      const poked: Array<string> = []
+      const poke = (it: string) => it === "ada/59" ? Effect.sync(() => void poked.push(it)) : Effect.sleep("30 seconds")
+      yield* Effect.forkChild(Sweeper.sweep({ registry, every: 2_000, poke }))
+      yield* TestClock.adjust("6 seconds")
+      assert.deepStrictEqual(poked, ["ada/59"])
+    }))
 })
