@@ -16,6 +16,7 @@ import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
+import * as Contract from "../support/contract.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { sample } from "../support/seeds.ts"
 import * as Pooler from "../support/transactionPooler.ts"
@@ -27,7 +28,8 @@ layer(Postgres.pooled, { timeout: 60_000 })("behind a pooler in transaction mode
       another: SqlJournal.make()
     }),
     "a state store": StateStoreContract.make({
-      layer: (options) => SqlStateStore.layer(options).pipe(Layer.provideMerge(Postgres.client), Layer.fresh)
+      layer: (options) => SqlStateStore.layer(options).pipe(Layer.provideMerge(Postgres.client), Layer.fresh),
+      later: Contract.later
     })
   }
   for (const [name, checks] of Object.entries(contracts)) {

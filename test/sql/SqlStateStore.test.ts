@@ -15,19 +15,12 @@ import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import * as Contract from "../support/contract.ts"
 import * as Postgres from "../support/Postgres.ts"
 
-/** Leases go by the clock of the database: it is they that move. */
-const later = (millis: number) =>
-  Effect.flatMap(
-    SqlClient.SqlClient,
-    (sql) => sql`UPDATE tool_executor_reservations SET expires_at = expires_at - ${millis}`
-  )
-
 Contract.run(
   "StateStore in SQLite",
   StateStoreContract.make({
     layer: (options) =>
       SqlStateStore.layer(options).pipe(Layer.provideMerge(Sqlite.layer({ filename: ":memory:" })), Layer.fresh),
-    later
+    later: Contract.later
   })
 )
 
@@ -36,7 +29,7 @@ layer(Postgres.layer, { timeout: 60_000 })((it) => {
     "StateStore in PostgreSQL",
     StateStoreContract.make({
       layer: (options) => SqlStateStore.layer(options).pipe(Layer.provideMerge(Postgres.client), Layer.fresh),
-      later
+      later: Contract.later
     }),
     it
   )

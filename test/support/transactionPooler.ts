@@ -128,18 +128,32 @@ export const make = (url: string, size = 3) =>
         ])
         socket.write(Buffer.concat([int(startup.length + 4), startup]))
       })
-    const all = yield* Effect.promise(() => Promise.all(Array.from({ length: size }, open)))
-    free.push(...all)
+    // connections to the server are open as long as there are clients
+    const clients = new Set<Client>()
+    let opened: Promise<ReadonlyArray<Backend>> | undefined
+    const openAll = (): Promise<ReadonlyArray<Backend>> =>
+      opened ??= Promise.all(Array.from({ length: size }, open)).then((all) => {
+        free.push(...all)
+        lend()
+        return all
+      })
+    const closeAll = (): void => {
+      opened = undefined
+      for (const { socket } of free.splice(0)) socket.destroy()
+    }
 
     const server = createServer((socket) => {
       const client: Client = { socket: noted(socket), backend: undefined, held: [], open: 0 }
+      clients.add(client)
       let hasBegun = false
       const messages = new Messages(false, (it) => {
         if (!hasBegun) {
           if (it.readInt32BE(4) === sslRequest) return void socket.write("N")
           hasBegun = true
-          const greeting = [message("R", int(0)), ...all[0]!.parameters, message("K", int(1), int(1))]
-          return void socket.write(Buffer.concat([...greeting, message("Z", Buffer.from("I"))]))
+          return void openAll().then(([first]) => {
+            const greeting = [message("R", int(0)), ...first!.parameters, message("K", int(1), int(1))]
+            socket.write(Buffer.concat([...greeting, message("Z", Buffer.from("I"))]))
+          })
         }
         const type = typeOf(it)
         if (type === "X") return void socket.end()
@@ -152,11 +166,14 @@ export const make = (url: string, size = 3) =>
       socket.on("data", (data) => messages.add(data))
       socket.once("close", () => {
         const { backend } = client
-        if (backend === undefined) return
-        // in the middle of a transaction: the server rolls it back
-        backend.client = undefined
-        backend.socket.destroy()
-        void open().then(give)
+        clients.delete(client)
+        if (backend !== undefined) {
+          // in the middle of a transaction: the server rolls it back
+          backend.client = undefined
+          backend.socket.destroy()
+          if (clients.size > 0) void open().then(give)
+        }
+        if (clients.size === 0) closeAll()
       })
     })
     yield* Effect.acquireRelease(
