@@ -4,8 +4,9 @@ import * as ShardingConfig from "effect/cluster/ShardingConfig"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type * as Redacted from "effect/Redacted"
-import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
+import * as Redacted from "effect/Redacted"
+import { ConfigurationError, type Problem, readOptions } from "../core/vocabulary/ConfigurationError.ts"
+import { hashOf } from "../core/vocabulary/FileChange.ts"
 
 /** Options of a runner. All but the address, the secret and the number of sessions are the same for all runners. */
 export interface Options {
@@ -21,7 +22,7 @@ export interface Options {
   readonly lockExpiration?: Duration.Input | undefined
   /** Interval at which a runner renews its shards: at most a third of the expiration. Default 4 seconds. */
   readonly lockRefresh?: Duration.Input | undefined
-  /** Interval at which one runner checks the others. Default 5 seconds. */
+  /** Interval at which each runner checks whether the others answer. Default 3 seconds. */
   readonly healthCheck?: Duration.Input | undefined
   /** Interval at which a runner reads which others there are. Default 1 second. */
   readonly refreshAssignments?: Duration.Input | undefined
@@ -46,7 +47,7 @@ export const defaults = {
   shards: 120,
   lockExpiration: "12 seconds",
   lockRefresh: "4 seconds",
-  healthCheck: "5 seconds",
+  healthCheck: "3 seconds",
   refreshAssignments: "1 second",
   linger: "5 seconds",
   within: "20 seconds",
@@ -63,6 +64,8 @@ export interface Settings {
   readonly host: string
   readonly port: number | undefined
   readonly secret: Redacted.Redacted<string> | undefined
+  /** A hash of the secret; empty without one. */
+  readonly secretHash: string
   readonly shards: number
   readonly lockExpiration: number
   readonly lockRefresh: number
@@ -81,6 +84,7 @@ export const read = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
     host: reader.text("host", options.host ?? defaults.host),
     port: options.port === undefined ? undefined : reader.count("port", options.port, 1, 65_535),
     secret: options.secret,
+    secretHash: options.secret === undefined ? "" : hashOf(`cluster ${Redacted.value(options.secret)}`),
     shards: reader.count("shards", options.shards ?? defaults.shards, 1, 10_000),
     lockExpiration: reader.millis("lockExpiration", options.lockExpiration ?? defaults.lockExpiration),
     lockRefresh: reader.millis("lockRefresh", options.lockRefresh ?? defaults.lockRefresh),
@@ -129,22 +133,27 @@ export const checkLease = (
     })
   )
 
-/** Settings that place sessions: runners that differ in one would take sessions from each other. */
+/** Settings that place sessions. Runners that differ in one, or in the secret, would take sessions from each other. */
 const placing = ["shards", "lockExpiration", "isPooled"] as const
+
+/** What runners compare when one starts. */
+type Placing = Pick<Settings, typeof placing[number] | "secretHash">
 
 /** Fails if a runner that is alive places sessions in another way. */
 export const checkPlacing = (
   settings: Settings,
-  others: ReadonlyArray<Pick<Settings, typeof placing[number]>>
+  others: ReadonlyArray<Placing>
 ): Effect.Effect<void, ConfigurationError> => {
-  const problems = placing.flatMap((path) => {
+  const expected = "the same for all runners. To change it, stop all of them first"
+  const problems: Array<Problem> = placing.flatMap((path) => {
     const other = others.find((it) => it[path] !== settings[path])
-    return other === undefined ? [] : [{
-      path,
-      problem: `it is ${settings[path]}, and ${other[path]} in a runner that is up`,
-      expected: "the same for all runners. To change it, stop all of them first"
-    }]
+    return other === undefined
+      ? []
+      : [{ path, problem: `it is ${settings[path]}, and ${other[path]} in a runner that is up`, expected }]
   })
+  if (others.some(({ secretHash }) => secretHash !== settings.secretHash)) {
+    problems.push({ path: "secret", problem: "a runner that is up has another one, or none", expected })
+  }
   return problems.length === 0 ? Effect.void : Effect.fail(new ConfigurationError({ subject: "Cluster", problems }))
 }
 

@@ -43,7 +43,8 @@ const create = Effect.gen(function*() {
     alone BOOLEAN NOT NULL DEFAULT false,
     shards INTEGER,
     lock_expiration DOUBLE PRECISION,
-    is_pooled BOOLEAN
+    is_pooled BOOLEAN,
+    secret_hash TEXT
   ) WITH (fillfactor = 50)`
   // sessions that were taken from a process with a valid lease: it reads them when it renews that
   yield* sql`CREATE TABLE tool_executor_sessions_taken (
@@ -142,20 +143,24 @@ export interface Placing {
   readonly shards: number
   readonly lockExpiration: number
   readonly isPooled: boolean
+  /** A hash of their secret; empty without one. */
+  readonly secretHash: string
 }
 
 /** Notes how a process places sessions; gives how others do that are alive. Of two at once, one sees the other. */
 export const placed = Effect.fnUntraced(function*(
   sql: Sql,
   name: string,
-  { isPooled, lockExpiration, shards }: Placing
+  { isPooled, lockExpiration, secretHash, shards }: Placing
 ): Effect.fn.Return<ReadonlyArray<Placing>, SqlError> {
   yield* sql.unsafe(
-    `UPDATE tool_executor_runners SET shards = $2, lock_expiration = $3::float8, is_pooled = $4 WHERE name = $1`,
-    [name, shards, lockExpiration, isPooled]
+    `UPDATE tool_executor_runners SET shards = $2, lock_expiration = $3::float8, is_pooled = $4, secret_hash = $5
+    WHERE name = $1`,
+    [name, shards, lockExpiration, isPooled, secretHash]
   )
   return yield* sql.unsafe<Placing>(
-    `SELECT DISTINCT shards, lock_expiration AS "lockExpiration", is_pooled AS "isPooled" FROM tool_executor_runners
+    `SELECT DISTINCT shards, lock_expiration AS "lockExpiration", is_pooled AS "isPooled", secret_hash AS "secretHash"
+    FROM tool_executor_runners
     WHERE name <> $1 AND shards IS NOT NULL AND lease_until > ${now}`,
     [name]
   ).withoutTransform

@@ -68,6 +68,11 @@ describe("the database of a runner", () => {
           assert.match(refused, /it is (150|15000|true), and (120|12000|false) in a runner that is up/)
           assert.include(refused, "stop all of them first")
         }
+        const secret = "another secret of a runner, long enough"
+        const odd = yield* RunnerOptions.read({ secret: Redacted.make(secret) })
+        const refused = String(yield* three!.starts(odd))
+        assert.include(refused, "a runner that is up has another one, or none")
+        assert.notInclude(refused, secret)
         yield* one!.stop
         assert.isTrue(Exit.isFailure(yield* three!.starts({ ...settings, shards: 150 })))
         yield* two!.stop
