@@ -74,7 +74,7 @@ export class HostedSession {
   /** Whether it is open and stays here, as far as is known. */
   get isOpen(): boolean {
     const { activation } = this
-    return activation !== undefined && activation.isOpen && !activation.isClosing && !this.isMoving
+    return activation !== undefined && activation.isOpen && !activation.isClosing && !activation.isMoving
   }
 
   /** Runs an effect while the session is open here. */
@@ -112,25 +112,27 @@ export class HostedSession {
     }))
   })
 
-  /** Waits until the session is closed; interruption moves it. */
-  readonly stay: Effect.Effect<void> = Effect.suspend(() =>
-    this.activation === undefined
+  /** Waits until the session is closed; interruption gives it up. */
+  readonly stay: Effect.Effect<void> = Effect.suspend(() => {
+    const { activation } = this
+    return activation === undefined
       ? Effect.void
-      : Effect.onInterrupt(Deferred.await(this.activation.closed), () => this.move)
-  )
+      : Effect.onInterrupt(Deferred.await(activation.closed), () => this.giveUp(activation))
+  })
+
+  /** Gives the session up for good. */
+  readonly move: Effect.Effect<void> = Effect.suspend(() => {
+    this.isMoving = true
+    return this.activation === undefined ? Effect.void : this.giveUp(this.activation)
+  })
 
   /**
    * Gives the session up: nothing new begins, running calls have their time, then it is closed and released. Waits for
-   * that.
+   * that. Whoever asks for it afterwards opens it again, if this is still its place.
    */
-  readonly move: Effect.Effect<void> = Effect.suspend(() => {
-    this.isMoving = true
-    if (this.activation === undefined) return Effect.void
-    return Effect.andThen(
-      Deferred.succeed(this.activation.moving, undefined),
-      Deferred.await(this.activation.closed)
-    )
-  })
+  private giveUp(activation: Activation): Effect.Effect<void> {
+    return Effect.andThen(Deferred.succeed(activation.moving, undefined), Deferred.await(activation.closed))
+  }
 
   /**
    * Takes what has changed. Once that is heard it is not forgotten: the session closes before or afterwards, and what
@@ -164,8 +166,8 @@ export class HostedSession {
   ).pipe(Effect.andThen(Effect.suspend(() => this.opened)))
 
   private readonly opened: Effect.Effect<Activation, Moved | Unavailable> = Effect.suspend(() => {
-    if (this.isMoving) return Effect.fail(new Moved())
     const { activation } = this
+    if (this.isMoving || activation?.isMoving === true) return Effect.fail(new Moved())
     if (activation === undefined) return Effect.andThen(this.begin, this.opened)
     return activation.isClosing
       ? Effect.andThen(Deferred.await(activation.closed), this.opened)
@@ -179,7 +181,7 @@ export class HostedSession {
     const kept = Effect.andThen(
       this.keep,
       // it has lost its place
-      Effect.suspend(() => this.activation === activation && !activation.isClosing ? this.move : Effect.void)
+      Effect.suspend(() => this.giveUp(activation))
     )
     return Effect.andThen(
       Effect.forkIn(annotated(this.owner)(this.live(activation)), this.around.scope),
@@ -238,7 +240,7 @@ export class HostedSession {
       )
     }
     activation.isClosing = true
-    if (this.isMoving || epoch.isOver) yield* Deferred.fail(activation.moved, new Moved())
+    if (activation.isMoving || epoch.isOver) yield* Deferred.fail(activation.moved, new Moved())
     if (epoch.isOver) {
       this.around.counts.lost++
       yield* host.lose(this.owner, "another process has taken the session")
@@ -246,7 +248,7 @@ export class HostedSession {
     }
     return yield* this.turns.withPermit(
       Effect.flatMap(
-        host.close(this.owner, this.isMoving ? 0 : this.around.within),
+        host.close(this.owner, activation.isMoving ? 0 : this.around.within),
         (left) => this.release(epoch, left)
       )
     )

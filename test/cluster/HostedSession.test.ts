@@ -197,10 +197,11 @@ describe("a hosted session", () => {
       assert.isTrue(other.isOver)
     }))
 
-  it.effect("moves when it has lost its place", () =>
+  it.effect("moves when it has lost its place, and is opened again by the next use if the place is its own again", () =>
     Effect.gen(function*() {
       const { log, registry, scripted } = yield* make()
       const place = yield* Deferred.make<void>()
+      let isBack = false
       const session = new HostedSession(
         owner,
         {
@@ -213,11 +214,14 @@ describe("a hosted session", () => {
           within: 20_000,
           counts: { held: 0, lost: 0 }
         },
-        Deferred.await(place)
+        Effect.suspend(() => isBack ? Effect.never : Deferred.await(place))
       )
       yield* session.use(Effect.void)
       yield* Deferred.succeed(place, undefined)
       yield* TestClock.adjust("1 milli")
       assert.deepStrictEqual(log, ["open", "close"])
+      isBack = true
+      yield* session.use(Effect.void)
+      assert.deepStrictEqual(log, ["open", "close", "open"])
     }))
 })
