@@ -13,7 +13,6 @@ import * as Layer from "effect/Layer"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import * as FreshPlaces from "./FreshPlaces.ts"
-import * as LivingRunners from "./LivingRunners.ts"
 import * as RunnerOptions from "./RunnerOptions.ts"
 import * as RunnerTransport from "./RunnerTransport.ts"
 
@@ -34,7 +33,6 @@ export const layerHttp = (
   return RunnerTransport.layerServer(settings.secret).pipe(
     Layer.provideMerge(Sharding.layer),
     Layer.provideMerge(FreshPlaces.layer),
-    Layer.provide(LivingRunners.layer),
     Layer.provide(layerHealth),
     Layer.provide(Runners.layerRpc),
     Layer.provide(RunnerTransport.layerClient(settings.secret)),

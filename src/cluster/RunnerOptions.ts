@@ -22,7 +22,7 @@ export interface Options {
   readonly lockExpiration?: Duration.Input | undefined
   /** Interval at which a runner renews its shards: at most a third of the expiration. Default 4 seconds. */
   readonly lockRefresh?: Duration.Input | undefined
-  /** Interval at which each runner checks whether the others answer. Default 3 seconds. */
+  /** Interval at which one runner checks the others. Default 5 seconds. */
   readonly healthCheck?: Duration.Input | undefined
   /** Interval at which a runner reads which others there are. Default 1 second. */
   readonly refreshAssignments?: Duration.Input | undefined
@@ -47,7 +47,7 @@ export const defaults = {
   shards: 120,
   lockExpiration: "12 seconds",
   lockRefresh: "4 seconds",
-  healthCheck: "3 seconds",
+  healthCheck: "5 seconds",
   refreshAssignments: "1 second",
   linger: "5 seconds",
   within: "20 seconds",
