@@ -121,7 +121,10 @@ const problemsOf = (file: string, text: string): ReadonlyArray<string> => {
         return [`${file}: import ${folder}index.ts, not ${target}`]
       }
     }
-    if (file.startsWith("page/") && !typeOnly && !/^(?:page\/|internal\/|core\/facts\/Lanes\.ts$)/.test(target)) {
+    if (
+      file.startsWith("page/") && !typeOnly &&
+      !/^(?:page\/|internal\/|core\/facts\/(?:EvidenceText|Lanes)\.ts$)/.test(target)
+    ) {
       return [`${file}: the page imports only types of ${target}`]
     }
     if (target.startsWith(internal)) return []

@@ -4,6 +4,7 @@
  * Texts of a model stand on marked lines with every character visible, so they cannot imitate lines of the prompt.
  */
 import * as CliOutput from "effect/cli/CliOutput"
+import { sentence } from "../core/facts/EvidenceText.ts"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import { clip } from "./clip.ts"
@@ -36,6 +37,7 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
     ...options.waiting === 0 ? [] : one("pending", `${options.waiting} more`),
     ...agentPath.length === 0 ? [] : one("agent", agentPath.join(" > ")),
     ...one("why", why),
+    ...(request.evidence ?? []).flatMap((it) => one("because", sentence(it))),
     ...one("kind", kind === "ReadOnly" ? "changes nothing" : "changes things"),
     ...targets.slice(0, options.whole === true ? targets.length : 10).flatMap(({ kind, text }) =>
       one("target", kind === undefined ? text : `${text} (${kind === "exact" ? "exact match only" : "protected"})`)

@@ -4,6 +4,7 @@
  */
 import type { ComponentChildren, VNode } from "preact"
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks"
+import { sentence } from "../core/facts/EvidenceText.ts"
 import type { ApprovalRequest, Part, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { get, type Problem, type Reply } from "./api.ts"
 import type { Context } from "./context.ts"
@@ -159,6 +160,12 @@ export const ApprovalBody = (
     }<${Arguments} value=${left} /></section>`
   }
     <dl class="why"><dt>Asked because</dt><dd><${SafeText} text=${why} /></dd>${
+    approval.evidence === undefined
+      ? null
+      : html`<dt>Known about it</dt><dd><ul>${
+        approval.evidence.map((it) => html`<li><${SafeText} text=${sentence(it)} /></li>`)
+      }</ul></dd>`
+  }${
     context.task === undefined
       ? null
       : html`<dt>Task</dt><dd>“<${SafeText} text=${context.task.text} />” <span class="muted"><${SafeText} text=${approval.user} />, ${

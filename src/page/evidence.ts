@@ -30,9 +30,14 @@ export const requestOf = (
 
 /** Whether the evidence of a request is short and plain enough to be judged in a conversation. */
 export const fits = (
-  { args, facts: { files, lines }, preview, targets }: Pick<ApprovalRequest, "args" | "facts" | "preview" | "targets">,
+  { args, evidence, facts: { files, lines }, form, preview, targets }: Pick<
+    ApprovalRequest,
+    "args" | "evidence" | "facts" | "form" | "preview" | "targets"
+  >,
   texts: ReadonlyArray<string> | undefined
 ): boolean => {
+  // sentences to read and forms to fill in need the whole view
+  if (evidence !== undefined || form !== undefined) return false
   const all = JSON.stringify([args, targets])
   // marked characters need the whole view, with its warning
   if (countMarked(all) > 0 || /\\u00[01]/.test(all)) return false

@@ -1,6 +1,8 @@
 /** Approval requests and live events of the API. */
 import * as Schema from "effect/Schema"
+import { Evidence } from "../core/facts/Evidence.ts"
 import { Answer } from "../core/gates/ApprovalRequest.ts"
+import { Approvers, GivenApproval } from "../core/vocabulary/Approvers.ts"
 import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
 import { Conversation } from "./ApiOperations.ts"
 
@@ -50,6 +52,20 @@ const approval = {
   facts: CallFacts,
   /** What an answer may be remembered for at most. */
   remember: Schema.Literals(["call", "resources", "tool"]),
+  /** What else the server knows of the call; each is shown as a sentence. */
+  evidence: Schema.optionalKey(Schema.Array(Evidence)),
+  /** Approval is requested for each such call, whatever grants exist. */
+  isAlways: Schema.optionalKey(Schema.Boolean),
+  /** Patterns between the targets and all of the tool, for which an answer may be remembered. */
+  wider: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** Who approves: all of these must be satisfied. */
+  approvers: Schema.optionalKey(Schema.Array(Approvers)),
+  /** Approvals given so far, while others are still needed. */
+  approvals: Schema.optionalKey(Schema.Array(GivenApproval)),
+  /** JSON Schema of the data that an approval must bring. */
+  form: Schema.optionalKey(Schema.Json),
+  /** Epoch milliseconds at which others may answer as well. */
+  escalatesAt: Schema.optionalKey(Schema.Finite),
   requestedAt: Schema.Finite,
   expiresAt: Schema.Union([Schema.Finite, Schema.Literal("unlimited")]),
   /** Sent back with the answer, which then holds for exactly this content. */

@@ -3,6 +3,7 @@
  * to these arguments, targets, reason and write. Secrets that a tool declares are redacted.
  */
 import type * as Schema from "effect/Schema"
+import { mapTexts } from "../core/facts/EvidenceText.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
 import { canonicalJson } from "../internal/canonicalJson.ts"
@@ -85,7 +86,8 @@ export const make = (
     targets: request.targets.map(({ kind, text }) => ({ text: left(text), ...(kind === undefined ? {} : { kind }) })),
     isRunning: request.isRunning,
     facts,
-    remember: request.remember
+    remember: request.remember,
+    ...moreOf(request, left)
   }
   const redacted = hidden === undefined ? "none" : RedactedArguments.hasMark(request.args) ? "fixed" : "some"
   const asHash = Approvals.hash(request)
@@ -143,6 +145,19 @@ export const whole = (
 const summaryChars = 300
 
 const partChars = 200_000
+
+/** The parts that few requests have. */
+const moreOf = (
+  { approvers, escalatesAt, evidence, form, isAlways, wider }: Approvals.ApprovalRequest,
+  left: (text: string) => string
+): Pick<ApprovalSummary, "approvers" | "escalatesAt" | "evidence" | "form" | "isAlways" | "wider"> => ({
+  ...evidence === undefined ? {} : { evidence: evidence.map((it) => mapTexts(it, left)) },
+  ...isAlways === true ? { isAlways } : {},
+  ...wider === undefined ? {} : { wider: wider.map(left) },
+  ...approvers === undefined ? {} : { approvers },
+  ...form === undefined ? {} : { form },
+  ...escalatesAt === undefined ? {} : { escalatesAt }
+})
 
 /** Deeper values are too much for encoders and people. */
 const maxDepth = 1_000

@@ -40,8 +40,7 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
     const { question: open } = call.resumed ?? {}
     const about: Approvals.NewRequest = {
-      preview: undefined,
-      ...question,
+      ...shownOf(question),
       ...open,
       remember: isKnown ? question.remember : "call",
       agentPath,
@@ -65,7 +64,14 @@ export const ask = (wave: WaveState, call: Call, question: Question): Effect.Eff
     const diff = question.preview?._tag === "Diff" ? question.preview.diff : undefined
     const put = (request: Approvals.ApprovalRequest) => {
       const { id: requestId } = request
-      wave.facts?.report({ _tag: "Presented", at: wave.now(), requestId, why: question.why, diff }, call)
+      wave.facts?.report({
+        _tag: "Presented",
+        at: wave.now(),
+        requestId,
+        why: question.why,
+        diff,
+        evidence: question.evidence
+      }, call)
       let said: Approvals.Resolution | undefined
       const told = (resolution: Approvals.Resolution) => {
         said = resolution
@@ -123,6 +129,16 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
     })
     return Effect.sync(() => fiber.interruptUnsafe())
   })
+
+/** What a question says to approvers. */
+const shownOf = ({ approvers, evidence, isAlways, preview, why, wider }: Question) => ({
+  why,
+  preview,
+  ...(evidence === undefined ? {} : { evidence }),
+  ...(isAlways === true ? { isAlways } : {}),
+  ...(wider === undefined ? {} : { wider }),
+  ...(approvers === undefined ? {} : { approvers })
+})
 
 const unrecorded: Answer = { _tag: "Unrecorded" }
 

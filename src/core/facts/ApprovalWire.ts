@@ -1,5 +1,6 @@
 /** Approval requests as clients see them, in events of agents and in the API of the server. */
 import * as Schema from "effect/Schema"
+import { Approvers } from "../vocabulary/Approvers.ts"
 
 /**
  * Schema of a request without what may hold a secret: its arguments, targets, reason and preview. Events of the call
@@ -21,6 +22,12 @@ export const ApprovalWire = Schema.Struct({
   isRunning: Schema.Boolean,
   /** What an answer may be remembered for at most. */
   remember: Schema.Literals(["call", "resources", "tool"]),
+  /** Approval is requested for each such call, whatever grants exist. */
+  isAlways: Schema.optionalKey(Schema.Boolean),
+  /** Who approves: all of these must be satisfied. */
+  approvers: Schema.optionalKey(Schema.Array(Approvers)),
+  /** Epoch milliseconds at which others may answer as well. */
+  escalatesAt: Schema.optionalKey(Schema.Finite),
   /** Epoch milliseconds. */
   requestedAt: Schema.Finite,
   /** Epoch milliseconds at which it expires. */

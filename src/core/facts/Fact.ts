@@ -7,9 +7,11 @@
  */
 import * as Schema from "effect/Schema"
 import { ToolRule } from "../rules/ToolRule.ts"
+import { Approvers } from "../vocabulary/Approvers.ts"
 import { Grant } from "../vocabulary/Grant.ts"
 import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import { Evidence } from "./Evidence.ts"
 
 /** Where the facts of a wave come from. */
 export interface Origin {
@@ -68,7 +70,10 @@ export const Request = Schema.Struct({
   preview: Schema.UndefinedOr(Schema.Union([
     Schema.TaggedStruct("Diff", { diff: Schema.String }),
     Schema.TaggedStruct("None", { because: Schema.String })
-  ]))
+  ])),
+  evidence: Schema.optional(Schema.Array(Evidence)),
+  isAlways: Schema.optional(Schema.Boolean),
+  approvers: Schema.optional(Schema.Array(Approvers))
 })
 
 /** An approval request is about to be made. It is on record before anybody sees it. */
@@ -83,7 +88,8 @@ export const Presented = Schema.TaggedStruct("Presented", {
   requestId: Schema.String,
   why: Schema.String,
   /** What the call would write, as a unified diff. */
-  diff: Schema.optional(Schema.String)
+  diff: Schema.optional(Schema.String),
+  evidence: Schema.optional(Schema.Array(Evidence))
 })
 
 /** What ended an approval request. */

@@ -11,6 +11,7 @@
 import * as Schema from "effect/Schema"
 import * as Projection from "../../wire/Projection.ts"
 import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import { Evidence } from "./Evidence.ts"
 import * as OutcomeWire from "./OutcomeWire.ts"
 
 const wave = {
@@ -50,7 +51,9 @@ export class ToolApprovalRequested
     ...call,
     requestId: Schema.String,
     why: Schema.String,
-    diff: Schema.optionalKey(Schema.String)
+    diff: Schema.optionalKey(Schema.String),
+    /** What else approvers see of the call. */
+    evidence: Schema.optionalKey(Schema.Array(Evidence))
   }))
 {}
 

@@ -4,6 +4,8 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../../internal/canonicalJson.ts"
+import type { Evidence } from "../facts/Evidence.ts"
+import type { Approvers, GivenApproval } from "../vocabulary/Approvers.ts"
 import { validateStrict } from "../vocabulary/ConfigurationError.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
 import * as Grant from "../vocabulary/Grant.ts"
@@ -39,6 +41,20 @@ export interface ApprovalRequest {
   readonly isRunning: boolean
   /** What an answer may be remembered for at most. */
   readonly remember: "call" | "resources" | "tool"
+  /** What else approvers see of the call. */
+  readonly evidence?: ReadonlyArray<Evidence> | undefined
+  /** Approval is requested for each such call, whatever grants exist. */
+  readonly isAlways?: boolean | undefined
+  /** Patterns between these targets and all of the tool, for which the answer may be remembered. */
+  readonly wider?: ReadonlyArray<string> | undefined
+  /** Who approves: all of these must be satisfied. Without it, everybody who may answer. */
+  readonly approvers?: ReadonlyArray<Approvers> | undefined
+  /** Approvals given so far, while others are still needed. */
+  readonly approvals?: ReadonlyArray<GivenApproval> | undefined
+  /** JSON Schema of the data that an approval must bring. */
+  readonly form?: Schema.Json | undefined
+  /** Epoch milliseconds at which others may answer as well. */
+  readonly escalatesAt?: number | undefined
   /** Epoch milliseconds. */
   readonly requestedAt: number
   /** Epoch milliseconds at which the request expires and the call is denied, or `"unlimited"`. */

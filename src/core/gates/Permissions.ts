@@ -10,7 +10,9 @@ import * as Layer from "effect/Layer"
 import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import * as Changes from "../../internal/changes.ts"
+import type { Evidence } from "../facts/Evidence.ts"
 import type { Consent } from "../rules/RuleKind.ts"
+import type { Approvers } from "../vocabulary/Approvers.ts"
 import { ConfigurationError, type Problem, validateStrict } from "../vocabulary/ConfigurationError.ts"
 import { type RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
@@ -214,6 +216,14 @@ export const check = (self: Permissions["Service"], call: GateCall, reporter?: R
 export interface Asks {
   readonly why: string
   readonly remember: "call" | "resources" | "tool"
+  /** What else approvers see of the call. */
+  readonly evidence?: ReadonlyArray<Evidence> | undefined
+  /** Approval is requested for each such call, whatever grants exist; goes with `remember: "call"`. */
+  readonly isAlways?: boolean | undefined
+  /** Patterns between the targets and all of the tool, for which an answer may be remembered. */
+  readonly wider?: ReadonlyArray<string> | undefined
+  /** Who approves: all of these must be satisfied. */
+  readonly approvers?: ReadonlyArray<Approvers> | undefined
 }
 
 /** Gate 12: tells whether a rule or the policy requires approval. */

@@ -7,7 +7,9 @@
  */
 import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import { Evidence } from "../facts/Evidence.ts"
 import * as Fact from "../facts/Fact.ts"
+import { Approvers } from "../vocabulary/Approvers.ts"
 import { Grant } from "../vocabulary/Grant.ts"
 import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 
@@ -85,7 +87,13 @@ export const Asked = Schema.TaggedStruct("Asked", {
   /** A hash of what was shown: tool, arguments, what it is about, and preview. */
   shown: Schema.String,
   /** The diff that was shown, where the tool can tell what it would write. */
-  preview: Schema.optionalKey(Schema.String)
+  preview: Schema.optionalKey(Schema.String),
+  /** What else was shown of the call. */
+  evidence: Schema.optionalKey(Schema.Array(Evidence)),
+  /** Approval is requested for each such call, whatever grants exist. */
+  isAlways: Schema.optionalKey(Schema.Boolean),
+  /** Who approves. */
+  approvers: Schema.optionalKey(Schema.Array(Approvers))
 })
 
 /**

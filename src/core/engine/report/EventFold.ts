@@ -30,13 +30,14 @@ const calls: { readonly [T in CallFact["_tag"]]: (fact: Of<T>, about: About) => 
   Decided: none,
   Asked: none,
   Withdrawn: none,
-  Presented: ({ at, diff, requestId, why }, about) => ({
+  Presented: ({ at, diff, evidence, requestId, why }, about) => ({
     _tag: "ToolApprovalRequested",
     ...about,
     at,
     requestId,
     why,
-    ...(diff === undefined ? {} : { diff })
+    ...(diff === undefined ? {} : { diff }),
+    ...(evidence === undefined ? {} : { evidence })
   }),
   Answered: ({ answer, at, by, requestId }, about) => ({
     _tag: "ToolApprovalResolved",

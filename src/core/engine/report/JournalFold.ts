@@ -4,6 +4,7 @@
  * Only the kind of entry is determined immediately. The entry is made and redacted when a driver writes it or it is
  * first read.
  */
+import { mapTexts } from "../../facts/EvidenceText.ts"
 import type { CallFact, Of, SpanId } from "../../facts/Fact.ts"
 import type * as Journal from "../../store/Journal.ts"
 import type { Grant } from "../../vocabulary/Grant.ts"
@@ -92,11 +93,21 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
     sentence: record.scrub(ToolRefusal.describe(reason, record.name))
   })),
   Asked: entry(({ request }, record) => {
-    const { expiresAt, id, preview, why } = request
+    const { approvers, evidence, expiresAt, id, isAlways, preview, why } = request
     const diff = preview?._tag === "Diff" && record.keeps.arguments === "full"
       ? { preview: record.scrub(preview.diff) }
       : {}
-    return { _tag: "Asked", requestId: id, why: record.scrub(why), expiresAt, shown: record.shown(request), ...diff }
+    return {
+      _tag: "Asked",
+      requestId: id,
+      why: record.scrub(why),
+      expiresAt,
+      shown: record.shown(request),
+      ...diff,
+      ...(evidence === undefined ? {} : { evidence: evidence.map((it) => mapTexts(it, record.scrub)) }),
+      ...(isAlways === true ? { isAlways } : {}),
+      ...(approvers === undefined ? {} : { approvers })
+    }
   }),
   Withdrawn: entry(({ requestId }) => ({
     _tag: "Answered",

@@ -1,0 +1,71 @@
+/** Evidence in words. Pure, and used in browsers. */
+import type { Evidence } from "./Evidence.ts"
+
+/** Says evidence in one sentence. Texts of others are in it as they are: show it as an untrusted text. */
+export const sentence = (evidence: Evidence): string => {
+  switch (evidence._tag) {
+    case "Origin": {
+      const { from, origin, path, value } = evidence
+      return `${path} is ${JSON.stringify(value)}: ${origins[origin]}${from === undefined ? "" : ` (${from})`}.`
+    }
+    case "Sandboxed": {
+      const { driver, missing, network } = evidence
+      const left = missing.length === 0 ? "" : ` This system does not enforce: ${missing.join(", ")}.`
+      return `It runs in a sandbox (${driver}) ${networks[network]}.${left}`
+    }
+    case "Reviewed":
+      return `The reviewer ${verdicts[evidence.verdict]}: ${evidence.reason}`
+    case "Unseen": {
+      const { characters, text, where } = evidence
+      const many = characters === 1 ? "1 invisible character" : `${characters} invisible characters`
+      return `${where} contains ${many}${text === undefined ? "" : `, which spell ${JSON.stringify(text)}`}.`
+    }
+    case "Shadow": {
+      const { because, policy, would } = evidence
+      return `The shadow policy ${policy} would ${woulds[would]}${because === undefined ? "" : `: ${because}`}.`
+    }
+  }
+}
+
+/** Changes the texts that may hold a secret. */
+export const mapTexts = (evidence: Evidence, change: (text: string) => string): Evidence => {
+  switch (evidence._tag) {
+    case "Origin":
+      return {
+        ...evidence,
+        value: change(evidence.value),
+        ...(evidence.from === undefined ? {} : { from: change(evidence.from) })
+      }
+    case "Sandboxed":
+      return evidence
+    case "Reviewed":
+      return { ...evidence, reason: change(evidence.reason) }
+    case "Unseen":
+      return {
+        ...evidence,
+        where: change(evidence.where),
+        ...(evidence.text === undefined ? {} : { text: change(evidence.text) })
+      }
+    case "Shadow":
+      return evidence.because === undefined ? evidence : { ...evidence, because: change(evidence.because) }
+  }
+}
+
+const origins: Readonly<Record<Extract<Evidence, { readonly _tag: "Origin" }>["origin"], string>> = {
+  user: "the user wrote it",
+  trusted: "it is from a trusted output",
+  named: "it belongs to something that the user named",
+  listed: "it was listed by a trusted output",
+  model: "only the model wrote it",
+  untrusted: "it appears only in content that others wrote"
+}
+
+const networks: Readonly<Record<Extract<Evidence, { readonly _tag: "Sandboxed" }>["network"], string>> = {
+  none: "without network",
+  listed: "that reaches only listed hosts",
+  open: "with network"
+}
+
+const verdicts = { allow: "would allow it", ask: "hands it to a person", deny: "would deny it" } as const
+
+const woulds = { allow: "allow it", ask: "require approval", deny: "deny it" } as const
