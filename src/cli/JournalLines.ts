@@ -129,6 +129,14 @@ const ofCall = (entry: CallEntry): string => {
       return entry.isResumed === true ? "submitted again" : "arrived"
     case "Decided":
       return `${entry.verdict} by ${entry.gate}: ${entry.sentence}`
+    case "Shadowed":
+      return `the shadow policy ${entry.policy} would decide ${entry.would}, not ${entry.decided}${
+        entry.because === undefined ? "" : ` (${entry.because})`
+      }`
+    case "Reviewed":
+      return `reviewed by ${entry.model}: ${entry.verdict}${
+        entry.decides === true ? "" : ", a person decides"
+      } (${entry.reason})`
     case "Asked":
       return `asked, because ${entry.why}`
     case "Answered":

@@ -136,6 +136,14 @@ const stepOf = (entry: Entry, before: ReadonlyArray<Entry>): Step => {
       return step("ok", entry["isResumed"] === true ? "Continued after a restart" : "Received")
     case "Decided":
       return { ...step("shield", "Refused", text(entry["sentence"])), color: "bad" }
+    case "Shadowed":
+      return step(
+        "shield",
+        html`Shadow policy <${SafeText} text=${text(entry["policy"])} />: ${text(entry["would"])}`,
+        text(entry["because"]) || undefined
+      )
+    case "Reviewed":
+      return reviewed(entry)
     case "Asked":
       return { ...step("hand", "Approval requested", text(entry["why"])), color: "wait" }
     case "Answered":
@@ -167,6 +175,17 @@ const ends = {
   Skipped: ["none", "x", "Skipped"],
   Unknown: ["wait", "unknown", "Outcome unknown"]
 } as const
+
+const reviewed = (entry: Entry): Step => {
+  const verdict = text(entry["verdict"])
+  const what = entry["decides"] !== true ? "Reviewed, a person decides" : verdict === "allow" ? "Approved" : "Denied"
+  return {
+    color: entry["decides"] !== true ? "wait" : verdict === "allow" ? "ok" : "bad",
+    mark: "shield",
+    what: html`${what} by the reviewer <b><${SafeText} text=${text(entry["model"])} /></b>`,
+    more: text(entry["reason"]) || undefined
+  }
+}
 
 const answers: Readonly<Record<string, string>> = {
   ApproveOnce: "Approved once",

@@ -33,6 +33,7 @@ export const targetIn = ({ summary, targets, tool }: RecordedCall): string =>
 const deciders = {
   policy: "policy",
   person: "a person",
+  reviewer: "reviewer",
   grant: "grant",
   gate: "rules",
   timeout: "nobody in time",

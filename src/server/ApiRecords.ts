@@ -57,7 +57,7 @@ export const RecordedCall = Schema.Struct({
   state: CallState,
   /** What admitted or refused the call. `name` is the approver, the id of the grant, or the gate that refused. */
   decidedBy: Schema.optionalKey(Schema.Struct({
-    kind: Schema.Literals(["policy", "person", "grant", "gate", "timeout", "closed", "noApprover"]),
+    kind: Schema.Literals(["policy", "person", "reviewer", "grant", "gate", "timeout", "closed", "noApprover"]),
     name: Schema.optionalKey(Schema.String)
   })),
   /** The last approval request of the call. */

@@ -220,6 +220,8 @@ const deciderOf = (entries: ReadonlyArray<CallEntry>): RecordedCall["decidedBy"]
       it._tag === "Decided" && it.verdict === "refused" && (decider === undefined || it.gate !== "permission")
     ) {
       decider = { kind: "gate", name: it.gate }
+    } else if (it._tag === "Reviewed") {
+      if (it.decides === true) decider = { kind: "reviewer", name: it.model }
     } else if (it._tag === "Started" && it.allowedBy === "policy") decider ??= { kind: "policy" }
     else if (it._tag === "Started" && it.allowedBy === "answer") decider ??= { kind: "person" }
     else if (it._tag === "Started") decider ??= { kind: "grant", name: it.allowedBy }

@@ -196,6 +196,8 @@ export class OperationParts {
     const call = this.calls.of(event, place)
     switch (event._tag) {
       case "ToolCallQueued":
+      case "ToolShadowed":
+      case "ToolReviewed":
         return []
       case "ToolCallStart":
         return this.announced(call)

@@ -27,6 +27,8 @@ export const SubmittedWave = Schema.Struct({
 
 const ofCalls = [
   Event.ToolCallQueued,
+  Event.ToolShadowed,
+  Event.ToolReviewed,
   Event.ToolApprovalRequested,
   Event.ToolApprovalResolved,
   Event.ToolCallStart,

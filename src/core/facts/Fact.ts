@@ -6,6 +6,7 @@
  * redacts what it passes on.
  */
 import * as Schema from "effect/Schema"
+import * as Struct from "effect/Struct"
 import { ToolRule } from "../rules/ToolRule.ts"
 import { Approvers } from "../vocabulary/Approvers.ts"
 import { Grant } from "../vocabulary/Grant.ts"
@@ -58,6 +59,21 @@ export const Arrived = Schema.TaggedStruct("Arrived", { at, isResumed: Schema.Bo
 /** A gate refused the call. */
 export const Decided = Schema.TaggedStruct("Decided", { at, reason: ToolRefusal })
 
+/** What a reviewer says of a call: it may run, a person is to be asked, or it is denied. */
+export const ReviewVerdict = Schema.Literals(["allow", "ask", "deny"])
+
+/**
+ * Why a reviewer gave no verdict: it failed or did not answer in time, its verdict was malformed, or repeated denials
+ * opened its breaker.
+ */
+export const ReviewProblem = Schema.Literals(["failed", "timeout", "malformed", "breaker"])
+
+/** What a shadow policy would have decided; `failed`: it threw, or what the call is about could not be found out. */
+export const WouldDecide = Schema.Literals(["allow", "ask", "deny", "failed"])
+
+/** What a policy decided. */
+export const PolicyDecided = Schema.Literals(["allow", "ask", "deny"])
+
 /** What approvers are shown of a call. */
 export const Request = Schema.Struct({
   id: Schema.String,
@@ -74,6 +90,33 @@ export const Request = Schema.Struct({
   evidence: Schema.optional(Schema.Array(Evidence)),
   isAlways: Schema.optional(Schema.Boolean),
   approvers: Schema.optional(Schema.Array(Approvers))
+})
+
+/** A reviewer looked at a call that needs approval. */
+export const Reviewed = Schema.TaggedStruct("Reviewed", {
+  at,
+  verdict: ReviewVerdict,
+  reason: Schema.String,
+  /** The model that reviewed. */
+  model: Schema.String,
+  millis: Schema.Finite,
+  /** The verdict holds. Otherwise it is shown to a person, who decides. */
+  decides: Schema.Boolean,
+  /** Why there is no verdict of the reviewer. */
+  problem: Schema.optional(ReviewProblem),
+  /** What approvers would be shown of the call. */
+  request: Schema.Struct(Struct.omit(Request.fields, ["id", "expiresAt"]))
+})
+
+/** A shadow policy was looked at. It changes nothing. */
+export const Shadowed = Schema.TaggedStruct("Shadowed", {
+  at,
+  /** The name of the shadow policy. */
+  policy: Schema.String,
+  would: WouldDecide,
+  decided: PolicyDecided,
+  /** Why it would have asked or denied, or how it failed. */
+  because: Schema.optional(Schema.String)
 })
 
 /** An approval request is about to be made. It is on record before anybody sees it. */
@@ -133,7 +176,7 @@ const start = {
   limitMillis: Schema.Number,
   /** The call may change things. */
   mutates: Schema.Boolean,
-  /** What let it through: `policy`, `answer`, or the id of a grant. */
+  /** What let it through: `policy`, `answer`, `reviewer`, or the id of a grant. */
   allowedBy: Schema.String,
   /** The arguments that the handler gets, decoded and encoded. */
   input: Schema.Struct({ params: Schema.Unknown, args: Schema.Unknown }),
@@ -236,6 +279,8 @@ export const CallFact = Schema.Union([
   Resumed,
   Arrived,
   Decided,
+  Shadowed,
+  Reviewed,
   Asked,
   Withdrawn,
   Presented,

@@ -12,6 +12,7 @@ import * as Schema from "effect/Schema"
 import * as Projection from "../../wire/Projection.ts"
 import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { Evidence } from "./Evidence.ts"
+import { PolicyDecided, ReviewVerdict, WouldDecide } from "./Fact.ts"
 import * as OutcomeWire from "./OutcomeWire.ts"
 
 const wave = {
@@ -44,6 +45,25 @@ const levels = ["debug", "info", "warn", "error"] as const
 export class ToolCallQueued
   extends Schema.Opaque<ToolCallQueued>()(Schema.TaggedStruct("ToolCallQueued", { ...call, params: Schema.Unknown }))
 {}
+
+/** A shadow policy would have decided differently. It changes nothing. */
+export class ToolShadowed extends Schema.Opaque<ToolShadowed>()(Schema.TaggedStruct("ToolShadowed", {
+  ...call,
+  policy: Schema.String,
+  would: WouldDecide,
+  decided: PolicyDecided,
+  because: Schema.optionalKey(Schema.String)
+})) {}
+
+/** A reviewer looked at a call that needs approval. Unless `decides`, a person is asked. */
+export class ToolReviewed extends Schema.Opaque<ToolReviewed>()(Schema.TaggedStruct("ToolReviewed", {
+  ...call,
+  verdict: ReviewVerdict,
+  reason: Schema.String,
+  model: Schema.String,
+  millis: Schema.Finite,
+  decides: Schema.Boolean
+})) {}
 
 /** Approval is requested. `diff` is what the call would write, if known. */
 export class ToolApprovalRequested
@@ -133,6 +153,8 @@ export class WaveSuspended extends Schema.Opaque<WaveSuspended>()(Schema.TaggedS
 /** Schema of an event, as the host has it. */
 export const ToolEvent = Schema.Union([
   ToolCallQueued,
+  ToolShadowed,
+  ToolReviewed,
   ToolApprovalRequested,
   ToolApprovalResolved,
   ToolCallStart,
@@ -150,6 +172,8 @@ export const ToolEvent = Schema.Union([
 /** Something that happened to a call or a wave. */
 export type ToolEvent =
   | ToolCallQueued
+  | ToolShadowed
+  | ToolReviewed
   | ToolApprovalRequested
   | ToolApprovalResolved
   | ToolCallStart
@@ -177,6 +201,8 @@ export type Tag = ToolEvent["_tag"]
 
 const names: { readonly [T in Exclude<Tag, "ToolCustom">]: string } = {
   ToolCallQueued: "tool_call_queued",
+  ToolShadowed: "tool_shadowed",
+  ToolReviewed: "tool_reviewed",
   ToolApprovalRequested: "tool_approval_request",
   ToolApprovalResolved: "tool_approval_resolved",
   ToolCallStart: "tool_call_start",
@@ -214,6 +240,8 @@ const numberOrNull = Schema.NullOr(Schema.Finite)
  */
 export const Wire = Schema.Union([
   Schema.Struct({ ...ToolCallQueued.fields, params: Schema.Json }),
+  ToolShadowed,
+  ToolReviewed,
   ToolApprovalRequested,
   ToolApprovalResolved,
   Schema.Struct({ ...ToolCallStart.fields, limitMillis: numberOrNull }),

@@ -78,6 +78,35 @@ export const Decided = Schema.TaggedStruct("Decided", {
   sentence: Schema.String
 })
 
+/** A shadow policy would have decided differently. It changes nothing. */
+export const Shadowed = Schema.TaggedStruct("Shadowed", {
+  ...call,
+  /** The name of the shadow policy. */
+  policy: Schema.String,
+  would: Fact.WouldDecide,
+  decided: Fact.PolicyDecided,
+  because: Schema.optionalKey(Schema.String)
+})
+
+/**
+ * A reviewer looked at a call that needs approval. Of a call that may change things this is on record before it starts.
+ */
+export const Reviewed = Schema.TaggedStruct("Reviewed", {
+  ...call,
+  verdict: Fact.ReviewVerdict,
+  reason: Schema.String,
+  /** The model that reviewed. */
+  model: Schema.String,
+  millis: Schema.Finite,
+  /** The verdict holds; absent: a person decides. */
+  decides: Schema.optionalKey(Schema.Boolean),
+  /** Why there is no verdict of the reviewer. */
+  problem: Schema.optionalKey(Fact.ReviewProblem),
+  why: Schema.String,
+  /** A hash of what approvers would be shown. */
+  shown: Schema.String
+})
+
 /** A person is asked. */
 export const Asked = Schema.TaggedStruct("Asked", {
   ...call,
@@ -124,7 +153,7 @@ export const Started = Schema.TaggedStruct("Started", {
   idempotencyKey: Schema.String,
   /** The call may change things. */
   mutates: Schema.Boolean,
-  /** What let it through: the policy, a person's answer, or the id of a grant. */
+  /** What let it through: the policy, a person's answer, a reviewer, or the id of a grant. */
   allowedBy: Schema.String,
   /** A person has edited the arguments that arrived. */
   isEdited: Schema.optionalKey(Schema.Boolean),
@@ -178,6 +207,8 @@ export const Gap = Schema.TaggedStruct("Gap", { ...common, lost: Schema.Finite }
 export const CallEntry = Schema.Union([
   Arrived,
   Decided,
+  Shadowed,
+  Reviewed,
   Asked,
   Answered,
   Started,

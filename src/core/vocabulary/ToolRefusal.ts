@@ -39,14 +39,14 @@ const reasons = [
    * possible.
    */
   Schema.TaggedStruct("PermissionDenied", {
-    by: Schema.Literals(["user", "timeout", "noApprover", "closed"]),
+    by: Schema.Literals(["user", "reviewer", "timeout", "noApprover", "closed"]),
     reason: Schema.optionalKey(Schema.String),
     permission: Schema.optionalKey(Schema.String),
     scope: Schema.optionalKey(Schema.Literals(["call", "resources", "tool"]))
   }),
-  /** A person denied the write of a running call. */
+  /** A person or a reviewer denied the write of a running call. */
   Schema.TaggedStruct("WriteDenied", {
-    by: Schema.Literals(["user", "policy", "timeout", "noApprover", "closed"]),
+    by: Schema.Literals(["user", "reviewer", "policy", "timeout", "noApprover", "closed"]),
     reason: Schema.optionalKey(Schema.String)
   }),
   /**
@@ -110,6 +110,7 @@ const about = (targets: ReadonlyArray<string> | undefined): string =>
 
 const writeDenied = {
   user: "The user did not allow",
+  reviewer: "The reviewer did not allow",
   policy: "The policy does not allow",
   timeout: "Nobody answered the request to allow",
   noApprover: "Nobody is there to allow",
@@ -189,6 +190,8 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
       switch (refusal.by) {
         case "user":
           return `The user did not allow "${tool}"${why}. Do not repeat the call; ask what to do instead or continue without it.`
+        case "reviewer":
+          return `The reviewer of this session did not allow "${tool}"${why}. It was not run. Do not repeat the call or work around this; continue without it, or ask the user what to do.`
         case "timeout":
           return `Nobody answered the request to allow "${tool}"${why}. It was not run.`
         case "noApprover":

@@ -28,6 +28,20 @@ const calls: { readonly [T in CallFact["_tag"]]: (fact: Of<T>, about: About) => 
   Resumed: none,
   Arrived: none,
   Decided: none,
+  Shadowed: ({ at, because, decided, policy, would }, about) =>
+    would === decided
+      ? undefined
+      : { _tag: "ToolShadowed", ...about, at, policy, would, decided, ...(because === undefined ? {} : { because }) },
+  Reviewed: ({ at, decides, millis, model, reason, verdict }, about) => ({
+    _tag: "ToolReviewed",
+    ...about,
+    at,
+    verdict,
+    reason,
+    model,
+    millis,
+    decides
+  }),
   Asked: none,
   Withdrawn: none,
   Presented: ({ at, diff, evidence, requestId, why }, about) => ({

@@ -31,7 +31,7 @@ export interface Subject {
   readonly isEdited: (args: unknown) => boolean
   readonly outcome: (outcome: ToolOutcome) => Omit<Journal.Of<"Settled">, keyof Journal.Of<"OrphanEnded">>
   readonly scrub: (text: string) => string
-  readonly shown: (request: Of<"Asked">["request"]) => string
+  readonly shown: (request: Of<"Reviewed">["request"]) => string
 }
 
 /** Makes the entry of a fact. */
@@ -70,6 +70,14 @@ const suspended = entry<Of<"Suspended" | "GivenBack">>((fact, record) => ({
   ...("isStarted" in fact && fact.isStarted ? { isStarted: true } : {})
 }))
 
+const shadowed = entry<Of<"Shadowed">>(({ because, decided, policy, would }, record) => ({
+  _tag: "Shadowed",
+  policy,
+  would,
+  decided,
+  ...(because === undefined ? {} : { because: record.scrub(because) })
+}))
+
 const granted: Make<Of<"Granted">> = (record, { at, grant }) => ({
   _tag: "Granted",
   ...record.common(at),
@@ -91,6 +99,18 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
     verdict: "refused",
     gate: ToolRefusal.gateOf(reason),
     sentence: record.scrub(ToolRefusal.describe(reason, record.name))
+  })),
+  Shadowed: (fact) => fact.would === fact.decided ? undefined : shadowed(),
+  Reviewed: entry(({ decides, millis, model, problem, reason, request, verdict }, record) => ({
+    _tag: "Reviewed",
+    verdict,
+    reason: record.scrub(reason),
+    model,
+    millis,
+    ...(decides ? { decides } : {}),
+    ...(problem === undefined ? {} : { problem }),
+    why: record.scrub(request.why),
+    shown: record.shown(request)
   })),
   Asked: entry(({ request }, record) => {
     const { approvers, evidence, expiresAt, id, isAlways, preview, why } = request

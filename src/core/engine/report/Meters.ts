@@ -79,6 +79,8 @@ export class Meters {
   private readonly context: Context.Context<never>
   private readonly tools = new Map<string, ToolMeters>()
   private readonly stores = new Map<string, Metric.Histogram<number>>()
+  private readonly shadows = new Map<string, Metric.Counter<number>>()
+  private readonly reviews = new Map<string, Metric.Histogram<number>>()
   private readonly waits = gauge("tool_executor.waiting", "Calls that have neither started nor ended", {})
   private readonly open = gauge("tool_executor.approvals.pending", "Approval requests that are pending", {})
 
@@ -98,6 +100,40 @@ export class Meters {
 
   questions(more: number): void {
     this.open.modifyUnsafe(more, this.context)
+  }
+
+  /** Counts a decision of a shadow policy. */
+  shadow(policy: string, would: string, decided: string): void {
+    const key = `${policy} ${would} ${decided}`
+    let metric = this.shadows.get(key)
+    if (metric === undefined) {
+      const labels = {
+        "tool_executor.shadow.policy": policy,
+        "tool_executor.shadow.would": would,
+        "tool_executor.shadow.decided": decided
+      }
+      const description = "Calls that a shadow policy was looked at for"
+      this.shadows.set(key, metric = counter("tool_executor.shadow.decision", description, labels))
+    }
+    metric.updateUnsafe(1, this.context)
+  }
+
+  /** Records a verdict of the reviewer, or why there was none. */
+  review(verdict: string, decides: boolean, problem: string | undefined, duration: number): void {
+    const key = `${verdict} ${decides} ${problem}`
+    let metric = this.reviews.get(key)
+    if (metric === undefined) {
+      const labels = {
+        "tool_executor.review.verdict": verdict,
+        "tool_executor.review.decides": String(decides),
+        ...errorLabel(problem)
+      }
+      this.reviews.set(
+        key,
+        metric = seconds("tool_executor.review.duration", "Time that a reviewer took for a call", labels)
+      )
+    }
+    metric.updateUnsafe(duration, this.context)
   }
 
   /** Records an answer or a failure of the state store. */

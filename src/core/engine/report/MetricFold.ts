@@ -40,6 +40,8 @@ const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
   Resumed: undefined,
   Arrived: undefined,
   Decided: undefined,
+  Shadowed: ({ all }, _, { decided, policy, would }) => all.shadow(policy, would, decided),
+  Reviewed: ({ all }, _, { decides, millis, problem, verdict }) => all.review(verdict, decides, problem, millis / 1e3),
   Asked: undefined,
   Withdrawn: undefined,
   Presented: ({ all }) => all.questions(1),

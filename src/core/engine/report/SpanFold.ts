@@ -142,6 +142,12 @@ const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
   Resumed: (it, _, { span }) => link(it, "resumed", span),
   Arrived: undefined,
   Decided: undefined,
+  Shadowed: undefined,
+  Reviewed: (it, _, { decides, model, problem, verdict }) => {
+    const about = { "tool_executor.review.verdict": verdict, "tool_executor.review.model": model }
+    const how = decides ? "decides" : problem === undefined ? "a person decides" : `${problem}, a person decides`
+    log(it, "Info", "reviewed", `The reviewer said of "${it.name}": ${verdict} (${how})`, about)
+  },
   Asked: undefined,
   Withdrawn: undefined,
   Presented: (it, _, { requestId }) =>

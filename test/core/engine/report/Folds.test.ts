@@ -55,6 +55,22 @@ const calls: { readonly [T in Fact.CallFact["_tag"]]: ReadonlyArray<Row<Fact.Of<
   Resumed: [{ fact: { _tag: "Resumed", at: 1 }, spans: true }],
   Arrived: [{ fact: { _tag: "Arrived", at: 1, isResumed: false }, entry: "Arrived" }],
   Decided: [{ fact: { _tag: "Decided", at: 1, reason: denied.reason }, entry: "Decided" }],
+  Shadowed: [
+    { fact: { _tag: "Shadowed", at: 1, policy: "p", would: "allow", decided: "allow" }, metrics: true },
+    {
+      fact: { _tag: "Shadowed", at: 1, policy: "p", would: "deny", decided: "allow", because: "b" },
+      event: "ToolShadowed",
+      entry: "Shadowed",
+      metrics: true
+    }
+  ],
+  Reviewed: [{
+    fact: { _tag: "Reviewed", at: 1, verdict: "allow", reason: "r", model: "m", millis: 5, decides: true, request },
+    event: "ToolReviewed",
+    entry: "Reviewed",
+    metrics: true,
+    spans: true
+  }],
   Asked: [{ fact: { _tag: "Asked", at: 1, request }, entry: "Asked" }],
   Withdrawn: [{ fact: { _tag: "Withdrawn", at: 1, requestId: "r" }, entry: "Answered" }],
   Presented: [{

@@ -1,0 +1,149 @@
+/**
+ * Gate 12, before people: a second model that looks at the calls which need approval.
+ *
+ * It decides only where the policy lets it (`review`), about one call at a time. Whatever it cannot decide, or not in
+ * time, goes to the approvers. It never sees outputs of tools.
+ */
+import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Model from "effect/ai/Model"
+import * as Context from "effect/Context"
+import type * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Schema from "effect/Schema"
+import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
+import * as ReviewPrompt from "./ReviewPrompt.ts"
+import type { ReviewRequest } from "./ReviewRequest.ts"
+
+export type { ReviewRequest } from "./ReviewRequest.ts"
+
+/**
+ * Schema of a verdict: the call may run, a person is to decide, or the call is denied. The reason is shown to approvers
+ * and, if the call is denied, to the model.
+ */
+export const Verdict = Schema.Union([
+  Schema.TaggedStruct("Allow", { reason: Schema.String }),
+  Schema.TaggedStruct("Person", { reason: Schema.String }),
+  Schema.TaggedStruct("Deny", { reason: Schema.String })
+])
+
+/** A verdict about one call. */
+export type Verdict = typeof Verdict.Type
+
+/** Looks at calls that need approval, before people do. */
+export class Reviewer extends Context.Service<Reviewer, {
+  /** The model that reviews, for the record. */
+  readonly model: string
+  /** Judges one call. A failure, a defect, a malformed verdict or none in time means that a person is asked. */
+  readonly review: (request: ReviewRequest) => Effect.Effect<Verdict, unknown>
+  readonly limits: Limits
+}>()("effect-tool-executor/policy/Reviewer") {}
+
+/** The limits of a reviewer in plain numbers. */
+export interface Limits {
+  readonly timeoutMillis: number
+  readonly breaker: BreakerLimits | undefined
+}
+
+/** When denials open the breaker of a conversation. */
+export interface BreakerLimits {
+  readonly inARow: number
+  readonly denials: number
+  readonly windowMillis: number
+}
+
+/** Options of a reviewer. */
+export interface Options {
+  /** How long a review may take before a person is asked. Default 20 seconds. */
+  readonly timeout?: Duration.Input | undefined
+  /**
+   * When denials in one conversation send everything in it to people: after `inARow` reviews in a row that denied
+   * (default 3), or `denials` (default 20) within `window` (default 1 hour). A person's approval ends that, and so does
+   * a `window` without denials. `false`: never.
+   */
+  readonly breaker?:
+    | {
+      readonly inARow?: number | undefined
+      readonly denials?: number | undefined
+      readonly window?: Duration.Input | undefined
+    }
+    | false
+    | undefined
+  /** The model that reviews, for the record. Default: the name that its layer provides. */
+  readonly model?: string | undefined
+}
+
+/** Options of a reviewer that is a language model. */
+export interface ModelOptions extends Options {
+  /** What the host wants reviewed, in its own words, in addition to the built-in instructions. */
+  readonly instructions?: string | undefined
+}
+
+/** Creates a reviewer around a function. */
+export const make = Effect.fnUntraced(function*<R>(
+  review: (request: ReviewRequest) => Effect.Effect<Verdict, unknown, R>,
+  options: Options = {}
+): Effect.fn.Return<Reviewer["Service"], ConfigurationError, R> {
+  const limits = yield* limitsOf(options)
+  const context = yield* Effect.context<R>()
+  return {
+    model: options.model ?? "a function",
+    review: (request) => Effect.provideContext(Effect.suspend(() => review(request)), context),
+    limits
+  }
+})
+
+/** Layer that reviews with the language model in the context, which may be another model than the agent's. */
+export const layer = (
+  options: ModelOptions = {}
+): Layer.Layer<Reviewer, ConfigurationError, LanguageModel.LanguageModel> =>
+  Layer.effect(
+    Reviewer,
+    Effect.gen(function*() {
+      const model = yield* LanguageModel.LanguageModel
+      const name = options.model ?? Option.getOrUndefined(yield* Effect.serviceOption(Model.ModelName))
+      return yield* make((request) => ask(model, request, options.instructions), {
+        ...options,
+        model: name ?? "a language model"
+      })
+    })
+  )
+
+/** Layer that reviews with a function. */
+export const layerFunction = <R = never>(
+  review: (request: ReviewRequest) => Effect.Effect<Verdict, unknown, R>,
+  options?: Options
+): Layer.Layer<Reviewer, ConfigurationError, R> => Layer.effect(Reviewer, make(review, options))
+
+const limitsOf = ({ breaker = {}, timeout }: Options): Effect.Effect<Limits, ConfigurationError> =>
+  readOptions("Reviewer", (read) => ({
+    timeoutMillis: read.millis("timeout", timeout ?? "20 seconds"),
+    breaker: breaker === false ? undefined : {
+      inARow: read.count("breaker.inARow", breaker.inARow ?? 3, 1),
+      denials: read.count("breaker.denials", breaker.denials ?? 20, 1),
+      windowMillis: read.millis("breaker.window", breaker.window ?? "1 hour")
+    }
+  }))
+
+/** The reason comes first: a model that has to give reasons judges better. */
+const Written = Schema.Struct({
+  reason: Schema.String.annotate({ description: "One or two short sentences for the person who may have to decide" }),
+  verdict: Schema.Literals(["allow", "person", "deny"])
+})
+
+const ask = (
+  model: LanguageModel.LanguageModel,
+  request: ReviewRequest,
+  instructions: string | undefined
+): Effect.Effect<Verdict, unknown> => {
+  const prompt = ReviewPrompt.of(request, instructions)
+  return prompt === undefined
+    ? Effect.succeed({ _tag: "Person", reason: "the call is too long to be reviewed" })
+    : Effect.map(
+      model.generateObject({ prompt, schema: Written, objectName: "verdict" }),
+      ({ value: { reason, verdict } }) => ({ _tag: tags[verdict], reason })
+    )
+}
+
+const tags = { allow: "Allow", person: "Person", deny: "Deny" } as const
