@@ -148,7 +148,7 @@ const ofCall = (entry: CallEntry): string => {
     case "Committed":
       return `write ${entry.commits} committed`
     case "Settled":
-      return Lanes.summary(entry.outcome)
+      return Lanes.summary(entry.outcome) + (entry.unseen === undefined ? "" : ` (invisible text: ${entry.unseen})`)
     case "Suspended":
       return `suspended: ${entry.reason}`
     case "LateWriteBlocked":

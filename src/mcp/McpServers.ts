@@ -46,6 +46,11 @@ const shared = {
     description:
       "Whether its tools reach other systems, whatever the server declares: then read-only tools also need an approval"
   }),
+  invisible: optional(Schema.Literals(["show", "remove", "refuse"])).annotate({
+    description:
+      "What becomes of invisible text in its tools' descriptions and results: shown, removed, or the tool or result " +
+      "left out; default: removed from descriptions, and for results as the settings of the executor say"
+  }),
   only: optional(Patterns).annotate({ description: "Tools to register; default all" }),
   except: optional(Patterns).annotate({ description: "Tools to omit" }),
   disabled: optional(Schema.Boolean).annotate({ description: "Whether to skip this server" }),

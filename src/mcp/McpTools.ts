@@ -39,6 +39,7 @@ import { ConfigurationError, type Problem } from "../core/vocabulary/Configurati
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import { clip } from "../internal/clip.ts"
 import { escape } from "../internal/escape.ts"
+import * as Unseen from "../internal/unseen.ts"
 import type * as McpConnection from "./McpConnection.ts"
 import * as McpServers from "./McpServers.ts"
 import * as RemoteTools from "./RemoteTools.ts"
@@ -141,8 +142,9 @@ export const start = Effect.fnUntraced(function*<T extends Toolkit.Any = never>(
     if (wrong.length > 0) return yield* new ConfigurationError({ subject: "McpTools", problems: wrong })
   })
   const instructions = () => {
-    const said = remotes.flatMap(({ connection, name }) => {
-      const text = connection?.instructions?.trim() ?? ""
+    const said = remotes.flatMap(({ connection, name, server }) => {
+      const given = connection?.instructions ?? ""
+      const text = (server.invisible === "show" ? given : Unseen.without(given)).trim()
       return text === "" ? [] : [`The tools of "${name}":\n${clip(text, maxInstructions / remotes.length)}`]
     })
     return said.length === 0 ? undefined : said.join("\n\n")

@@ -13,6 +13,7 @@ import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import { escape } from "../internal/escape.ts"
 import { withoutSlowPatterns } from "../internal/json-schema/index.ts"
 import { IsForeign } from "../internal/toolSchemas.ts"
+import * as Unseen from "../internal/unseen.ts"
 import { matches } from "../internal/wildcard.ts"
 import type { McpConnection } from "./McpConnection.ts"
 import * as McpResult from "./McpResult.ts"
@@ -78,7 +79,10 @@ export const make = Effect.fnUntraced(function*(
       const schema = withoutSlowPatterns(tool.inputSchema)
       if (Result.isFailure(schema)) {
         yield* warn(remote, `tools.${name}: its JSON Schema cannot be used: ${schema.failure}; the tool is left out`)
-      } else declared.push(declare(name, tool, schema.success, remote.server, isOne(readOnly, tool.name)))
+      } else {
+        const shown = yield* visible(remote, name, { ...tool, inputSchema: schema.success })
+        if (shown !== undefined) declared.push(declare(name, shown, remote.server, isOne(readOnly, tool.name)))
+      }
     }
     const handlers = Object.fromEntries(part.map(({ name, tool }) => [name, handlerOf(remote, tool, maxFileChars)]))
     const result = yield* register(remote, declared, handlers, settings)
@@ -137,18 +141,27 @@ const register = Effect.fnUntraced(function*(
 
 const warn = ({ name }: Remote, text: string) => Effect.logWarning(`MCP server "${name}": ${escape(text)}`)
 
-const declare = (
-  name: string,
-  tool: ForeignTool,
-  parameters: JsonSchema.JsonSchema,
-  server: McpServer,
-  isReadOnly: boolean
-): Tool.Any => {
+/** A tool whose JSON Schema was checked. */
+interface Checked extends Omit<ForeignTool, "inputSchema"> {
+  readonly inputSchema: JsonSchema.JsonSchema
+}
+
+/** Handles invisible text in what a server says about a tool; nothing if the tool is left out. */
+const visible = Effect.fnUntraced(function*(remote: Remote, name: string, tool: Checked) {
+  const unseen = Unseen.findIn(tool)
+  if (unseen === undefined) return tool
+  const { invisible = "remove" } = remote.server
+  const done = { show: "it is passed on", remove: "it was removed", refuse: "the tool is left out" }[invisible]
+  yield* warn(remote, `tools.${name}: its ${unseen.path} holds invisible text (${unseen.characters}); ${done}`)
+  return invisible === "refuse" ? undefined : invisible === "show" ? tool : Unseen.withoutIn(tool) as Checked
+})
+
+const declare = (name: string, tool: Checked, server: McpServer, isReadOnly: boolean): Tool.Any => {
   const hints = tool.annotations ?? {}
   const trusted = server.trust === true ? hints : {}
   const declared = Tool.dynamic(name, {
     description: tool.description ?? tool.title ?? hints.title,
-    parameters,
+    parameters: tool.inputSchema,
     success: McpResult.McpResult,
     failure: Schema.Union([Schema.String, McpResult.McpResult]),
     toModelOutput: McpResult.toModelOutput
@@ -159,6 +172,7 @@ const declare = (
       (failure) => typeof failure === "string" ? failure : McpResult.textOf(failure as McpResult.McpResult)
     )
     .annotate(IsForeign, true)
+    .annotate(ToolAnnotations.Invisible, server.invisible)
     .annotate(Tool.Strict, false)
     .annotate(Tool.Readonly, isReadOnly || trusted.readOnlyHint === true)
     .annotate(Tool.Idempotent, trusted.idempotentHint === true)

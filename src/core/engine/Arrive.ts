@@ -17,6 +17,7 @@ import * as CallGates from "./CallGates.ts"
 import { hasTool, turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
 import { lookUp, patience } from "./ToolAnswers.ts"
+import * as UnseenText from "./UnseenText.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** Passes every call of a wave through arrival. Afterwards each is decided, or has its tool and its parameters. */
@@ -113,6 +114,8 @@ const decoded = (
     )
     return decide(call, invalid(issues as ReadonlyArray<ParameterIssue>))
   }
+  const unseen = UnseenText.inArguments(args, call.tool!.invisible ?? wave.engine.invisible)
+  if (unseen.length > 0) return decide(call, invalid(unseen))
   const params = exit.value
   const targets = Targets.find(wave, call, params)
   const approval = wantsApproval(wave, call, params)

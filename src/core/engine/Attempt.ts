@@ -13,6 +13,7 @@ import * as Tracer from "effect/Tracer"
 import * as Detached from "../../internal/detached.ts"
 import { exitOf } from "../../internal/exitOf.ts"
 import type { HandlerContext } from "../../internal/toolkitAdapter.ts"
+import * as Unseen from "../../internal/unseen.ts"
 import { type OutputPolicy, type Room, textOf } from "../output/OutputPolicy.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
@@ -20,10 +21,13 @@ import type { End } from "./CallEnd.ts"
 import * as HandlerExit from "./HandlerExit.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
 import { type Limit, TimeLimit, type Timer } from "./TimeLimit.ts"
+import * as UnseenText from "./UnseenText.ts"
 
 /** What the attempts of a wave share. */
 export interface Host extends Timer {
   readonly commitMillis: number
+  /** What becomes of invisible text in results. */
+  readonly invisible: UnseenText.Mode
   /** Milliseconds that the artifact store has. After that, the output is cut instead. */
   readonly storeMillis: (now: number) => number
   readonly output: OutputPolicy
@@ -79,6 +83,8 @@ export class Attempt {
   private surroundings: Surroundings | undefined
   /** The encoded output, once there is one. */
   value: unknown
+  /** The invisible text that its result holds or held. */
+  unseen: Unseen.Unseen | undefined
   /** The handler returned: a later failure concerns its output. */
   private returned = false
   private readonly host: Host
@@ -328,18 +334,33 @@ export class Attempt {
     }
     if (Exit.isSuccess(exit)) return this.succeed(exit.value)
     const { context, host, returned: isResult } = this
-    this.settle(HandlerExit.ofCause(this.call, exit.cause, { isResult, chars: host.outputRoom().chars, context }))
+    const end = HandlerExit.ofCause(this.call, exit.cause, { isResult, chars: host.outputRoom().chars, context })
+    const seen = UnseenText.ofEnd(end, this.tool.name, this.tool.invisible ?? host.invisible)
+    this.unseen = seen?.unseen
+    this.settle(seen?.end ?? end)
   }
 
-  private succeed(value: unknown): void {
-    const { call, host, large: { content } } = this
-    this.value = value
+  private succeed(given: unknown): void {
+    const { call, host } = this
+    this.value = given
+    let { large: { content } } = this
     let text: string
     try {
-      text = content === undefined ? textOf(value) : ToolContent.textOf(content)
+      text = content === undefined ? textOf(given) : ToolContent.textOf(content)
     } catch {
       return this.settle(HandlerExit.wrongResult(call, "its output is not JSON"))
     }
+    const mode = this.tool.invisible ?? host.invisible
+    this.unseen = UnseenText.inResult(given, text, content)
+    if (this.unseen !== undefined && mode === "refuse") {
+      return this.settle(HandlerExit.failed(call, "result", ...UnseenText.withheld(this.tool.name, this.unseen)))
+    }
+    if (this.unseen !== undefined && mode === "remove") {
+      this.value = Unseen.withoutIn(given)
+      text = Unseen.without(text)
+      content = content && UnseenText.withoutInContent(content)
+    }
+    const { value } = this
     const applied = host.output.apply(value, text, host.outputRoom(), host, content)
     if ("_tag" in applied) return this.settle(HandlerExit.succeeded(call, applied))
     const [truncated, store] = applied

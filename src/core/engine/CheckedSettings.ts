@@ -30,6 +30,8 @@ export interface CheckedSettings {
   readonly telemetry: "auto" | "on" | "off"
   /** Spans include arguments and results. */
   readonly telemetryContent: boolean
+  /** What becomes of invisible text in results. */
+  readonly invisible: "show" | "remove" | "refuse"
   readonly output: OutputPolicy.Bounds
 }
 
@@ -53,6 +55,7 @@ export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effec
     eventBuffer: read.atLeast("eventBuffer", settings.eventBuffer, 0),
     telemetry: read.oneOf("telemetry", settings.telemetry, ["auto", "on", "off"]),
     telemetryContent: read.flag("telemetryContent", settings.telemetryContent),
+    invisible: read.oneOf("invisible", settings.invisible, ["show", "remove", "refuse"]),
     output: OutputPolicy.read(read, settings.output)
   }))
 })

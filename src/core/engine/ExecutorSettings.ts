@@ -78,6 +78,12 @@ export interface Options {
   readonly telemetry?: "auto" | "on" | "off" | undefined
   /** Whether spans include the arguments and results of calls, with secrets redacted. Default false. */
   readonly telemetryContent?: boolean | undefined
+  /**
+   * What becomes of text that a model reads and a person does not see, such as Unicode tag characters, in results:
+   * `"show"` passes it on and reports it, `"remove"` takes it out and reports it, `"refuse"` withholds the result and
+   * refuses arguments that contain it. Characters that emoji and scripts need are never affected. Default `"show"`.
+   */
+  readonly invisible?: "show" | "remove" | "refuse" | undefined
   /** How much of an output the model sees. Default: 10,000 characters. */
   readonly output?: OutputPolicy.Options | undefined
 }
@@ -104,6 +110,7 @@ export const defaults = {
   eventBuffer: 1_024,
   telemetry: "auto",
   telemetryContent: false,
+  invisible: "show",
   output: OutputPolicy.defaults
 } as const satisfies Omit<Complete, "principal">
 

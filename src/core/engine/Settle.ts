@@ -163,11 +163,17 @@ const reportOutcome = (
   if (facts === undefined) return
   if (outcome._tag === "Denied") facts.report({ _tag: "Decided", at, reason: outcome.reason }, call)
   const { attempt } = call
+  const unseen = attempt?.unseen?.characters
+  if (unseen !== undefined) {
+    const message = `The result holds invisible text: ${unseen}`
+    facts.report({ _tag: "Reported", at, report: { _tag: "ToolLog", level: "warn", message } }, call)
+  }
   facts.report({
     _tag: "Settled",
     at,
     outcome,
     value: attempt?.value,
+    unseen,
     routes: routesOf(wave, call, outcome, ran),
     sharedWith: joined?.trace?.current
   }, call)

@@ -29,6 +29,7 @@ import { Reporter } from "./report/Reporter.ts"
 import { type ProcessState, scopeOf } from "./State.ts"
 import { StopPlace } from "./StopPlace.ts"
 import * as TimedPorts from "./TimedPorts.ts"
+import type * as UnseenText from "./UnseenText.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
 import type { Restore } from "./WaveWaits.ts"
 import { Waits } from "./WaveWaits.ts"
@@ -261,6 +262,10 @@ export class WaveState implements Host, HostGates.Reporter {
 
   storeMillis(now: number): number {
     return this.process.budget.limit(TimedPorts.timeoutMillis, now).millis
+  }
+
+  get invisible(): UnseenText.Mode {
+    return this.engine.invisible
   }
 
   get commitMillis(): number {

@@ -238,6 +238,8 @@ export const Settled = Schema.TaggedStruct("Settled", {
   outcome: ToolOutcome,
   /** The whole output, also where the outcome has only a part. */
   value: Schema.optional(Schema.Unknown),
+  /** The invisible text that its result holds or held. */
+  unseen: Schema.optional(Schema.String),
   routes: Schema.optional(Routes),
   /** The span of the call whose outcome it shares. */
   sharedWith: Schema.optional(SpanId)

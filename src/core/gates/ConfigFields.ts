@@ -104,6 +104,9 @@ export const fields = {
   onExecutionError: optional(Schema.Literals(["continue", "stop"])).annotate({
     description: "Whether a call that is refused or runs out of time ends the rest"
   }),
+  invisible: optional(Schema.Literals(["show", "remove", "refuse"])).annotate({
+    description: "What becomes of text in results that a model reads and a person does not see; default show"
+  }),
   executionTimeout: optional(Span).annotate({ description: "How long a call may run if its tool says nothing else" })
 }
 

@@ -176,6 +176,8 @@ export const Settled = Schema.TaggedStruct("Settled", {
   isIncomplete: Schema.optionalKey(Schema.Boolean),
   /** A hash of the output that was left out. */
   outputHash: Schema.optionalKey(Schema.String),
+  /** The invisible text that its result holds or held, such as `12 tag characters`. */
+  unseen: Schema.optionalKey(Schema.String),
   /** Where its output led by the rules that held then: that does not depend on what was left out. */
   routes: Schema.optionalKey(Fact.Routes)
 })

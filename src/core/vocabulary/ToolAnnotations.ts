@@ -223,6 +223,15 @@ export const UsesIdempotencyKey = Context.Reference<boolean>(
   { defaultValue: () => false }
 )
 
+/**
+ * What becomes of invisible text in the results of the tool, and with `"refuse"` in its arguments; see
+ * `ExecutorSettings`. Default: as the executor's settings say.
+ */
+export const Invisible = Context.Reference<"show" | "remove" | "refuse" | undefined>(
+  "effect-tool-executor/ToolAnnotations/Invisible",
+  { defaultValue: () => undefined }
+)
+
 /** Whether the tool limits its outputs itself. Larger ones are cut and never become artifacts. Default false. */
 export const Bounded = Context.Reference<boolean>("effect-tool-executor/ToolAnnotations/Bounded", {
   defaultValue: () => false

@@ -15,11 +15,13 @@ import type * as Schedule from "effect/Schedule"
 import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import * as Changes from "../../internal/changes.ts"
+import { escape } from "../../internal/escape.ts"
 import { OptionReader } from "../../internal/OptionReader.ts"
 import * as Redact from "../../internal/secrets/index.ts"
 import * as Adapter from "../../internal/toolkitAdapter.ts"
 import type { NamesIn } from "../../internal/toolkitTypes.ts"
 import * as Schemas from "../../internal/toolSchemas.ts"
+import * as Unseen from "../../internal/unseen.ts"
 import type { Own } from "../rules/ToolRule.ts"
 import { ConfigurationError, type Problem } from "./ConfigurationError.ts"
 import type { FileChange } from "./FileChange.ts"
@@ -105,6 +107,8 @@ export interface RegisteredTool {
   readonly background?: boolean | undefined
   /** Whether equal calls may return different answers. */
   readonly volatile: boolean
+  /** What becomes of invisible text in its results; absent: as the executor's settings say. */
+  readonly invisible?: "show" | "remove" | "refuse" | undefined
   /** Its outputs never become artifacts. */
   readonly bounded: boolean
   /** It makes calls itself, like a sub-agent. */
@@ -195,7 +199,10 @@ export const makeRegistry = Effect.fnUntraced(function*<T extends Toolkit.Any>(
           problems.push({ path: at, problem, expected })
         }
       )
-      if (registered !== undefined) registry.set(tool.name, registered)
+      if (registered === undefined) continue
+      registry.set(tool.name, registered)
+      // what a server says of its tools was looked at already
+      if (!Context.get(tool.annotations, Schemas.IsForeign)) yield* reportUnseen(registered, problems)
     }
   }
   for (const name of settings.keys()) {
@@ -315,6 +322,19 @@ const millis = (input: Duration.Input | undefined, report: Report, name: string)
   return undefined
 }
 
+/** Invisible text in a description is in the log, or a problem where the tool refuses it. */
+const reportUnseen = (
+  { description, invisible, jsonSchema, name }: RegisteredTool,
+  problems: Array<Problem>
+): Effect.Effect<void> => {
+  const unseen = Unseen.findIn({ description, parameters: jsonSchema })
+  if (unseen === undefined) return Effect.void
+  const problem = `its ${unseen.path} holds invisible text (${unseen.characters})`
+  if (invisible !== "refuse") return Effect.logWarning(`tools.${name}: ${escape(problem)}`)
+  problems.push({ path: `tools.${name}`, problem, expected: "a text that people can see" })
+  return Effect.void
+}
+
 const register = (
   tool: Tool.Any,
   entry: Adapter.Entry,
@@ -414,6 +434,7 @@ const register = (
     continues: annotation(ToolAnnotations.Continues),
     background: annotation(ToolAnnotations.Background),
     volatile: annotation(ToolAnnotations.Volatile) ?? (readOnly && openWorld),
+    invisible: annotation(ToolAnnotations.Invisible),
     bounded: annotation(ToolAnnotations.Bounded),
     recursive: annotation(ToolAnnotations.Recursive),
     preview: annotation(ToolAnnotations.Preview),

@@ -155,9 +155,10 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
   Reported: none,
   Committed: entry(({ commits }) => ({ _tag: "Committed", commits })),
   LateWriteBlocked: entry(() => ({ _tag: "LateWriteBlocked" })),
-  Settled: entry(({ outcome, routes }, record) => ({
+  Settled: entry(({ outcome, routes, unseen }, record) => ({
     _tag: "Settled",
     ...record.outcome(outcome),
+    ...(unseen === undefined ? {} : { unseen: record.scrub(unseen) }),
     ...(routes === undefined ? {} : { routes })
   })),
   Suspended: suspended,
