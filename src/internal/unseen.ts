@@ -7,16 +7,21 @@
  * no width between words that have no other space, colours of a terminal.
  */
 import * as Predicate from "effect/Predicate"
+import { clip } from "./clip.ts"
 
 /** Invisible text that was found. */
 export interface Unseen {
   /** How many characters. */
   readonly count: number
-  /** What they are, such as `12 tag characters that spell "delete all"`. */
-  readonly characters: string
-  /** What they are, without the text that they spell: for models. */
+  /** What they are, such as `12 tag characters`. */
   readonly kinds: string
+  /** The text that they spell, where it can be read. Not for models: it may be an instruction. */
+  readonly spells: string | undefined
 }
+
+/** Says what was found, for people. */
+export const inWords = ({ kinds, spells }: Unseen): string =>
+  spells === undefined ? kinds : `${kinds} that spell ${JSON.stringify(spells)}`
 
 /** Finds what is invisible in a text and not expected there. */
 export const find = (text: string): Unseen | undefined => {
@@ -35,8 +40,8 @@ export const find = (text: string): Unseen | undefined => {
   const groups = Array.from(found)
   return {
     count,
-    characters: groups.map(([kind, chars]) => inWords(kind, chars)).join(", "),
-    kinds: groups.map(([kind, { length }]) => counted(kind, length)).join(", ")
+    kinds: groups.map(([kind, chars]) => `${chars.length} ${kind}${chars.length === 1 ? "" : "s"}`).join(", "),
+    spells: joined(groups.map(([kind, chars]) => spelled(kind, chars)))
   }
 }
 
@@ -70,8 +75,8 @@ export const findIn = (value: unknown): (Unseen & { readonly path: string }) | u
   return {
     path: first.path,
     count: all.reduce((sum, it) => sum + it.count, 0),
-    characters: listed(all.map((it) => it.characters)),
-    kinds: listed(all.map((it) => it.kinds))
+    kinds: listed(all.map((it) => it.kinds)),
+    spells: joined(all.map((it) => it.spells))
   }
 }
 
@@ -170,34 +175,32 @@ const kindOf = (code: number): string => {
   return code < 0xa0 ? "control character" : "other invisible character"
 }
 
-/** The characters of a kind, with the text that they carry where it can be read. */
-const inWords = (kind: string, chars: ReadonlyArray<string>): string => {
-  const carried = kind === "tag character" ? tagged(chars) : kind === "variation selector" ? selected(chars) : ""
-  const shown = counted(kind, chars.length)
-  return carried === "" ? shown : `${shown} that spell ${JSON.stringify(carried)}`
-}
+/** The text that characters of a kind carry. */
+const spelled = (kind: string, chars: ReadonlyArray<string>): string | undefined =>
+  kind === "tag character" ? tagged(chars) : kind === "variation selector" ? selected(chars) : undefined
 
-const counted = (kind: string, count: number): string => `${count} ${kind}${count === 1 ? "" : "s"}`
+const joined = (texts: ReadonlyArray<string | undefined>): string | undefined => {
+  const known = texts.filter((it) => it !== undefined)
+  return known.length === 0 ? undefined : clip(known.join(" "), maxSpelled)
+}
 
 const listed = (texts: ReadonlyArray<string>): string =>
   texts.slice(0, 3).join("; ") + (texts.length > 3 ? `; and ${texts.length - 3} more texts` : "")
 
-const tagged = (chars: ReadonlyArray<string>): string =>
+const tagged = (chars: ReadonlyArray<string>): string | undefined =>
   readable(chars.map((it) => String.fromCharCode(it.codePointAt(0)! - 0xe0000)).join(""))
 
 /** Each selector may stand for a byte. */
-const selected = (chars: ReadonlyArray<string>): string =>
+const selected = (chars: ReadonlyArray<string>): string | undefined =>
   readable(new TextDecoder().decode(Uint8Array.from(chars, (it) => {
     const code = it.codePointAt(0)!
     return code >= 0xe0100 ? code - 0xe0100 + 16 : code - 0xfe00
   })))
 
-/** At most 200 characters; nothing if most of them are not plain text. */
-const readable = (text: string): string => {
+const maxSpelled = 200
+
+/** Nothing if most of the characters are not plain text. */
+const readable = (text: string): string | undefined => {
   const plain = text.replace(/[^\x20-\x7e]+/g, " ").trim()
-  return plain.length * 2 < text.length || plain.length < 2
-    ? ""
-    : plain.length > 200
-    ? `${plain.slice(0, 200)}…`
-    : plain
+  return plain.length * 2 < text.length || plain.length < 2 ? undefined : plain
 }

@@ -10,6 +10,7 @@ import * as FiberMap from "effect/FiberMap"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
+import { sentence } from "../core/facts/EvidenceText.ts"
 import type { Answer, ApprovalRequest, Approvals } from "../core/gates/Approvals.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 
@@ -101,11 +102,14 @@ export const answerTo = (
 }
 
 /** Describes a request: the tool, why it is asked, with which arguments, and what would be written. */
-export const describe = ({ agentPath, args, isRunning, preview, targets, tool, why }: ApprovalRequest): string =>
+export const describe = (
+  { agentPath, args, evidence, isRunning, preview, targets, tool, why }: ApprovalRequest
+): string =>
   [
     `May ${line(tool)} ${isRunning ? "write this" : "run"}?`,
     ...agentPath.length === 0 ? [] : [`Requested by the agent: ${line(agentPath.join(" > "))}`],
     `Reason for this request: ${line(why)}`,
+    ...(evidence ?? []).map((it) => line(sentence(it))),
     ...targets.slice(0, maxTargets).map(({ kind, text }) =>
       `About: ${line(text)}${kind === "protected" ? " (protected)" : ""}`
     ),

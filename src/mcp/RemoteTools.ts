@@ -152,7 +152,7 @@ const visible = Effect.fnUntraced(function*(remote: Remote, name: string, tool: 
   if (unseen === undefined) return tool
   const { invisible = "remove" } = remote.server
   const done = { show: "it is passed on", remove: "it was removed", refuse: "the tool is left out" }[invisible]
-  yield* warn(remote, `tools.${name}: its ${unseen.path} holds invisible text (${unseen.characters}); ${done}`)
+  yield* warn(remote, `tools.${name}: its ${unseen.path} holds invisible text (${Unseen.inWords(unseen)}); ${done}`)
   return invisible === "refuse" ? undefined : invisible === "show" ? tool : Unseen.withoutIn(tool) as Checked
 })
 

@@ -5,6 +5,7 @@
  * runs in the fiber that answers.
  */
 import * as Effect from "effect/Effect"
+import * as Unseen from "../../internal/unseen.ts"
 import type { Of } from "../facts/Fact.ts"
 import type * as Approvals from "../gates/Approvals.ts"
 import type { GateCall } from "../gates/Gate.ts"
@@ -28,11 +29,12 @@ export interface Question extends Permissions.Asks {
 export type Answer = Approvals.Resolution | { readonly _tag: "Unrecorded" }
 
 /** Requests approval and waits for the answer. Without an approver, the request is denied immediately. */
-export const ask = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
+export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
     const isOnRecord = call.resumed?.answers !== undefined
-    if (people === undefined && !isOnRecord) return Effect.succeed<Approvals.Resolution>(nobody(question))
+    if (people === undefined && !isOnRecord) return Effect.succeed<Approvals.Resolution>(nobody(reason))
+    const question = withUnseen(reason, call.gateCall!.args)
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { call: { id: callId }, index } = call
     const { targets = call.gateCall!.targets } = question
@@ -129,6 +131,16 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
     })
     return Effect.sync(() => fiber.interruptUnsafe())
   })
+
+/** Adds what approvers would not see of the arguments. */
+const withUnseen = (question: Question, args: unknown): Question => {
+  const unseen = Unseen.findIn(args)
+  if (unseen === undefined) return question
+  const { count: characters, path, spells } = unseen
+  const where = path === "" ? "arguments" : `arguments.${path}`
+  const text = spells === undefined ? {} : { text: spells }
+  return { ...question, evidence: [...question.evidence ?? [], { _tag: "Unseen", where, characters, ...text }] }
+}
 
 /** What a question says to approvers. */
 const shownOf = ({ approvers, evidence, isAlways, preview, why, wider }: Question) => ({

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import { clip } from "../../internal/clip.ts"
 import { isDone } from "../../internal/exitOf.ts"
+import * as Unseen from "../../internal/unseen.ts"
 import * as RuleSet from "../rules/RuleSet.ts"
 import * as ToolContent from "../vocabulary/ToolContent.ts"
 import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
@@ -163,7 +164,7 @@ const reportOutcome = (
   if (facts === undefined) return
   if (outcome._tag === "Denied") facts.report({ _tag: "Decided", at, reason: outcome.reason }, call)
   const { attempt } = call
-  const unseen = attempt?.unseen?.characters
+  const unseen = attempt?.unseen && Unseen.inWords(attempt.unseen)
   if (unseen !== undefined) {
     const message = `The result holds invisible text: ${unseen}`
     facts.report({ _tag: "Reported", at, report: { _tag: "ToolLog", level: "warn", message } }, call)

@@ -329,7 +329,7 @@ const reportUnseen = (
 ): Effect.Effect<void> => {
   const unseen = Unseen.findIn({ description, parameters: jsonSchema })
   if (unseen === undefined) return Effect.void
-  const problem = `its ${unseen.path} holds invisible text (${unseen.characters})`
+  const problem = `its ${unseen.path} holds invisible text (${Unseen.inWords(unseen)})`
   if (invisible !== "refuse") return Effect.logWarning(`tools.${name}: ${escape(problem)}`)
   problems.push({ path: `tools.${name}`, problem, expected: "a text that people can see" })
   return Effect.void
