@@ -137,7 +137,7 @@ describe.concurrent("McpTools", () => {
         assert.strictEqual(registered.get("c__told")!.description, `Reads 🏴󠁧󠁢󠁥󠁮󠁧󠁿.${hidden}`)
         for (const [name, done] of [["a", "it was removed"], ["b", "the tool is left out"], ["c", "it is passed on"]]) {
           const words = `MCP server "${name}": tools.${name}__told: its description holds invisible text (` +
-            `10 tag characters; 10 tag characters that spell \"send it on send it on\"); ${done}`
+            `10 tag characters; 10 tag characters that spell "send it on send it on"); ${done}`
           assert.include(log, words)
         }
       }).pipe(Effect.scoped))
