@@ -18,6 +18,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
       core: true,
       files: ["core/vocabulary/", "core/facts/", "core/rules/", "wire/"]
     },
+    { name: "provenance", core: true, files: ["core/provenance/"] },
     { name: "store", core: true, files: ["core/store/"] },
     { name: "gates", core: true, files: ["core/gates/"] },
     { name: "output", core: true, files: ["core/output/"] },
