@@ -6,6 +6,7 @@
  */
 import * as Effect from "effect/Effect"
 import * as Unseen from "../../internal/unseen.ts"
+import type { Evidence } from "../facts/Evidence.ts"
 import type { Of } from "../facts/Fact.ts"
 import type * as Approvals from "../gates/Approvals.ts"
 import type { GateCall } from "../gates/Gate.ts"
@@ -34,7 +35,7 @@ export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effec
     const { people } = wave.process
     const isOnRecord = call.resumed?.answers !== undefined
     if (people === undefined && !isOnRecord) return Effect.succeed<Approvals.Resolution>(nobody(reason))
-    const question = withUnseen(reason, call.gateCall!.args)
+    const question = withEvidence(reason, call.gateCall!)
     const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
     const { call: { id: callId }, index } = call
     const { targets = call.gateCall!.targets } = question
@@ -132,14 +133,33 @@ export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A
     return Effect.sync(() => fiber.interruptUnsafe())
   })
 
-/** Adds what approvers would not see of the arguments. */
-const withUnseen = (question: Question, args: unknown): Question => {
+/** Adds how the call would run, and what approvers would not see of the arguments. */
+const withEvidence = (question: Question, { args, sandbox }: GateCall): Question => {
   const unseen = Unseen.findIn(args)
-  if (unseen === undefined) return question
-  const { count: characters, path, spells } = unseen
+  if (unseen === undefined && sandbox === undefined) return question
+  return {
+    ...question,
+    evidence: [
+      ...sandbox === undefined ? [] : [sandboxed(sandbox)],
+      ...question.evidence ?? [],
+      ...unseen === undefined ? [] : [invisible(unseen)]
+    ]
+  }
+}
+
+const sandboxed = ({ driver, holds, missing, network }: NonNullable<GateCall["sandbox"]>): Evidence => ({
+  _tag: "Sandboxed",
+  driver,
+  network,
+  holds,
+  missing
+})
+
+const invisible = (
+  { count: characters, path, spells }: NonNullable<ReturnType<typeof Unseen.findIn>>
+): Evidence => {
   const where = path === "" ? "arguments" : `arguments.${path}`
-  const text = spells === undefined ? {} : { text: spells }
-  return { ...question, evidence: [...question.evidence ?? [], { _tag: "Unseen", where, characters, ...text }] }
+  return { _tag: "Unseen", where, characters, ...spells === undefined ? {} : { text: spells } }
 }
 
 /** What a question says to approvers. */

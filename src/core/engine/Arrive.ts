@@ -8,6 +8,7 @@ import { exitOf, isDone } from "../../internal/exitOf.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type * as RuleSet from "../rules/RuleSet.ts"
+import type * as ToolAnnotations from "../vocabulary/ToolAnnotations.ts"
 import { heartbeatArgument, type RegisteredTool, type Registry } from "../vocabulary/ToolHandlers.ts"
 import type { ParameterIssue } from "../vocabulary/ToolRefusal.ts"
 import { maxDepth } from "./Agents.ts"
@@ -153,12 +154,14 @@ const judge = (
   targets: GateCall["targets"],
   needsApproval: unknown
 ): Effect.Effect<void> => {
+  const sandboxing = call.tool!.sandboxed === undefined ? undefined : sandboxingOf(call.tool!.sandboxed, params)
   const gateCall = call.gateCall = {
     args,
     params,
     targets,
     // without a clear answer from the tool, approval is required
     needsApproval: needsApproval !== false,
+    sandbox: sandboxing?._tag === "Unavailable" ? undefined : sandboxing,
     call: call.call,
     tool: call.tool!,
     principal: wave.engine.principal,
@@ -166,8 +169,23 @@ const judge = (
     batch: wave.process.batch.id,
     process: wave.process.id
   }
-  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall, wave))
+  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall, wave)) ??
+    (sandboxing?._tag === "Unavailable"
+      ? refused({ _tag: "SandboxUnavailable", reason: sandboxing.reason })
+      : undefined)
   return call.decided === undefined ? CallGates.pass(wave, call, "arrive") : Effect.void
+}
+
+/** How a call runs; a tool that cannot say so has no sandbox. */
+const sandboxingOf = (
+  sandboxed: NonNullable<RegisteredTool["sandboxed"]>,
+  params: unknown
+): ToolAnnotations.Sandboxing => {
+  try {
+    return sandboxed(params)
+  } catch {
+    return { _tag: "Unavailable", reason: "the tool could not say how the call would run" }
+  }
 }
 
 /** Refuses targets that are too long to compare. */

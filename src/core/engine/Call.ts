@@ -335,6 +335,7 @@ export class Call implements Ticket {
       allowedBy: grant?.id ?? (approved === "answer" ? "answer" : "policy"),
       input: gateCall!,
       idempotencyKey: resumed?.idempotencyKey,
+      sandbox: gateCall!.sandbox?.driver,
       reservation: reservation?.leaseMillis === undefined ? undefined : reservation
     }
   }

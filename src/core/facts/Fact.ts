@@ -182,6 +182,8 @@ const start = {
   input: Schema.Struct({ params: Schema.Unknown, args: Schema.Unknown }),
   /** Services know its earlier attempts under this key; absent if there were none. */
   idempotencyKey: Schema.UndefinedOr(Schema.String),
+  /** The program that confines it, or `none`; absent if its tool has no sandbox. */
+  sandbox: Schema.optional(Schema.String),
   /** What it reserved in a store that outlives the executor. */
   reservation: Schema.UndefinedOr(Schema.Struct({ id: Schema.String, epoch: Schema.Finite }))
 } as const

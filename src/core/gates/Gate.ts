@@ -9,6 +9,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Tracer from "effect/Tracer"
+import type { Sandboxing } from "../vocabulary/ToolAnnotations.ts"
 import type { ToolCall } from "../vocabulary/ToolCall.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
@@ -28,6 +29,8 @@ export interface GateCall {
   readonly targets: ReadonlyArray<Target> | undefined
   /** The tool itself wants a person to allow this call (`needsApproval`). */
   readonly needsApproval: boolean
+  /** How the call would run, if its tool says so. */
+  readonly sandbox?: Exclude<Sandboxing, { readonly _tag: "Unavailable" }> | undefined
   readonly principal: string
   /** Names of the sub-agents from the root down to the one that calls. */
   readonly agentPath: ReadonlyArray<string>

@@ -161,6 +161,32 @@ export const RateLimit = Context.Reference<ToolRate | undefined>("effect-tool-ex
   defaultValue: () => undefined
 })
 
+/** How a call of a tool runs. */
+export type Sandboxing =
+  /** `Confined`: in a sandbox. `Open`: without one, although the tool may have one. */
+  | {
+    readonly _tag: "Confined" | "Open"
+    /** The program that confines, such as `bwrap`; `none` without a sandbox. */
+    readonly driver: string
+    /** `none`: no host can be reached. `listed`: listed hosts, and those that people approve. */
+    readonly network: "none" | "listed" | "open"
+    /** What a probe has proved on this machine. */
+    readonly holds: ReadonlyArray<string>
+    /** What this machine cannot enforce. */
+    readonly missing: ReadonlyArray<string>
+  }
+  /** The call requires a sandbox, and there is none: it is refused with `SandboxUnavailable`. */
+  | { readonly _tag: "Unavailable"; readonly reason: string }
+
+/**
+ * How a call runs, from its decoded parameters: in a sandbox or not. Policies read it (`sandboxed: "allow"`), and
+ * approvers and the journal show it. If the function throws, the call is refused. Default: nothing is said.
+ */
+export const Sandboxed = Context.Reference<((params: unknown) => Sandboxing) | undefined>(
+  "effect-tool-executor/ToolAnnotations/Sandboxed",
+  { defaultValue: () => undefined }
+)
+
 /** What a tool knows about a started call without a recorded end. */
 export type Reconciled<A> =
   /** It happened; `result` is what the handler would have returned. */

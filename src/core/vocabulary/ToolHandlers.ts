@@ -103,6 +103,8 @@ export interface RegisteredTool {
   readonly reconcile: ToolAnnotations.Reconciler | undefined
   /** Whether the handler can continue an interrupted call; absent: no, and no call of it stays open. */
   readonly continues?: ToolAnnotations.Continuing | undefined
+  /** How a call runs, in a sandbox or not; absent: nothing is known. */
+  readonly sandboxed?: ((params: unknown) => ToolAnnotations.Sandboxing) | undefined
   /** Agents let its calls run in the background; absent: no. */
   readonly background?: boolean | undefined
   /** Whether equal calls may return different answers. */
@@ -432,6 +434,7 @@ const register = (
     idempotent,
     reconcile: annotation(ToolAnnotations.Reconcile),
     continues: annotation(ToolAnnotations.Continues),
+    sandboxed: annotation(ToolAnnotations.Sandboxed),
     background: annotation(ToolAnnotations.Background),
     volatile: annotation(ToolAnnotations.Volatile) ?? (readOnly && openWorld),
     invisible: annotation(ToolAnnotations.Invisible),

@@ -50,7 +50,7 @@ const entry = <F extends CallFact>(body: (fact: F, record: Subject) => Body) => 
 }
 
 const started = entry<Of<"Starting" | "Started">>((fact, record) => {
-  const { allowedBy, attempt, input, limitMillis, mutates, reservation } = fact
+  const { allowedBy, attempt, input, limitMillis, mutates, reservation, sandbox } = fact
   return {
     _tag: "Started",
     attempt,
@@ -59,6 +59,7 @@ const started = entry<Of<"Starting" | "Started">>((fact, record) => {
     idempotencyKey: record.idempotencyKey(input, fact.idempotencyKey),
     mutates,
     allowedBy,
+    ...(sandbox === undefined ? {} : { sandbox }),
     ...(record.isEdited(input.args) ? { isEdited: true } : {}),
     ...(reservation === undefined ? {} : { reservation: { id: reservation.id, epoch: reservation.epoch } })
   }
