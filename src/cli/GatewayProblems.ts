@@ -3,6 +3,7 @@
  * is started, and those that none has, after.
  */
 import * as Result from "effect/Result"
+import * as Clause from "../core/gates/Clause.ts"
 import * as PermissionPattern from "../core/gates/PermissionPattern.ts"
 import * as Policy from "../core/gates/Policy.ts"
 import * as RuleSet from "../core/rules/RuleSet.ts"
@@ -64,9 +65,7 @@ export const meaningless = (
       problem: `there is no tool ${JSON.stringify(name)}`
     })),
     ...Result.isFailure(ofPolicy) ? ofPolicy.failure.map((it) => ({ ...it, path: `policy.${it.path}` })) : [],
-    ...(["allow", "ask", "deny", "skipApproval"] as const).flatMap((list) =>
-      aimless(policy[list] ?? [], `policy.${list}`, there)
-    )
+    ...Policy.entriesOf(policy).flatMap(({ entry, index, list }) => aimless(entry, `policy.${list}[${index}]`, there))
   ]
 }
 
@@ -76,19 +75,15 @@ export const inFile = (file: string, { problems, subject }: ConfigurationError) 
   problems: problems.map((it) => ({ ...it, path: placeOf(subject, it.path) }))
 })
 
-/** The patterns with a target that fit no call of any tool they name. */
-const aimless = (patterns: ReadonlyArray<string>, path: string, there: Registry) =>
-  patterns.flatMap((source, index) => {
-    const pattern = Result.getOrUndefined(PermissionPattern.parse(source))
-    if (pattern?.target === undefined) return []
-    const named = Array.from(there.values()).filter((it) => PermissionPattern.names(pattern, it.name))
-    return named.length === 0 || named.some((it) => it.declaresTargets)
-      ? []
-      : [{
-        path: `${path}[${index}]`,
-        problem: `${JSON.stringify(source)} fits no call, since the tool has no targets`
-      }]
-  })
+/** A pattern with a target that fits no call of any tool it names. */
+const aimless = (entry: Clause.Entry, path: string, there: Registry) => {
+  const pattern = Result.getOrUndefined(Clause.parse(entry, { tier: "", level: 0, list: "ask", index: 0 }))
+  if (pattern?.target === undefined) return []
+  const named = Array.from(there.values()).filter((it) => PermissionPattern.names(pattern, it.name))
+  return named.length === 0 || named.some((it) => it.declaresTargets)
+    ? []
+    : [{ path, problem: `${JSON.stringify(pattern.source)} fits no call, since the tool has no targets` }]
+}
 
 /** Where the file has what a part of the executor was built from. */
 const placeOf = (subject: string, path: string): string => {

@@ -32,6 +32,8 @@ export interface GateCall {
   /** How the call would run, if its tool says so. */
   readonly sandbox?: Exclude<Sandboxing, { readonly _tag: "Unavailable" }> | undefined
   readonly principal: string
+  /** The roles of the principal; absent: unknown. */
+  readonly roles?: ReadonlyArray<string> | undefined
   /** Names of the sub-agents from the root down to the one that calls. */
   readonly agentPath: ReadonlyArray<string>
   readonly batch: string

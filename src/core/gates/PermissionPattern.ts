@@ -23,6 +23,11 @@ export interface Target {
   readonly spellings?: ReadonlyArray<string> | undefined
   /** A tool that runs what is there: `protected` while the policy lets a call of that tool run without asking. */
   readonly runBy?: string | undefined
+  /**
+   * Patterns between this target and everything, the narrowest first, such as its folder (`src/*`), for lasting
+   * approvals. Only for a target without a `kind`.
+   */
+  readonly wider?: ReadonlyArray<string> | undefined
 }
 
 /** A pattern, parsed. */

@@ -19,6 +19,7 @@ import type { GateCall, Verdict } from "./Gate.ts"
 import type { Reporter } from "./HostGates.ts"
 import type { Target } from "./PermissionPattern.ts"
 import * as Policy from "./Policy.ts"
+import * as ToolPolicy from "./ToolPolicy.ts"
 
 /** The policy of an executor. */
 export class Permissions extends Context.Service<Permissions, {
@@ -33,6 +34,8 @@ export class Permissions extends Context.Service<Permissions, {
    * the tool says so.
    */
   readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
+  /** What a reviewer may say of a call that something else than the policy asks about. Default: nothing. */
+  readonly review?: ((call: GateCall) => Policy.Review | undefined) | undefined
   /** Tells, from now on, when other permissions hold. Default: they never change. */
   readonly changes?: Stream.Stream<void> | undefined
   /** What is wrong with it for these tools and those that may come; looked at when an executor is built. Default: nothing. */
@@ -42,38 +45,41 @@ export class Permissions extends Context.Service<Permissions, {
 }>()("effect-tool-executor/policy/Permissions") {}
 
 /**
- * Creates the service of a policy; fails with every pattern that is not valid and every key that is not known. Whether
- * each pattern fits a tool is checked when an executor is built.
+ * Creates the service of a policy, or of one in tiers; fails with every pattern that is not valid and every key that is
+ * not known. Whether each pattern fits a tool is checked when an executor is built.
  */
 export const make = (
-  policy: Policy.Policy
+  policy: Policy.Policy | ReadonlyArray<Policy.Tier>
 ): Effect.Effect<Permissions["Service"], ConfigurationError> => {
-  const { problems, value } = formOf(policy)
+  const forms = (isTiers(policy) ? policy : [{ name: "", policy }]).map(formOf)
+  const tiers = forms.map((it) => it.tier)
+  const problems = forms.flatMap((it) => it.problems)
   if (problems.length > 0) return new ConfigurationError({ subject: "Permissions", problems })
-  return Result.match(Policy.parse(value), {
+  return Result.match(Policy.parseTiers(tiers), {
     onFailure: (problems) => Effect.fail(new ConfigurationError({ subject: "Permissions", problems })),
     onSuccess: (parsed) => {
-      const tools = new WeakMap<RegisteredTool, Policy.ToolPolicy>()
+      const tools = new WeakMap<RegisteredTool, ToolPolicy.ToolPolicy>()
       const seen = new WeakMap<RegisteredTool, boolean>()
       // a call asks several times, and neighbours are often of one tool
-      let last: { readonly tool: RegisteredTool; readonly policy: Policy.ToolPolicy } | undefined
-      const forTool = (tool: RegisteredTool): Policy.ToolPolicy => {
+      let last: { readonly tool: RegisteredTool; readonly policy: ToolPolicy.ToolPolicy } | undefined
+      const forTool = (tool: RegisteredTool): ToolPolicy.ToolPolicy => {
         if (last?.tool === tool) return last.policy
         let policy = tools.get(tool)
-        if (policy === undefined) tools.set(tool, policy = Policy.forTool(parsed, tool))
+        if (policy === undefined) tools.set(tool, policy = ToolPolicy.forTool(parsed, tool))
         last = { tool, policy }
         return policy
       }
       return Effect.succeed(Permissions.of({
-        decide: (call) => forTool(call.tool).decide(call.targets, call.needsApproval),
+        decide: (call) => forTool(call.tool).decide(call),
         sees: (tool) => {
           let isSeen = seen.get(tool)
-          if (isSeen === undefined) seen.set(tool, isSeen = Policy.sees(parsed, tool))
+          if (isSeen === undefined) seen.set(tool, isSeen = ToolPolicy.sees(parsed, tool))
           return isSeen
         },
         needsTargets: (tool) => forTool(tool).needsTargets,
+        review: (call) => forTool(call.tool).review(call),
         problems: (tools, expects) =>
-          Result.match(Policy.parse(value, tools, expects), { onFailure: (it) => it, onSuccess: () => [] })
+          Result.match(Policy.parseTiers(tiers, tools, expects), { onFailure: (it) => it, onSuccess: () => [] })
       }))
     }
   })
@@ -82,6 +88,24 @@ export const make = (
 /** Layer that decides by a policy: patterns over tools and what they are about, a mode, a default. */
 export const layer = (policy: Policy.Policy): Layer.Layer<Permissions, ConfigurationError> =>
   Layer.effect(Permissions, make(policy))
+
+/**
+ * Layer that decides by the policies of several tiers, the uppermost first: merged by rule, so that no tier loosens what
+ * one above it denies or asks.
+ *
+ * **Example** (An organisation above a project)
+ *
+ * ```ts
+ * import { Permissions } from "effect-tool-executor"
+ *
+ * export const layer = Permissions.layerTiers([
+ *   { name: "organisation", policy: { askAlways: ["deploy"], deny: [{ tool: "refund", when: { amount: { gt: 1_000 } } }] } },
+ *   { name: "project", policy: { allow: ["deploy", "refund"] } }
+ * ])
+ * ```
+ */
+export const layerTiers = (tiers: ReadonlyArray<Policy.Tier>): Layer.Layer<Permissions, ConfigurationError> =>
+  Layer.effect(Permissions, make(tiers))
 
 /** The policy of `layerRef`, to be read and replaced while executors run. */
 export class PermissionsRef extends Context.Service<PermissionsRef, {
@@ -187,17 +211,17 @@ export const readOnly: Permissions["Service"] = {
  * decided by the first; the second can only narrow it.
  */
 export const both = (a: Permissions["Service"], b: Permissions["Service"]): Permissions["Service"] => ({
-  decide: (call) => {
-    const [one, other] = [decide(a, call), decide(b, call)]
-    return one._tag === "Ask" && other._tag === "Ask"
-      ? { ...one, because: [...reasonsOf(one), ...reasonsOf(other)] }
-      : strictness[one._tag] >= strictness[other._tag]
-      ? one
-      : other
-  },
+  decide: (call) => Policy.strictest(decide(a, call), decide(b, call)),
   sees: (tool) => sees(a, tool) && sees(b, tool),
   waivesConsent: a.waivesConsent,
   needsTargets: (tool) => needsTargets(a, tool) || needsTargets(b, tool),
+  review: (call) => {
+    const [one, other] = [a.review?.(call), b.review?.(call)]
+    return one === undefined && other === undefined ? undefined : {
+      mayAllow: one?.mayAllow === true && other?.mayAllow === true,
+      mayDeny: one?.mayDeny === true || other?.mayDeny === true
+    }
+  },
   changes: a.changes === undefined || b.changes === undefined
     ? a.changes ?? b.changes
     : Stream.merge(a.changes, b.changes),
@@ -224,6 +248,8 @@ export interface Asks {
   readonly wider?: ReadonlyArray<string> | undefined
   /** Who approves: all of these must be satisfied. */
   readonly approvers?: ReadonlyArray<Approvers> | undefined
+  /** What a reviewer may say before people are asked; absent: nothing. */
+  readonly review?: Policy.Review | undefined
 }
 
 /** Gate 12: tells whether a rule or the policy requires approval. */
@@ -233,9 +259,11 @@ export const asks = (
   consent: Consent | undefined
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
 
-/** Tells whether the policy objects to the targets of this call and not to every call of the tool. */
-export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean =>
-  reasonsOf(decide(self, call)).length > 0
+/** Tells whether the policy objects to this call and not to every call of the tool. */
+export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean => {
+  const decision = decide(self, call)
+  return Policy.reasonsOf(decision).length > 0 || (decision._tag === "Ask" && decision.isAlways === true)
+}
 
 /** Tells whether a call of another tool with the same targets would run without approval. */
 export const letsRun = (
@@ -275,8 +303,8 @@ export const permit = (
   const whole = call.targets?.find(({ text }) => text === within)
   if (whole === undefined && needsTargets(self, call.tool)) return { _tag: "Ask", asks, isAnswered: false }
   const known = whole === undefined ? call : { ...call, targets: [whole] }
-  const own = reasonsOf(decide(self, known))
-  return { _tag: "Ask", asks, isAnswered: reasonsOf(decision).every((it) => own.includes(it)) }
+  const own = Policy.reasonsOf(decide(self, known))
+  return { _tag: "Ask", asks, isAnswered: Policy.reasonsOf(decision).every((it) => own.includes(it)) }
 }
 
 /** Tells whether the agent may see the tool. A policy that throws hides it. */
@@ -309,29 +337,37 @@ const problemsOf = (
 }
 
 /** Code may set a key to undefined where a file leaves it out. */
-const formOf = (policy: Policy.Policy) => {
+const formOf = ({ policy, ...tier }: Policy.Tier) => {
   const value = Object.fromEntries(Object.entries(policy).filter(([, it]) => it !== undefined)) as Policy.Policy
-  return { value, problems: validateStrict(Policy.Policy, value, "") }
+  return { tier: { ...tier, policy: value }, problems: validateStrict(Policy.Policy, value, tier.name) }
 }
+
+const isTiers = (policy: Policy.Policy | ReadonlyArray<Policy.Tier>): policy is ReadonlyArray<Policy.Tier> =>
+  Array.isArray(policy)
 
 const asksOf = (
   self: Permissions["Service"],
   decision: Policy.Decision,
   consent: Consent | undefined
-): Asks | undefined =>
-  consent !== undefined && self.waivesConsent !== true
-    ? { why: "a rule requires consent", remember: consent }
-    : decision._tag === "Ask"
-    ? { why: decision.why, remember: "tool" }
-    : undefined
+): Asks | undefined => {
+  const needed = self.waivesConsent === true ? undefined : consent
+  if (decision._tag !== "Ask") return needed && { why: consentRule, remember: needed }
+  const { approvers, evidence, isAlways, remember = "tool", review, why } = decision
+  const widest = isAlways === true ? "call" : remember
+  return {
+    why: needed === undefined ? why : consentRule,
+    remember: needed === undefined ? widest : Policy.narrowest(widest, needed),
+    ...(evidence === undefined ? {} : { evidence }),
+    ...(isAlways === true ? { isAlways } : {}),
+    ...(approvers === undefined ? {} : { approvers }),
+    // a rule wants a person
+    ...(review === undefined ? {} : { review: needed === undefined ? review : { ...review, mayAllow: false } })
+  }
+}
 
-/** The reasons for approval that depend on these targets. */
-const reasonsOf = (decision: Policy.Decision): ReadonlyArray<string> =>
-  decision._tag === "Ask" ? decision.because ?? [decision.why] : []
+const consentRule = "a rule requires consent"
 
 const isHarmless = (tool: RegisteredTool): boolean => tool.readOnly && !tool.openWorld
-
-const strictness = { Allow: 0, Ask: 1, Deny: 2 } as const
 
 /** A policy that throws denies the call. */
 const decide = (self: Permissions["Service"], call: GateCall): Policy.Decision => {

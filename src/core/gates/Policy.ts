@@ -1,21 +1,21 @@
 /**
- * What a policy says of a call: allow, ask or deny, over tools and what they are about. Pure; `Permissions` applies it.
+ * Policies as data, and how several of them, in tiers, become one. Pure. `ToolPolicy` says what it holds of a call.
  *
- * In this order: a `deny` pattern that touches the call, the mode, an `ask` pattern that touches it, the tool's own
- * `needsApproval` unless `skipApproval` names the tool, `allow` patterns that cover all of it, the default. A protected
- * target, or one that is not known and so may be protected, is asked about where it would otherwise be allowed.
+ * Tiers are merged by rule, not by order: every tier's `deny`, `ask` and `askAlways` hold, and of all defaults the
+ * strictest. What allows (`allow`, `skipApproval`, `review`, `sandboxed`, the mode `acceptEdits`) holds unless a tier
+ * above says `lock`.
  */
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import type { Evidence } from "../facts/Evidence.ts"
+import type { Approvers } from "../vocabulary/Approvers.ts"
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
-import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import * as Clause from "./Clause.ts"
 import * as PermissionPattern from "./PermissionPattern.ts"
 
 const optional = Schema.optionalKey
 
-const Patterns = Schema.Array(Schema.NonEmptyString.annotate({
-  description: "A tool, or tool(target); * is any run of characters, ? is one"
-}))
+const Entries = Schema.Array(Clause.Entry)
 
 /** Schema of a policy as data. */
 export const Policy = Schema.Struct({
@@ -29,18 +29,29 @@ export const Policy = Schema.Struct({
       "What holds on top of the lists: acceptEdits asks for no edits; readOnly and plan deny what changes things; " +
       "offline denies what reaches outside; denyAll denies everything"
   }),
-  allow: optional(Patterns).annotate({ description: "Calls that may run, if all they are about is covered" }),
-  ask: optional(Patterns).annotate({
+  allow: optional(Entries).annotate({ description: "Calls that may run, if all they are about is covered" }),
+  ask: optional(Entries).annotate({
     description: "Calls that a person is asked about, if anything they are about fits"
   }),
-  deny: optional(Patterns).annotate({ description: "Calls that may not run, if anything they are about fits" }),
+  askAlways: optional(Entries).annotate({
+    description: "Calls that a person is asked about each time, whatever was approved before"
+  }),
+  deny: optional(Entries).annotate({ description: "Calls that may not run, if anything they are about fits" }),
   skipApproval: optional(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of tools whose own needsApproval does not count"
-  })
+  }),
+  sandboxed: optional(Schema.Literal("allow")).annotate({
+    description: "Calls that are wholly confined by a sandbox and reach no network may run"
+  }),
+  review: optional(Schema.Struct({
+    allow: optional(Entries).annotate({ description: "Calls that a reviewer may approve, if all is covered" }),
+    deny: optional(Entries).annotate({ description: "Calls that a reviewer may deny, if anything fits" })
+  })).annotate({ description: "What a reviewer may decide before people are asked" }),
+  lock: optional(Schema.Boolean).annotate({ description: "Tiers below may not allow anything in addition" })
 })
 
 /**
- * A policy as data.
+ * A policy as data. An entry of a list is a pattern, or a clause with conditions on arguments and roles.
  *
  * `default` decides about calls that match no list. `cautious`, the default, lets ReadOnly, closed-world tools run and
  * requires approval of the others; without an approver these are denied. `readOnly` denies the others.
@@ -49,16 +60,43 @@ export const Policy = Schema.Struct({
  * `ToolAnnotations.Edits`. `readOnly` and `plan` deny what is not ReadOnly, `offline` what declares `Tool.OpenWorld`,
  * `denyAll` everything.
  *
+ * `askAlways`: approval is requested for each call, whatever was approved before. No grant covers it.
+ *
  * `skipApproval`: exact names of tools whose own `needsApproval` does not count. Without it a call that its tool wants
  * approved is asked about even where `allow` covers it: the tool's author knows when a call is dangerous.
+ *
+ * `sandboxed`: what runs in a sandbox without network needs no approval. `review`: the calls that a reviewer may
+ * decide instead of people. `lock`: tiers below allow nothing in addition.
  */
 export interface Policy {
   readonly default?: "allow" | "ask" | "deny" | "cautious" | "readOnly" | undefined
   readonly mode?: "ask" | "acceptEdits" | "readOnly" | "offline" | "plan" | "denyAll" | undefined
-  readonly allow?: ReadonlyArray<string> | undefined
-  readonly ask?: ReadonlyArray<string> | undefined
-  readonly deny?: ReadonlyArray<string> | undefined
+  readonly allow?: ReadonlyArray<Clause.Entry> | undefined
+  readonly ask?: ReadonlyArray<Clause.Entry> | undefined
+  readonly askAlways?: ReadonlyArray<Clause.Entry> | undefined
+  readonly deny?: ReadonlyArray<Clause.Entry> | undefined
   readonly skipApproval?: ReadonlyArray<string> | undefined
+  readonly sandboxed?: "allow" | undefined
+  readonly review?: {
+    readonly allow?: ReadonlyArray<Clause.Entry> | undefined
+    readonly deny?: ReadonlyArray<Clause.Entry> | undefined
+  } | undefined
+  readonly lock?: boolean | undefined
+}
+
+/** A policy among others. */
+export interface Tier {
+  /** Such as `organisation`; refusals name it. */
+  readonly name: string
+  readonly policy: Policy
+  /** It also holds elsewhere: a pattern about a tool that is not here is no mistake. Default false. */
+  readonly isShared?: boolean | undefined
+}
+
+/** What a reviewer may say of a call before people are asked. */
+export interface Review {
+  readonly mayAllow: boolean
+  readonly mayDeny: boolean
 }
 
 /** What the policy says of a call. */
@@ -68,18 +106,87 @@ export type Decision =
    * A person is to be asked; `why` gives the reason. `because` lists the reasons that lie in the targets themselves,
    * each as one text: empty where every call of the tool would ask. Default: `why` alone.
    */
-  | { readonly _tag: "Ask"; readonly why: string; readonly because?: ReadonlyArray<string> | undefined }
-  /** `rule` is the part of the policy that says no. */
-  | { readonly _tag: "Deny"; readonly rule: string }
+  | {
+    readonly _tag: "Ask"
+    readonly why: string
+    readonly because?: ReadonlyArray<string> | undefined
+    /** What an answer may be remembered for at most. Default: the whole tool. */
+    readonly remember?: "call" | "resources" | "tool" | undefined
+    /** Approval is requested for each such call: no grant and no reviewer approves it. */
+    readonly isAlways?: boolean | undefined
+    /** What else approvers see of the call. */
+    readonly evidence?: ReadonlyArray<Evidence> | undefined
+    /** Who approves: all of these must be satisfied. */
+    readonly approvers?: ReadonlyArray<Approvers> | undefined
+    /** What a reviewer may say first; absent: nothing. */
+    readonly review?: Review | undefined
+    /** The first clause that asks. */
+    readonly clause?: Clause.Parsed | undefined
+  }
+  /** `rule` is the part of the policy that says no, `clause` the clause that does. */
+  | { readonly _tag: "Deny"; readonly rule: string; readonly clause?: Clause.Parsed | undefined }
 
-/** A policy whose patterns are parsed. */
+/** The stricter of two decisions. Where both ask, everything that either asks for holds. */
+export const strictest = (one: Decision, other: Decision): Decision => {
+  if (one._tag !== "Ask" || other._tag !== "Ask") return strictness[one._tag] >= strictness[other._tag] ? one : other
+  const approvers = [...one.approvers ?? [], ...other.approvers ?? []]
+  const evidence = [...one.evidence ?? [], ...other.evidence ?? []]
+  const review = {
+    mayAllow: one.review?.mayAllow === true && other.review?.mayAllow === true,
+    mayDeny: one.review?.mayDeny === true || other.review?.mayDeny === true
+  }
+  return {
+    ...one,
+    because: [...reasonsOf(one), ...reasonsOf(other)],
+    remember: narrowest(one.remember ?? "tool", other.remember ?? "tool"),
+    isAlways: one.isAlways === true || other.isAlways === true,
+    ...(approvers.length === 0 ? {} : { approvers }),
+    ...(evidence.length === 0 ? {} : { evidence }),
+    review: review.mayAllow || review.mayDeny ? review : undefined
+  }
+}
+
+/** The reasons for approval that depend on the targets of the call. */
+export const reasonsOf = (decision: Decision): ReadonlyArray<string> =>
+  decision._tag === "Ask" ? decision.because ?? [decision.why] : []
+
+/** The narrower of two things that an answer may be remembered for. */
+export const narrowest = <A extends keyof typeof widths>(one: A, other: A): A =>
+  widths[one] <= widths[other] ? one : other
+
+const strictness = { Allow: 0, Ask: 1, Deny: 2 } as const
+
+const widths = { call: 0, resources: 1, tool: 2 } as const
+
+/** Something that a tier says. */
+export interface Said<A> {
+  readonly is: A
+  readonly tier: string
+  readonly level: number
+}
+
+type Default = NonNullable<Policy["default"]>
+type Mode = NonNullable<Policy["mode"]>
+
+/** One policy of all tiers, parsed. Clauses are in the order of their tiers, the uppermost first. */
 export interface Parsed {
-  readonly default: NonNullable<Policy["default"]>
-  readonly mode: NonNullable<Policy["mode"]>
-  readonly allow: ReadonlyArray<PermissionPattern.PermissionPattern>
-  readonly ask: ReadonlyArray<PermissionPattern.PermissionPattern>
-  readonly deny: ReadonlyArray<PermissionPattern.PermissionPattern>
-  readonly skipApproval: ReadonlySet<string>
+  readonly allow: ReadonlyArray<Clause.Parsed>
+  /** Those of `ask` and `askAlways`. */
+  readonly ask: ReadonlyArray<Clause.Parsed>
+  readonly deny: ReadonlyArray<Clause.Parsed>
+  readonly reviewAllow: ReadonlyArray<Clause.Parsed>
+  readonly reviewDeny: ReadonlyArray<Clause.Parsed>
+  /** All that tiers say, at least one: the strictest holds. */
+  readonly defaults: ReadonlyArray<Said<Default>>
+  /** All that tiers say: what one of them denies is denied. */
+  readonly modes: ReadonlyArray<Said<Mode>>
+  readonly sandboxed: Said<"allow"> | undefined
+  /** By the name of the tool, the tier that skips its approval. */
+  readonly skipApproval: ReadonlyMap<string, string>
+  /** The uppermost tier that locks. */
+  readonly lock: Said<true> | undefined
+  /** What would allow and does not hold, because a tier above locks. */
+  readonly locked: ReadonlyArray<Clause.Parsed>
 }
 
 /**
@@ -89,165 +196,100 @@ export interface Parsed {
 export const parse = (
   policy: Policy,
   tools?: ReadonlyArray<string>,
+  expects?: (tool: string) => boolean
+): Result.Result<Parsed, ReadonlyArray<Problem>> => parseTiers([{ name: "", policy }], tools, expects)
+
+/** Parses the policies of tiers, the uppermost first, and merges them. The path of a problem begins with its tier. */
+export const parseTiers = (
+  tiers: ReadonlyArray<Tier>,
+  tools?: ReadonlyArray<string>,
   expects: (tool: string) => boolean = () => false
 ): Result.Result<Parsed, ReadonlyArray<Problem>> => {
-  const problems: Array<Problem> = []
-  const list = (key: "allow" | "ask" | "deny") =>
-    (policy[key] ?? []).flatMap((source, index): ReadonlyArray<PermissionPattern.PermissionPattern> => {
-      const wrong = (problem: string, expected: string): ReadonlyArray<never> => {
-        problems.push({ path: `${key}[${index}]`, problem, expected })
-        return []
-      }
-      const parsed = PermissionPattern.parse(source)
-      if (Result.isFailure(parsed)) return wrong(`${JSON.stringify(source)}: ${parsed.failure}`, "tool or tool(target)")
-      return tools === undefined || expects(parsed.success.tool) ||
-          tools.some((tool) => PermissionPattern.names(parsed.success, tool))
-        ? [parsed.success]
-        : wrong(`there is no tool ${JSON.stringify(parsed.success.tool)}`, `one of ${tools.join(", ")}`)
+  const parsed = tiers.map((tier, level) => parseOne(tier, level, tier.isShared === true ? undefined : tools, expects))
+  const problems = [...namesOf(tiers), ...parsed.flatMap((it) => it.problems)]
+  if (problems.length > 0) return Result.fail(problems)
+  const level = tiers.findIndex(({ policy }) => policy.lock === true)
+  const lock = level === -1 ? undefined : { is: true as const, tier: tiers[level]!.name, level }
+  const isLocked = (it: { readonly level: number }): boolean => lock !== undefined && it.level > lock.level
+  const all = (list: Clause.List) => parsed.flatMap((it) => it.clauses.filter((clause) => clause.list === list))
+  const open = (list: Clause.List) => all(list).filter((it) => !isLocked(it))
+  const said = <A>(of: (policy: Policy) => A | undefined): ReadonlyArray<Said<A>> =>
+    tiers.flatMap(({ name, policy }, level) => {
+      const is = of(policy)
+      return is === undefined ? [] : [{ is, tier: name, level }]
     })
-  const exactNames = (policy.skipApproval ?? []).filter((name, index) => {
-    const wrong = (problem: string, expected: string) => {
-      problems.push({ path: `skipApproval[${index}]`, problem: `${JSON.stringify(name)}: ${problem}`, expected })
-      return false
-    }
-    if (/[*?\s()]/.test(name)) {
-      return wrong("a tool's own condition is skipped by its exact name", "the name of one tool")
-    }
-    return tools === undefined || tools.includes(name) || expects(name) ||
-      wrong("there is no such tool", `one of ${tools.join(", ")}`)
+  const defaults = said((it) => it.default)
+  // a default that nobody above the lock gives is locked like one that is given
+  const isGiven = defaults.some((it) => !isLocked(it))
+  return Result.succeed({
+    allow: open("allow"),
+    ask: parsed.flatMap((it) => it.clauses.filter(({ list }) => list === "ask" || list === "askAlways")),
+    deny: all("deny"),
+    reviewAllow: open("review.allow"),
+    reviewDeny: open("review.deny"),
+    defaults: isGiven ? defaults : [{ is: "cautious", tier: lock?.tier ?? "", level: lock?.level ?? 0 }, ...defaults],
+    modes: said((it) => it.mode).filter((it) => it.is !== "ask" && (it.is !== "acceptEdits" || !isLocked(it))),
+    sandboxed: said((it) => it.sandboxed).find((it) => !isLocked(it)),
+    skipApproval: new Map(
+      said((it) => it.skipApproval).filter((it) => !isLocked(it)).toReversed()
+        .flatMap(({ is, tier }) => is.map((name) => [name, tier] as const))
+    ),
+    lock,
+    locked: (["allow", "review.allow", "review.deny"] as const).flatMap((list) => all(list).filter(isLocked))
   })
-  const parsed: Parsed = {
-    default: policy.default ?? "cautious",
-    mode: policy.mode ?? "ask",
-    allow: list("allow"),
-    ask: list("ask"),
-    deny: list("deny"),
-    skipApproval: new Set(exactNames)
-  }
-  return problems.length > 0 ? Result.fail(problems) : Result.succeed(parsed)
 }
 
-/** Gives what a policy says of one tool's calls, so that each call asks only what matters to it. */
-export const forTool = (self: Parsed, tool: RegisteredTool): ToolPolicy => {
-  const naming = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
-    patterns.filter((it) => PermissionPattern.names(it, tool.name))
-  // who may not read a file may not search it
-  const stricter = (patterns: ReadonlyArray<PermissionPattern.PermissionPattern>) =>
-    patterns.filter((it) => namesOf(tool).some((name) => PermissionPattern.names(it, name)))
-  const [deny, ask, allow] = [stricter(self.deny), stricter(self.ask), naming(self.allow)]
-  const forbidden = forbiddenBy(self.mode, tool)
-  const editsFreely = self.mode === "acceptEdits" && tool.edits && self.default !== "deny"
-  const rest = editsFreely ? allowed : byDefault(self, tool)
-  const skipsApproval = self.skipApproval.has(tool.name)
-  const decide: ToolPolicy["decide"] = (given, needsApproval) => {
-    const targets = given?.map((it) => isRun(self, it) ? { ...it, kind: "protected" as const } : it)
-    const denied = deny.find((it) => PermissionPattern.fits(it, targets))
-    if (denied !== undefined) return { _tag: "Deny", rule: `deny ${denied.source}` }
-    if (forbidden !== undefined) return { _tag: "Deny", rule: `mode ${self.mode}: ${forbidden}` }
-    const guarded = targets?.find(({ kind }) => kind === "protected")
-    // what is not known may be protected
-    const guards = guarded !== undefined
-      ? ["it is protected"]
-      : targets === undefined && tool.guardsTargets
-      ? [unknown]
+/** The entries of a policy, with the list that each is in. */
+export const entriesOf = (
+  policy: Policy
+): ReadonlyArray<{ readonly list: Clause.List; readonly index: number; readonly entry: Clause.Entry }> =>
+  ([
+    ["allow", policy.allow],
+    ["ask", policy.ask],
+    ["askAlways", policy.askAlways],
+    ["deny", policy.deny],
+    ["review.allow", policy.review?.allow],
+    ["review.deny", policy.review?.deny]
+  ] as const).flatMap(([list, entries = []]) => entries.map((entry, index) => ({ list, index, entry })))
+
+const parseOne = (
+  { name: tier, policy }: Tier,
+  level: number,
+  tools: ReadonlyArray<string> | undefined,
+  expects: (tool: string) => boolean
+): { readonly clauses: ReadonlyArray<Clause.Parsed>; readonly problems: ReadonlyArray<Problem> } => {
+  const problems: Array<Problem> = []
+  const at = tier === "" ? "" : `${tier}.`
+  const isHere = (tool: string): boolean => tools === undefined || expects(tool)
+  const clauses = entriesOf(policy).flatMap(({ entry, index, list }): ReadonlyArray<Clause.Parsed> => {
+    const path = `${at}${list}[${index}]`
+    const parsed = Clause.parse(entry, { tier, level, list, index })
+    if (Result.isFailure(parsed)) {
+      problems.push(...parsed.failure.map((it) => ({ ...it, path: `${path}${it.path}` })))
+      return []
+    }
+    const { tool } = parsed.success
+    if (isHere(tool) || tools!.some((it) => PermissionPattern.names(parsed.success, it))) return [parsed.success]
+    problems.push({
+      path,
+      problem: `there is no tool ${JSON.stringify(tool)}`,
+      expected: `one of ${tools!.join(", ")}`
+    })
+    return []
+  })
+  for (const [index, name] of (policy.skipApproval ?? []).entries()) {
+    const wrong = (problem: string, expected: string) =>
+      problems.push({ path: `${at}skipApproval[${index}]`, problem: `${JSON.stringify(name)}: ${problem}`, expected })
+    if (/[*?\s()]/.test(name)) wrong("a tool's own condition is skipped by its exact name", "the name of one tool")
+    else if (!isHere(name) && !tools!.includes(name)) wrong("there is no such tool", `one of ${tools!.join(", ")}`)
+  }
+  return { clauses, problems }
+}
+
+/** Tiers are known by their names. */
+const namesOf = (tiers: ReadonlyArray<Tier>): ReadonlyArray<Problem> =>
+  tiers.flatMap(({ name }, index) =>
+    tiers.findIndex((it) => it.name === name) < index || (name === "" && tiers.length > 1)
+      ? [{ path: `tiers[${index}].name`, problem: `it is ${JSON.stringify(name)}`, expected: "a name of its own" }]
       : []
-    const asked = ask.filter((it) => PermissionPattern.fits(it, targets))
-    if (asked[0] !== undefined) {
-      const because = asked.flatMap((it) => it.target === undefined ? [] : [`ask ${it.source}`])
-      return { _tag: "Ask", why: `the policy asks about ${asked[0].source}`, because: [...because, ...guards] }
-    }
-    const isListed = PermissionPattern.covers(allow, tool.name, targets?.map(unguarded))
-    if (guards.length > 0 && (isListed ? self.default !== "deny" : rest._tag !== "Deny")) {
-      const why = guarded === undefined ? unknown : `${JSON.stringify(guarded.text)} is protected`
-      return { _tag: "Ask", why, because: guards }
-    }
-    const isCovered = isListed && guards.length === 0
-    return needsApproval && !skipsApproval && (isCovered || self.default !== "deny")
-      ? { _tag: "Ask", why: "the tool needs approval", because: [] }
-      : isCovered
-      ? allowed
-      : rest
-  }
-  const [always, approved] = [decide([], false), decide([], true)]
-  const needsTargets = tool.guardsTargets || [...deny, ...ask, ...allow].some((it) => it.target !== undefined) ||
-    // who is asked is asked about these, and what they say is remembered for them
-    (tool.declaresTargets && (always._tag === "Ask" || (mayNeedApproval(tool) && approved._tag === "Ask")))
-  if (needsTargets) return { decide, needsTargets }
-  // without targets every call of the tool is the same to the policy
-  return {
-    decide: (targets, needsApproval) =>
-      targets !== undefined && targets.length > 0
-        ? decide(targets, needsApproval)
-        : needsApproval
-        ? approved
-        : always,
-    needsTargets
-  }
-}
-
-/** What a policy says of one tool's calls. */
-export interface ToolPolicy {
-  /**
-   * Says what holds of a call about these targets; `undefined` if they could not be found out: then patterns with a
-   * target deny and ask, but do not allow. `needsApproval` is what the tool says of the call.
-   */
-  readonly decide: (targets: ReadonlyArray<PermissionPattern.Target> | undefined, needsApproval: boolean) => Decision
-  /** Whether what a call is about matters. */
-  readonly needsTargets: boolean
-}
-
-/** Tells whether an agent may know of a tool: some call of it is not denied. */
-export const sees = (self: Parsed, tool: RegisteredTool): boolean => {
-  const names = namesOf(tool)
-  if (self.deny.some((it) => it.target === undefined && names.some((name) => PermissionPattern.names(it, name)))) {
-    return false
-  }
-  if (forbiddenBy(self.mode, tool) !== undefined) return false
-  if ([...self.allow, ...self.ask].some((it) => PermissionPattern.names(it, tool.name))) return true
-  return forTool(self, tool).decide([], mayNeedApproval(tool))._tag !== "Deny"
-}
-
-/** Whether what is written there would be run without asking. */
-const isRun = (self: Parsed, { runBy }: PermissionPattern.Target): boolean => {
-  if (runBy === undefined) return false
-  const naming = (it: PermissionPattern.PermissionPattern) => PermissionPattern.names(it, runBy)
-  return (self.default === "allow" || self.allow.some(naming)) &&
-    ![...self.deny, ...self.ask].some((it) => it.target === undefined && naming(it))
-}
-
-/** The names that patterns which deny or ask may know a tool by. */
-const namesOf = ({ actsAs = [], name }: RegisteredTool): ReadonlyArray<string> => [name, ...actsAs]
-
-const allowed: Decision = { _tag: "Allow" }
-
-const unknown = "what it is about could not be found out"
-
-/** A target as it would be if it guarded nothing. */
-const unguarded = (it: PermissionPattern.Target): PermissionPattern.Target =>
-  it.kind === "protected" ? { ...it, kind: undefined } : it
-
-const forbiddenBy = (mode: Parsed["mode"], tool: RegisteredTool): string | undefined => {
-  if (mode === "denyAll") return "every call is denied"
-  if ((mode === "readOnly" || mode === "plan") && !tool.readOnly) return "nothing may be changed"
-  return mode === "offline" && tool.openWorld ? "nothing may reach outside" : undefined
-}
-
-const mayNeedApproval = ({ needsApproval }: RegisteredTool): boolean =>
-  needsApproval !== undefined && needsApproval !== false
-
-const byDefault = (self: Parsed, tool: RegisteredTool): Decision => {
-  switch (self.default) {
-    case "allow":
-      return allowed
-    case "ask":
-      return { _tag: "Ask", why: "the policy asks about whatever it does not allow", because: [] }
-    case "deny":
-      return { _tag: "Deny", rule: "default deny" }
-    case "cautious":
-      if (!tool.readOnly) return { _tag: "Ask", why: "the tool changes things", because: [] }
-      return tool.openWorld ? { _tag: "Ask", why: "the tool reaches outside", because: [] } : allowed
-    case "readOnly":
-      if (!tool.readOnly) return { _tag: "Deny", rule: "mutating tools need to be allowed" }
-      return tool.openWorld ? { _tag: "Deny", rule: "tools that reach outside need to be allowed" } : allowed
-  }
-}
+  )

@@ -13,6 +13,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as NodeFs from "node:fs"
 import * as Policy from "../../../src/core/gates/Policy.ts"
+import * as ToolPolicy from "../../../src/core/gates/ToolPolicy.ts"
 import * as Grant from "../../../src/core/vocabulary/Grant.ts"
 import { escape } from "../../../src/internal/escape.ts"
 import * as RunCommand from "../../../src/tools/RunCommand.ts"
@@ -526,7 +527,7 @@ const fetchTool = Tool.make("fetch", { parameters: Schema.Struct({ host: Schema.
 const parsed = Result.getOrThrow(Policy.parse(policy))
 
 const decide = (tool: string, targets: ReadonlyArray<PermissionPattern.Target>) =>
-  Policy.forTool(
+  ToolPolicy.forTool(
     parsed,
     {
       name: tool,
@@ -535,7 +536,7 @@ const decide = (tool: string, targets: ReadonlyArray<PermissionPattern.Target>) 
       edits: true,
       guardsTargets: true
     } as ToolHandlers.RegisteredTool
-  ).decide(targets, false)._tag
+  ).decide({ targets, needsApproval: false })._tag
 
 interface Judged extends Call {
   readonly agentPath: ReadonlyArray<string>

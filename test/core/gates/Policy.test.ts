@@ -8,6 +8,7 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as PermissionPattern from "../../../src/core/gates/PermissionPattern.ts"
 import * as Policy from "../../../src/core/gates/Policy.ts"
+import * as ToolPolicy from "../../../src/core/gates/ToolPolicy.ts"
 import { LayerConfig, Permissions, ToolAnnotations, type ToolHandlers } from "../../../src/index.ts"
 import { plainWords } from "../../../src/internal/plainWords.ts"
 import { matches } from "../../../src/internal/wildcard.ts"
@@ -27,10 +28,10 @@ const tool = (name: string, more: Partial<ToolHandlers.RegisteredTool> = {}) =>
 const parsed = (policy: Policy.Policy) => Result.getOrThrow(Policy.parse(policy))
 
 const decide = (policy: Policy.Policy, it: ToolHandlers.RegisteredTool, targets?: ReadonlyArray<string>) =>
-  Policy.forTool(parsed(policy), { ...it, guardsTargets: true }).decide(
-    targets?.map((text) => ({ text })),
-    it.needsApproval === true
-  )._tag
+  ToolPolicy.forTool(parsed(policy), { ...it, guardsTargets: true }).decide({
+    targets: targets?.map((text) => ({ text })),
+    needsApproval: it.needsApproval === true
+  })._tag
 
 describe("a wildcard", () => {
   /** The meaning of a pattern, spelt out. */
@@ -150,7 +151,10 @@ describe("a policy", () => {
     assert.strictEqual(decide({ default: "readOnly" }, tool("w")), "Deny")
     assert.strictEqual(decide({ allow: ["w"], default: "deny" }, tool("w")), "Deny")
     // a tool that has no such targets
-    assert.strictEqual(Policy.forTool(parsed({ allow: ["w"] }), tool("w")).decide(undefined, false)._tag, "Allow")
+    assert.strictEqual(
+      ToolPolicy.forTool(parsed({ allow: ["w"] }), tool("w")).decide({ targets: undefined, needsApproval: false })._tag,
+      "Allow"
+    )
   })
 
   it("decides in the order deny, mode, ask, the tool's needsApproval, allow, default", () => {
@@ -236,20 +240,20 @@ describe("a policy", () => {
     for (
       const policy of [{ allow: ["*"] }, { allow: ["w(*)"] }, { default: "allow" }, { mode: "acceptEdits" }] as const
     ) {
-      const decision = Policy.forTool(parsed(policy), tool("w", { guardsTargets: true, edits: true })).decide([
-        { text: "src/a" },
-        { text: ".git/config", kind: "protected" }
-      ], false)
+      const decision = ToolPolicy.forTool(parsed(policy), tool("w", { guardsTargets: true, edits: true })).decide({
+        targets: [{ text: "src/a" }, { text: ".git/config", kind: "protected" }],
+        needsApproval: false
+      })
       assert.strictEqual(decision._tag, "Ask", JSON.stringify(policy))
     }
   })
 
   it("denies what is protected where it would deny it anyway", () => {
     const decide = (policy: Policy.Policy) =>
-      Policy.forTool(parsed(policy), tool("w", { guardsTargets: true })).decide(
-        [{ text: ".git/config", kind: "protected" }],
-        false
-      )._tag
+      ToolPolicy.forTool(parsed(policy), tool("w", { guardsTargets: true })).decide({
+        targets: [{ text: ".git/config", kind: "protected" }],
+        needsApproval: false
+      })._tag
     assert.strictEqual(decide({ default: "readOnly" }), "Deny")
     assert.strictEqual(decide({ default: "readOnly", allow: ["w(src/*)"] }), "Deny")
     assert.strictEqual(decide({ default: "readOnly", allow: ["w(.git/*)"] }), "Ask")
@@ -258,26 +262,31 @@ describe("a policy", () => {
   it("lets a shell line run by a pattern for the whole tool only", () => {
     const shell = [{ text: "git status; rm x", kind: "exact" }] as const
     assert.strictEqual(
-      Policy.forTool(parsed({ allow: ["w(git status*)", "w(*)"], default: "ask" }), tool("w", { guardsTargets: true }))
-        .decide(shell, false)._tag,
+      ToolPolicy.forTool(
+        parsed({ allow: ["w(git status*)", "w(*)"], default: "ask" }),
+        tool("w", { guardsTargets: true })
+      )
+        .decide({ targets: shell, needsApproval: false })._tag,
       "Ask"
     )
     assert.strictEqual(
-      Policy.forTool(parsed({ allow: ["w"] }), tool("w", { guardsTargets: true })).decide(shell, false)._tag,
+      ToolPolicy.forTool(parsed({ allow: ["w"] }), tool("w", { guardsTargets: true })).decide({
+        targets: shell,
+        needsApproval: false
+      })._tag,
       "Allow"
     )
     assert.strictEqual(
-      Policy.forTool(parsed({ allow: ["w"], deny: ["w(*rm *)"] }), tool("w", { guardsTargets: true })).decide(
-        shell,
-        false
-      )
-        ._tag,
+      ToolPolicy.forTool(parsed({ allow: ["w"], deny: ["w(*rm *)"] }), tool("w", { guardsTargets: true })).decide({
+        targets: shell,
+        needsApproval: false
+      })._tag,
       "Deny"
     )
   })
 
   it("shows an agent the tools of which some call may run", () => {
-    const sees = (policy: Policy.Policy) => Policy.sees(parsed(policy), tool("w"))
+    const sees = (policy: Policy.Policy) => ToolPolicy.sees(parsed(policy), tool("w"))
     assert.isTrue(sees({}))
     assert.isFalse(sees({ default: "readOnly" }))
     assert.isTrue(sees({ allow: ["w(src/*)"] }))
