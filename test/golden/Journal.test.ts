@@ -9,7 +9,10 @@ import { JournalEntry } from "../../src/core/store/JournalEntry.ts"
 import * as JournalText from "../../src/core/store/JournalText.ts"
 import { ToolOutcome } from "../../src/core/vocabulary/ToolOutcome.ts"
 
-const lines = readFileSync(new URL("journal.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
+/** Kinds of entries that were added later have files of their own. */
+const files = ["journal.v1.jsonl", "journal-reviews.v1.jsonl"]
+
+const lines = files.flatMap((it) => readFileSync(new URL(it, import.meta.url), "utf8").trimEnd().split("\n"))
 
 const tagsOf = (members: ReadonlyArray<{ readonly fields: { readonly _tag: { readonly ast: unknown } } }>) =>
   members.map(({ fields }) => (fields._tag.ast as { readonly literal: string }).literal).sort()

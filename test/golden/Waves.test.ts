@@ -18,6 +18,9 @@ import * as WaveText from "../../src/server/WaveText.ts"
 const lines = readFileSync(new URL("waves.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
 const [submission, ended, suspended, endedAt, turn] = lines as [string, string, string, string, string]
 
+/** An end with kinds of events that were added later. */
+const reviewed = readFileSync(new URL("waves-reviews.v1.jsonl", import.meta.url), "utf8").trimEnd()
+
 const tagsOf = (members: ReadonlyArray<{ readonly fields: { readonly _tag: { readonly ast: unknown } } }>) =>
   members.map(({ fields }) => (fields._tag.ast as { readonly literal: string }).literal).sort()
 
@@ -32,13 +35,14 @@ describe("waves of version 1", () => {
     again(WaveText.submitted, submission)
     again(WaveText.ended, ended)
     again(WaveText.ended, suspended)
+    again(WaveText.ended, reviewed)
     again(WaveText.endedAt, endedAt)
     again(WaveText.keptTurn, turn)
   })
 
   it("have every event that is kept, and every outcome, which the end has again", () => {
     const { events } = read(ended)
-    const all = [...events, ...read(suspended).events]
+    const all = [...events, ...read(suspended).events, ...read(reviewed).events]
     assert.deepStrictEqual(unique(all.map((it) => it._tag)), tagsOf(WaveText.LifecycleEvent.members))
     const end = events.at(-1)!
     const outcomes = end._tag === "ToolsEnd" ? end.executionResults : []
@@ -51,7 +55,7 @@ describe("waves of version 1", () => {
   })
 
   it("are shown as clients see events today", () => {
-    for (const event of read(ended).events) {
+    for (const event of [...read(ended).events, ...read(reviewed).events]) {
       const wire: unknown = JSON.parse(JSON.stringify(ToolEvent.toWire(event)))
       assert.deepStrictEqual(Schema.decodeUnknownSync(ToolEvent.Wire)(wire), wire as ToolEvent.Wire)
     }

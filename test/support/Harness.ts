@@ -12,6 +12,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Artifacts, Kept } from "../../src/core/engine/TimedPorts.ts"
+import * as Reviewer from "../../src/core/gates/Reviewer.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
 import {
   Approvals,
@@ -48,6 +49,8 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly artifacts?: Artifacts | false
   /** Who is asked; nobody if left out. */
   readonly approvals?: Approvals.Approvals["Service"]
+  /** Who looks at calls before people; nobody if left out. */
+  readonly reviewer?: Reviewer.Reviewer["Service"]
   readonly checkpoints?: Kept
   /** Instead of `turn`. */
   readonly turns?: Layer.Layer<TurnBudget.TurnBudget>
@@ -94,6 +97,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     isLayer(pools) ? pools : Layer.empty,
     options.turns ?? Layer.empty,
     service(Approvals.Approvals, options.approvals),
+    service(Reviewer.Reviewer, options.reviewer),
     service(Checkpoints.Checkpoints, options.checkpoints && { ...unpruned, ...options.checkpoints }),
     service(StateStore.StateStore, options.store),
     service(Journal.Journal, options.journal),

@@ -13,6 +13,7 @@ import type { GateCall } from "../gates/Gate.ts"
 import type * as Permissions from "../gates/Permissions.ts"
 import type { Given, Grant } from "../vocabulary/Grant.ts"
 import type { Call } from "./Call.ts"
+import * as Review from "./Review.ts"
 import * as Revisions from "./Revisions.ts"
 import type { WaveState } from "./WaveState.ts"
 
@@ -24,42 +25,77 @@ export interface Question extends Permissions.Asks {
 }
 
 /**
- * The answer to a request. `Unrecorded`: no request was made, because it could not be journaled and the call may change
- * things.
+ * The answer to a request. `Allowed`: a reviewer allows this call. `Unrecorded`: no request was made, because it could
+ * not be journaled and the call may change things.
  */
-export type Answer = Approvals.Resolution | { readonly _tag: "Unrecorded" }
+export type Answer = Approvals.Resolution | Review.Decided | { readonly _tag: "Unrecorded" }
 
-/** Requests approval and waits for the answer. Without an approver, the request is denied immediately. */
+/**
+ * Requests approval and waits for the answer, after a review if the policy lets a reviewer decide. Without an approver,
+ * the request is denied immediately.
+ */
 export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
-    const isOnRecord = call.resumed?.answers !== undefined
-    if (people === undefined && !isOnRecord) return Effect.succeed<Approvals.Resolution>(nobody(reason))
+    const { answers, question: open, reviewed } = call.resumed ?? {}
+    const may = open === undefined ? Review.mandate(wave, call, reason) : undefined
+    if (people === undefined && answers === undefined && may === undefined) return Effect.succeed(nobody(reason))
     const question = withEvidence(reason, call.gateCall!)
-    const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
-    const { call: { id: callId }, index } = call
-    const { targets = call.gateCall!.targets } = question
-    // an answer for unknown targets, or for none, must not be remembered: it would allow everything
-    const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
-    const { question: open } = call.resumed ?? {}
-    const about: Approvals.NewRequest = {
-      ...shownOf(question),
-      ...open,
-      remember: isKnown ? question.remember : "call",
-      agentPath,
-      args,
-      batch,
-      callId,
-      index,
-      class: kind,
-      isRunning: call.attempt !== undefined,
-      principal,
-      process,
-      revision: Revisions.of(call.tool!),
-      targets: targets ?? [],
-      tool
-    }
-    const said = isOnRecord ? onRecord(call, about) : undefined
+    wave.waits.requests++
+    return Effect.ensuring(
+      may === undefined && reviewed === undefined
+        ? askPeople(wave, call, question)
+        : afterReview(wave, call, question, may),
+      Effect.sync(() => wave.waits.answered())
+    )
+  })
+
+/** Asks people what the reviewer does not decide. They see what it said, also after a restart. */
+const afterReview = Effect.fnUntracedEager(function*(
+  wave: WaveState,
+  call: Call,
+  question: Question,
+  may: Permissions.Asks["review"]
+): Effect.fn.Return<Answer> {
+  const about = aboutOf(call, question)
+  const hasAnswer = call.resumed?.answers !== undefined && onRecord(call, about) !== undefined
+  const said = hasAnswer ? undefined : yield* Review.review(wave, call, about, may)
+  if (said === undefined) return yield* askPeople(wave, call, question)
+  if (said._tag !== "Asks") return said
+  const { evidence = [] } = question
+  return yield* askPeople(wave, call, { ...question, evidence: [...evidence, said.evidence] })
+})
+
+/** What approvers are shown. */
+const aboutOf = (call: Call, question: Question): Approvals.NewRequest => {
+  const { agentPath, args, batch, principal, process, tool: { class: kind, name: tool } } = call.gateCall!
+  const { targets = call.gateCall!.targets } = question
+  // an answer for unknown targets, or for none, must not be remembered: it would allow everything
+  const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
+  return {
+    ...shownOf(question),
+    remember: isKnown ? question.remember : "call",
+    agentPath,
+    args,
+    batch,
+    callId: call.call.id,
+    index: call.index,
+    class: kind,
+    isRunning: call.attempt !== undefined,
+    principal,
+    process,
+    revision: Revisions.of(call.tool!),
+    targets: targets ?? [],
+    tool
+  }
+}
+
+const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
+  Effect.suspend(() => {
+    const { people } = wave.process
+    const { answers, question: open } = call.resumed ?? {}
+    const about: Approvals.NewRequest = { ...aboutOf(call, question), ...open }
+    const said = answers === undefined ? undefined : onRecord(call, about)
     if (said !== undefined) return Effect.succeed(said)
     if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
     // a later request is a new one
@@ -80,6 +116,7 @@ export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effec
         said = resolution
         wave.waits.shown(call, false)
         remember(wave, resolution)
+        if (resolution._tag === "Approved" && resolution.isOwn) Review.approved(wave)
         if (resolution._tag === "Approved" && resolution.grant === undefined) allowOnce(wave, call, request)
       }
       // an answer counts even if the call ended before it could continue
@@ -111,7 +148,7 @@ export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effec
       )
     })
     begin(wave)
-    return Effect.ensuring(asked, Effect.sync(() => end(wave)))
+    return Effect.ensuring(asked, Effect.sync(() => wave.process.budget.ask(-1, wave.now())))
   })
 
 /** Returns the denial of a request that has no approver. */
@@ -238,13 +275,6 @@ const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalReque
 
 /** A request is pending: the turn's clock may stop. */
 const begin = (wave: WaveState): void => {
-  wave.waits.requests++
   wave.process.budget.ask(1, wave.now())
   wave.watcher.asked()
-}
-
-/** A request ended. Calls that waited until no request is pending continue, in input order. */
-const end = (wave: WaveState): void => {
-  wave.process.budget.ask(-1, wave.now())
-  wave.waits.answered()
 }

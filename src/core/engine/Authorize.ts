@@ -10,6 +10,7 @@ import type { Call } from "./Call.ts"
 import { cancelled, type End, refused } from "./CallEnd.ts"
 import * as Preview from "./Preview.ts"
 import * as Recheck from "./Recheck.ts"
+import * as Review from "./Review.ts"
 import * as Revisions from "./Revisions.ts"
 import { turnEnd } from "./State.ts"
 import * as ToolAnswers from "./ToolAnswers.ts"
@@ -33,18 +34,20 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
     ? { why: call.resumed.why, remember: "call" }
     : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
 
-/** Whether approvers can be asked about a call, or answered before a crash. */
-export const isAnswerable = ({ process: { people } }: WaveState, { resumed }: Call): boolean =>
-  people !== undefined || resumed?.answers !== undefined
+/** Whether approvers or a reviewer can be asked about a call, or approvers answered before a crash. */
+export const isAnswerable = ({ process: { people } }: WaveState, { consent, resumed }: Call): boolean =>
+  people !== undefined || resumed?.answers !== undefined || consent.isReviewable === true
 
-/** Refuses the calls that need approval if there is no approver and no grant covers them. */
+/** Refuses the calls that need approval if nobody can give it: no approver, no reviewer that may, and no grant. */
 export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
   if (wave.process.people !== undefined) return Effect.void
   const asking: Array<readonly [Call, Permissions.Asks]> = []
   for (const call of calls) {
     const isOpen = call.decided === undefined && call.consent.refused === undefined && !isAnswerable(wave, call)
     const question = isOpen ? asks(call) : undefined
-    if (question !== undefined) asking.push([call, question])
+    if (question === undefined) continue
+    if (Review.mandate(wave, call, question)?.mayAllow === true) call.consent = { ...call.consent, isReviewable: true }
+    else asking.push([call, question])
   }
   if (asking.length === 0) return Effect.void
   const { principal, store } = wave.engine
@@ -178,6 +181,10 @@ export const grantOf = (
 /** Applies an approver's answer to a call. */
 export const resolved = (call: Call, question: Permissions.Asks, resolution: ApprovalRound.Answer): Authorized => {
   if (resolution._tag === "Unrecorded") return ends(refused({ _tag: "StoreUnavailable", operation: "journal" }))
+  if (resolution._tag === "Allowed") {
+    call.consent = { ...call.consent, approved: "reviewer" }
+    return allowed
+  }
   if (resolution._tag === "Denied") return ends(refused(Recheck.notAllowed(call, question, resolution)))
   if (resolution._tag === "Suspended") {
     call.consent = { ...call.consent, isSuspended: true }

@@ -5,6 +5,7 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import type { ReviewProblem, ReviewVerdict } from "../facts/Fact.ts"
 import type { ApprovalRequest, Resolution } from "../gates/ApprovalRequest.ts"
 import type { Gate, GateCall } from "../gates/Gate.ts"
 import type { Permissions } from "../gates/Permissions.ts"
@@ -94,6 +95,17 @@ export interface Answered {
   readonly resolution: Resolution
 }
 
+/** A verdict of a reviewer on record. It holds for the same request. */
+export interface Reviewed {
+  /** What approvers would have been shown, as recorded. */
+  readonly shown: string
+  readonly verdict: typeof ReviewVerdict.Type
+  readonly reason: string
+  readonly model: string
+  /** Why there was no verdict. */
+  readonly problem?: typeof ReviewProblem.Type
+}
+
 /** The recorded state of a call that is submitted again after a crash. */
 export interface Resumed {
   /** Its end unless it starts again: it had started, and may have changed things. */
@@ -106,6 +118,8 @@ export interface Resumed {
   readonly question?: Pick<ApprovalRequest, "id" | "requestedAt" | "expiresAt"> | undefined
   /** Earlier answers that still hold. */
   readonly answers?: ReadonlyArray<Answered> | undefined
+  /** The last verdict of a reviewer. */
+  readonly reviewed?: Reviewed | undefined
   /** It had started, so neither order nor limits refuse it; `spent` if the store has counted it. */
   readonly started?: "spent" | "unknown" | undefined
   /** It does not run again. It ends at its place in the wave, as decided or as its tool confirms. */
@@ -120,8 +134,10 @@ export interface Consent {
   readonly guarded?: ToolRefusal | undefined
   /** It is refused before its turn: an approver denied it, or there is no approver. */
   readonly refused?: ToolRefusal
-  /** No further request is made: an approver agreed, or the write changes nothing. */
-  readonly approved?: "answer" | "unchanged"
+  /** No further request is made: an approver or a reviewer agreed, or the write changes nothing. */
+  readonly approved?: "answer" | "reviewer" | "unchanged"
+  /** A reviewer is asked where there is no approver. */
+  readonly isReviewable?: true
   /** The grant that covers it. */
   readonly grant?: Grant | undefined
   /** The answer to its own request created that permission. */
@@ -332,7 +348,7 @@ export class Call implements Ticket {
       attempt,
       limitMillis,
       mutates: tool!.readOnly !== true,
-      allowedBy: grant?.id ?? (approved === "answer" ? "answer" : "policy"),
+      allowedBy: grant?.id ?? (approved === undefined || approved === "unchanged" ? "policy" : approved),
       input: gateCall!,
       idempotencyKey: resumed?.idempotencyKey,
       sandbox: gateCall!.sandbox?.driver,

@@ -17,7 +17,7 @@ import type { Telemetry } from "./report/Telemetry.ts"
 import type { RetryingStore } from "./RetryingStore.ts"
 import type { Sessions } from "./Sessions.ts"
 import type { BatchTree, OpenBatch, ProcessState } from "./State.ts"
-import type { Artifacts, Kept, People } from "./TimedPorts.ts"
+import type { Artifacts, Kept, People, Reviewing } from "./TimedPorts.ts"
 
 /** The gates that calls pass; the permissions are their agent's. */
 export interface Gates {
@@ -38,6 +38,8 @@ export interface Ports {
   readonly journal: JournalWriter | undefined
   /** Who answers approval requests, if there are approvers. */
   readonly approvals: People | undefined
+  /** Who looks at calls before approvers do, if there is a reviewer. */
+  readonly reviewer: Reviewing | undefined
   readonly artifacts: Artifacts | undefined
   /** Where the content of files is kept before it is overwritten. */
   readonly checkpoints: Kept | undefined

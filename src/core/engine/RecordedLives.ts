@@ -15,6 +15,8 @@ export interface Life {
   /** Its state before it was last submitted. */
   before: Pick<Life, "isSpent" | "started">
   settled: Journal.Of<"Settled"> | undefined
+  /** The last verdict of a reviewer. */
+  reviewed: Journal.Of<"Reviewed"> | undefined
   /** The approval request that is still open. */
   asked: Journal.Of<"Asked"> | undefined
   /** The approval requests that were answered. */
@@ -64,7 +66,7 @@ export const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string
   return gone
 }
 
-const unknown = { answered: [], arrived: undefined, asked: undefined, settled: undefined }
+const unknown = { answered: [], arrived: undefined, asked: undefined, reviewed: undefined, settled: undefined }
 
 const notStarted = { isSpent: false, started: undefined }
 
@@ -90,6 +92,9 @@ const add = (life: Life, entry: Journal.CallEntry): void => {
       return
     case "Settled":
       life.settled = entry
+      return
+    case "Reviewed":
+      life.reviewed = entry
       return
     case "Asked":
       // a request repeated under its id has been open since the first time

@@ -72,6 +72,7 @@ export const resume = Effect.fnUntraced(function*(
       return Effect.map(goOn(wave, { call, record }, life, resumption.asks), () => {
         const answers = life.answered.flatMap((it) => answerOf(it, revoked, begunAt))
         if (answers.length > 0) call.resumed = { ...call.resumed, answers }
+        if (life.reviewed !== undefined) call.resumed = { ...call.resumed, reviewed: life.reviewed }
       })
     },
     { concurrency: "unbounded", discard: true }

@@ -11,11 +11,16 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
 import * as CallLog from "../../internal/callLog.ts"
+import { clip } from "../../internal/clip.ts"
 import { type Deadline, Deadlines } from "../../internal/deadlines.ts"
 import * as Detached from "../../internal/detached.ts"
+import { escape } from "../../internal/escape.ts"
 import { type Outages, outagesOf } from "../../internal/outages.ts"
 import { ToolContext } from "../contract/ToolContext.ts"
+import type { ReviewProblem, ReviewVerdict } from "../facts/Fact.ts"
 import { type ApprovalRequest, type Approvals, type NewRequest, Resolution } from "../gates/Approvals.ts"
+import { ReviewBreaker } from "../gates/ReviewBreaker.ts"
+import { type Reviewer, type ReviewRequest, Verdict } from "../gates/Reviewer.ts"
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type Journal, JournalError } from "../store/Journal.ts"
@@ -168,6 +173,48 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
   }
 }
 
+/** What a reviewer said. Without a verdict, a person is to be asked because of the `problem`. */
+export interface Said {
+  readonly verdict: typeof ReviewVerdict.Type
+  readonly reason: string
+  readonly problem?: typeof ReviewProblem.Type | undefined
+}
+
+/** A reviewer as an executor asks it: it never fails, dies or hangs, whatever the driver does. */
+export interface Reviewing {
+  readonly model: string
+  readonly breaker: ReviewBreaker
+  readonly review: (request: ReviewRequest, about: CallLog.About) => Effect.Effect<Said>
+}
+
+/** A reviewer that answers in time. Only a well-formed verdict counts. */
+export const reviewer = (driver: Reviewer["Service"]): Reviewing => {
+  const { breaker, timeoutMillis } = driver.limits
+  const without = (problem: NonNullable<Said["problem"]>, reason: string): Said => ({ verdict: "ask", reason, problem })
+  return {
+    model: driver.model,
+    breaker: new ReviewBreaker(breaker),
+    review: (request, about) =>
+      Effect.flatMap(Detached.within(Effect.suspend(() => driver.review(request)), timeoutMillis), (exit) => {
+        if (exit === undefined) {
+          return Effect.succeed(without("timeout", `the reviewer did not answer within ${timeoutMillis / 1_000} s`))
+        }
+        if (Exit.isFailure(exit)) {
+          const failed = without("failed", "the reviewer could not be asked")
+          return Effect.as(CallLog.log("Warn", "Reviewer.review failed", exit.cause, about), failed)
+        }
+        if (!isVerdict(exit.value)) return Effect.succeed(without("malformed", "the reviewer's verdict was malformed"))
+        const { _tag, reason } = exit.value
+        return Effect.succeed({ verdict: verdicts[_tag], reason: plain(reason) })
+      })
+  }
+}
+
+const verdicts = { Allow: "allow", Person: "ask", Deny: "deny" } as const
+
+/** A reviewer is a model, too: its reason is one visible line. */
+const plain = (reason: string): string => escape(clip(reason.replaceAll(/\s+/g, " ").trim(), 500)) || "no reason given"
+
 /** Answers of approvers are checked, also where reading them throws: only a well-formed one lets a call run. */
 const safely = <A>(is: (value: unknown) => value is A) => (value: unknown): value is A => {
   try {
@@ -178,6 +225,8 @@ const safely = <A>(is: (value: unknown) => value is A) => (value: unknown): valu
 }
 
 const isResolution = safely(Schema.is(Resolution))
+
+const isVerdict = safely(Schema.is(Verdict))
 
 const isRequest = safely(Schema.is(Schema.Struct({
   id: Schema.String,

@@ -34,6 +34,7 @@ import * as HostGates from "../gates/HostGates.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import { Pools } from "../gates/Pools.ts"
 import * as RateLimits from "../gates/RateLimits.ts"
+import * as Reviewer from "../gates/Reviewer.ts"
 import { Rules } from "../gates/Rules.ts"
 import * as TurnBudget from "../gates/TurnBudget.ts"
 import { ArtifactStore } from "../output/ArtifactStore.ts"
@@ -125,6 +126,9 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     approvals: Option.getOrUndefined(
       Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => TimedPorts.people(it, context))
     ),
+    reviewer: Option.getOrUndefined(
+      Option.map(yield* Effect.serviceOption(Reviewer.Reviewer), TimedPorts.reviewer)
+    ),
     revoked: new Map(),
     dedupe: yield* Dedupe,
     pools: yield* Pools,
@@ -189,6 +193,7 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
  * - `Checkpoints`: without it, nothing can be undone
  * - `Journal`: without it, nothing is on record before it happens
  * - `Approvals`: without it, calls that need approval are denied
+ * - `Reviewer`: without it, people decide about every call that needs approval
  * - `TurnBudget`: without it, turns are not limited
  * - the settings (`ExecutorSettings`)
  *

@@ -125,7 +125,7 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
       expiresAt,
       shown: record.shown(request),
       ...diff,
-      ...(evidence === undefined ? {} : { evidence: evidence.map((it) => mapTexts(it, record.scrub)) }),
+      ...(evidence === undefined ? {} : { evidence: evidence.map((it) => mapTexts(it, (text) => record.scrub(text))) }),
       ...(isAlways === true ? { isAlways } : {}),
       ...(approvers === undefined ? {} : { approvers })
     }
