@@ -3,9 +3,11 @@ import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
+import type * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import type * as Stream from "effect/Stream"
 import * as Journal from "../core/store/Journal.ts"
+import type * as Chain from "../core/store/JournalChain.ts"
 import { escape } from "../internal/escape.ts"
 import * as SqlJournal from "../sql/SqlJournal.ts"
 import * as JournalFile from "../tools/JournalFile.ts"
@@ -48,18 +50,37 @@ export const layerOutside = Effect.fnUntraced(function*(at: string, root: string
   )
 }, Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error)))))
 
+/** A journal to read. */
+export interface Opened {
+  readonly read: (query: Journal.Query) => Stream.Stream<Journal.Recorded, Journal.JournalError>
+  /** Checks its hash chain. */
+  readonly verify: (checkpoint?: Chain.Checkpoint) => Effect.Effect<Chain.Verified, Journal.JournalError>
+}
+
 /** Reads the journal that is there, for the rest of the scope. */
-export const open = Effect.fnUntraced(function*(at: string) {
+export const open = Effect.fnUntraced(function*(at: string): Effect.fn.Return<
+  Opened,
+  CliFailure,
+  FileSystem.FileSystem | Scope.Scope
+> {
   if (isStrayUrl(at)) return yield* strayUrl
   if (!Database.isPostgres(at)) {
     const files = yield* FileSystem.FileSystem
     const isThere = yield* Effect.orElseSucceed(files.exists(at), () => false)
     if (!isThere) return yield* wrong(`${escape(at)}: there is no such file`)
   }
-  if (isFile(at)) return (query: Journal.Query) => JournalFile.read(at, query)
+  if (isFile(at)) {
+    return {
+      read: (query) => JournalFile.read(at, query),
+      verify: (checkpoint) => JournalFile.verify(at, checkpoint)
+    }
+  }
   const context = yield* Effect.mapError(Layer.build(Database.layer(at, true)), (error) => unusable(at, error))
   const sql = yield* Effect.provideContext(SqlClient.SqlClient, context)
-  return (query: Journal.Query): Stream.Stream<Journal.Recorded, Journal.JournalError> => SqlJournal.read(sql, query)
+  return {
+    read: (query) => SqlJournal.read(sql, query),
+    verify: (checkpoint) => SqlJournal.verifyIn(sql, checkpoint)
+  }
 })
 
 /** Error of a journal that cannot be used. */

@@ -10,8 +10,10 @@ import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import type * as Journal from "../core/store/Journal.ts"
 import * as Calls from "../core/store/JournalCalls.ts"
+import * as Chain from "../core/store/JournalChain.ts"
+import { decodeStrict } from "../core/vocabulary/ConfigurationError.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
-import { incomplete, wrong } from "./CliFailure.ts"
+import { CliFailure, describe, incomplete, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as Flags from "./Flags.ts"
 import { Interruption } from "./Interruption.ts"
@@ -39,19 +41,32 @@ const input = {
   timeline: Flags.toggle("timeline", "Draw each wave as `simulate` does"),
   json: Flags.toggle("json", "Print entries as JSON, one per line"),
   follow: Flags.toggle("follow", "Print entries as they arrive, until stopped"),
-  verify: Flags.toggle("verify", "Check that every started call has exactly one end, and list those that do not")
+  verify: Flags.toggle(
+    "verify",
+    "Check that no entry was changed, removed or moved, and that every started call has exactly one end"
+  ),
+  checkpoint: Flags.toggle(
+    "checkpoint",
+    "Print a checkpoint as JSON: the hash of all entries so far. Keep it elsewhere, for --against"
+  ),
+  against: Flags.text("against", "FILE", "With --verify: compare the journal with an earlier checkpoint")
 }
 
 /** The command. */
 export const command = Command.make(
   "journal",
   input,
-  Effect.fnUntraced(function*({ at, follow, json, outcome, timeline, verify, ...filters }) {
-    const given = [follow, timeline, verify].filter(Boolean).length
-    if (given > 1) return yield* wrong("--follow, --timeline and --verify exclude one another. Use only one of them.")
+  Effect.fnUntraced(function*({ against, at, checkpoint, follow, json, outcome, timeline, verify, ...filters }) {
+    const given = [follow, timeline, verify, checkpoint].filter(Boolean).length
+    if (given > 1) {
+      return yield* wrong(
+        "--follow, --timeline, --verify and --checkpoint exclude one another. Use only one of them."
+      )
+    }
+    if (Option.isSome(against) && !verify) return yield* wrong("--against works only with --verify. Add --verify.")
     const query = yield* queryOf(filters)
     const wanted = Option.getOrUndefined(outcome)
-    const read = yield* JournalAt.open(at)
+    const { read, verify: check } = yield* JournalAt.open(at)
     const lineOf = json ? jsonLine : ({ entry }: Journal.Recorded) => Lines.entryLine(entry)
     const print = Effect.gen(function*() {
       if (follow) {
@@ -60,7 +75,16 @@ export const command = Command.make(
         const printing = followed(read, query, (it) => isWanted(it) ? Files.print(lineOf(it)) : Effect.void)
         return yield* Effect.raceFirst(printing, Effect.asVoid(yield* Interruption))
       }
-      if (verify) return yield* verified(yield* Stream.runCollect(read(query)))
+      if (checkpoint) return yield* printCheckpoint(yield* check())
+      if (verify) {
+        const before = Option.isSome(against) ? yield* readCheckpoint(against.value) : undefined
+        const isWhole = yield* chained(yield* check(before), before)
+        const recorded = yield* Stream.runCollect(read(query)).pipe(
+          // an entry that cannot be read was changed, and that was printed
+          Effect.catchIf(() => !isWhole, () => incomplete)
+        )
+        return yield* verified(recorded, isWhole)
+      }
       const recorded = yield* Stream.runCollect(read(query))
       const calls = Calls.callsOf(recorded.map((it) => it.entry))
         .filter((it) => wanted === undefined || Lines.outcomeOf(it) === wanted)
@@ -144,7 +168,45 @@ const followed = <E, R>(
   ))
 }
 
-const verified = Effect.fnUntraced(function*(recorded: ReadonlyArray<Journal.Recorded>) {
+const printCheckpoint = Effect.fnUntraced(function*({ findings, head, journal }: Chain.Verified) {
+  if (findings.length > 0) return yield* broken(findings)
+  if (head === undefined) return yield* wrong("The journal has no entry with a hash yet, so there is no checkpoint.")
+  const checkpoint: Chain.Checkpoint = { v: 1, journal, ...head, at: yield* Clock.currentTimeMillis }
+  yield* Files.print(JSON.stringify(checkpoint))
+})
+
+const readCheckpoint = Effect.fnUntraced(function*(path: string) {
+  const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  return yield* Effect.mapError(decodeStrict(Chain.Checkpoint, path)(input), (error) => wrong(describe(error)))
+})
+
+/** Prints what the hash chain says; gives whether it is whole. */
+const chained = Effect.fnUntraced(function*(
+  { findings, head, journal, pruned, unchained }: Chain.Verified,
+  before: Chain.Checkpoint | undefined
+) {
+  if (before !== undefined && journal !== "" && before.journal !== journal) {
+    return yield* wrong("The checkpoint is from another journal. Use a checkpoint of this one.")
+  }
+  for (const { problem } of findings) yield* Files.print(problem)
+  const more = [
+    ...(before === undefined || findings.length > 0 ? [] : [`matches the checkpoint at entry ${before.place}`]),
+    ...(unchained === 0 ? [] : [`${unchained} older entries have no hash`]),
+    ...(pruned === 0 ? [] : [`${pruned} entries were pruned`])
+  ]
+  const state = head === undefined
+    ? "nothing to check"
+    : findings.length === 0
+    ? `whole up to entry ${head.place}`
+    : "broken"
+  yield* Files.print(["Hash chain: " + state, ...more].join(", "))
+  return findings.length === 0
+})
+
+const broken = (findings: ReadonlyArray<Chain.Finding>) =>
+  new CliFailure({ code: 1, explanation: findings.map(({ problem }) => problem).join("\n") })
+
+const verified = Effect.fnUntraced(function*(recorded: ReadonlyArray<Journal.Recorded>, isWhole: boolean) {
   const findings = Calls.verify(recorded)
   const calls = Calls.callsOf(recorded.map((it) => it.entry))
   const started = calls.filter((it) => it.startedAt !== undefined).length
@@ -153,5 +215,5 @@ const verified = Effect.fnUntraced(function*(recorded: ReadonlyArray<Journal.Rec
     `${calls.length} calls, ${started} of them started: ` +
     (findings.length === 0 ? "each has exactly one end" : `${findings.length} need attention`)
   ].join("\n"))
-  if (findings.length > 0) return yield* incomplete
+  if (findings.length > 0 || !isWhole) return yield* incomplete
 })

@@ -4,6 +4,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Epoch } from "../core/store/Epoch.ts"
 import { isOfCall, type JournalEntry, ownerOf } from "../core/store/JournalEntry.ts"
+import * as Links from "./JournalLinks.ts"
 import type { Schema } from "./Migrations.ts"
 import { epochsOf, owned, sessionId } from "./SessionFence.ts"
 
@@ -68,8 +69,8 @@ export const indexed = ["call_key", "call_id", "batch", "principal", "owner", "t
 /** The schema of the journal. */
 export const schema: Schema = {
   table: "tool_executor_journal_migrations",
-  tables: ["tool_executor_journal", "tool_executor_journal_terms", "tool_executor_journal_entries"],
-  migrations: { "0001_create_the_journal": create }
+  tables: ["tool_executor_journal", "tool_executor_journal_terms", "tool_executor_journal_entries", ...Links.tables],
+  migrations: { "0001_create_the_journal": create, "0002_chain_the_journal": Links.create }
 }
 
 /** The key of the journal's hashes; a new journal gets `made`. */
@@ -79,10 +80,14 @@ export const hashKey = (sql: Sql, made: string): Effect.Effect<string, SqlError>
       INSERT INTO tool_executor_journal (id, hash_key, last_place, latest_at) VALUES (1, ${made}, 0, 0)
       ON CONFLICT (id) DO NOTHING
     `,
-    Effect.map(
-      sql<{ readonly hash_key: string }>`SELECT hash_key FROM tool_executor_journal WHERE id = 1`.withoutTransform,
-      ([row]) => row!.hash_key
-    )
+    knownKey(sql)
+  )
+
+/** The key of the journal's hashes. */
+export const knownKey = (sql: Sql): Effect.Effect<string, SqlError> =>
+  Effect.map(
+    sql<{ readonly hash_key: string }>`SELECT hash_key FROM tool_executor_journal WHERE id = 1`.withoutTransform,
+    ([row]) => row?.hash_key ?? ""
   )
 
 /** Opens a term for so many milliseconds; gives its number. */
@@ -190,17 +195,19 @@ export const append = (
   const json = JSON.stringify(rows)
   const latest = rows.reduce((latest, [, , at]) => Math.max(latest, at), 0)
   if (!isPg(sql)) {
-    return Effect.map(
-      sql.unsafe(
-        `INSERT INTO tool_executor_journal_entries (term, reached_at, ${columns})
-        SELECT ?1, max(?3, coalesce(
-          (SELECT reached_at FROM tool_executor_journal_entries ORDER BY place DESC LIMIT 1), 0
-        )), ${fields.map((_, at) => `value ->> ${at}`).join(", ")} FROM json_each(?2)
-        WHERE EXISTS (SELECT 1 FROM tool_executor_journal_terms WHERE id = ?1 AND ended_at IS NULL)
-        RETURNING 1`,
-        [term, json, latest]
-      ).values,
-      ({ length }) => ({ count: length, owned: none, isOver: length < rows.length })
+    const written = sql.unsafe<Links.Covered>(
+      `INSERT INTO tool_executor_journal_entries (term, reached_at, ${columns})
+      SELECT ?1, max(?3, coalesce(
+        (SELECT reached_at FROM tool_executor_journal_entries ORDER BY place DESC LIMIT 1), 0
+      )), ${fields.map((_, at) => `value ->> ${at}`).join(", ")} FROM json_each(?2)
+      WHERE EXISTS (SELECT 1 FROM tool_executor_journal_terms WHERE id = ?1 AND ended_at IS NULL)
+      RETURNING ${Links.returned}`,
+      [term, json, latest]
+    )
+    return written.withoutTransform.pipe(
+      Effect.tap((written) => Links.link(sql, written)),
+      sql.withTransaction,
+      Effect.map(({ length }) => ({ count: length, owned: none, isOver: length < rows.length }))
     )
   }
   const values = [term, json, rows.length, latest, append ?? null, leaseMillis]
@@ -301,17 +308,27 @@ export const prune = Effect.fnUntraced(function*(
   // the rest is younger still
   if (next === undefined || next.oldest === null || next.oldest >= before) return undefined
   const last = Number(next.last)
-  const removed = yield* sql`
-    DELETE FROM tool_executor_journal_entries
-    WHERE place > ${after} AND place <= ${last} AND at < ${before} AND (
-      call_key IS NULL OR tag IN ('LateWriteBlocked', 'OrphanEnded') OR EXISTS (
-        SELECT 1 FROM tool_executor_journal_entries AS ended
-        WHERE ended.call_key = tool_executor_journal_entries.call_key AND ended.tag = 'Settled'
-          AND ended.place >= tool_executor_journal_entries.place
-      )
-    ) RETURNING 1
-  `.values
-  return { last, removed: removed.length }
+  const [low, high, time] = isPg(sql) ? ["$1::bigint", "$2::bigint", "$3::float8"] : ["?1", "?2", "?3"]
+  const values = [after, last, before]
+  const mayGo = `place > ${low} AND place <= ${high} AND at < ${time} AND (
+    call_key IS NULL OR tag IN ('LateWriteBlocked', 'OrphanEnded') OR EXISTS (
+      SELECT 1 FROM tool_executor_journal_entries AS ended
+      WHERE ended.call_key = tool_executor_journal_entries.call_key AND ended.tag = 'Settled'
+        AND ended.place >= tool_executor_journal_entries.place
+    )
+  )`
+  const remove = `DELETE FROM tool_executor_journal_entries WHERE ${mayGo} RETURNING`
+  const removed = isPg(sql)
+    ? sql.unsafe(
+      `WITH removed AS (${remove} place, at, ${Links.pgRowHash} AS hash)
+      INSERT INTO tool_executor_journal_pruned (place, at, hash) SELECT place, at, hash FROM removed RETURNING 1`,
+      values
+    ).values
+    : sql.unsafe<Links.Covered>(`${remove} ${Links.returned}`, values).withoutTransform.pipe(
+      Effect.tap((rows) => Links.remember(sql, rows)),
+      sql.withTransaction
+    )
+  return { last, removed: (yield* removed).length }
 })
 
 /** Removes terms that are over, or have given no sign of life since; none that lives, whatever the time. */
@@ -348,8 +365,8 @@ const appendWith = (isFenced: boolean): string =>
   }
     FROM term, json_array_elements($2::json) WITH ORDINALITY AS row (value, at)
     ${isFenced ? "WHERE row.value ->> 9 IS NULL OR row.value ->> 9 IN (SELECT id FROM owned)" : ""}
-    RETURNING 1
-  )
+    RETURNING place, at, ${Links.pgRowHash} AS hash
+  ), ${Links.pgLinked}
   SELECT count(*) AS written ${
     isFenced ? ", (SELECT json_agg(id) FROM owned) AS owned, (SELECT count(*) FROM term) AS terms" : ""
   } FROM written`

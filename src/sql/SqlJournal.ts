@@ -22,16 +22,19 @@ import type * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
-import { createHmac, randomBytes } from "node:crypto"
+import { createHash, createHmac, randomBytes } from "node:crypto"
 import { GroupedAppends } from "../core/store/GroupedAppends.ts"
 import * as Journal from "../core/store/Journal.ts"
+import type * as Chain from "../core/store/JournalChain.ts"
 import * as JournalText from "../core/store/JournalText.ts"
 import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as Detached from "../internal/detached.ts"
 import { claim, write } from "./JournalAppends.ts"
+import * as Links from "./JournalLinks.ts"
 import * as Search from "./JournalSearch.ts"
 import * as Tables from "./JournalTables.ts"
 import { Terms } from "./JournalTerms.ts"
+import * as Verify from "./JournalVerify.ts"
 import * as Migrations from "./Migrations.ts"
 import { deadline, own, reading } from "./OwnConnection.ts"
 import { SessionCalls } from "./SessionCalls.ts"
@@ -151,6 +154,9 @@ export const prune = Effect.fnUntraced(function*(
 ): Effect.fn.Return<number, Journal.JournalError, SqlClient.SqlClient> {
   const sql = yield* SqlClient.SqlClient
   const run = <A>(effect: Effect.Effect<A, SqlError>) => failing("prune", own(sql)(effect))
+  const record = run(sql.withTransaction(Links.recordPrune(sql, before)))
+  // before anything is removed: what is missing without it was removed by somebody else
+  yield* record
   let removed = 0
   // in pieces, so that appends do not wait for long
   for (let after = 0;;) {
@@ -162,10 +168,40 @@ export const prune = Effect.fnUntraced(function*(
     yield* Effect.yieldNow
   }
   yield* run(Tables.pruneTerms(sql, before))
+  // forgets the hashes of what is gone
+  if (removed > 0) yield* record
   return removed
 })
 
+/**
+ * Checks that no entry was changed, removed or moved, and compares the journal with a checkpoint. `prune` does not count
+ * as a change.
+ */
+export const verify = (
+  checkpoint?: Chain.Checkpoint
+): Effect.Effect<Chain.Verified, Journal.JournalError, SqlClient.SqlClient> =>
+  Effect.flatMap(SqlClient.SqlClient, (sql) => verifyIn(sql, checkpoint))
+
+/** The same with a client. */
+export const verifyIn = (
+  sql: SqlClient.SqlClient,
+  checkpoint?: Chain.Checkpoint
+): Effect.Effect<Chain.Verified, Journal.JournalError> => {
+  const from = reading(sql)
+  return failing(
+    "verify",
+    Effect.zipWith(
+      own(from)(Tables.knownKey(from)),
+      own(from, verifyMillis)(Verify.verify(from, checkpoint)),
+      (key, verified) => ({ journal: createHash("sha256").update(key).digest("hex").slice(0, 16), ...verified })
+    )
+  )
+}
+
 const amounts = ["full", "hashes", "none"] as const
+
+/** Milliseconds that a check of the whole journal may take. */
+const verifyMillis = 3_600_000
 
 /** Entries per statement when a journal is read as a whole. */
 const readAtOnce: Journal.PageBounds = { entries: 1_000, chars: 4_000_000 }

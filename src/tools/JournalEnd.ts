@@ -27,7 +27,7 @@ export class JournalEnd {
   /** Returns the last place; fails if the journal ends before the mark. */
   async check(lastOf: () => Promise<number>): Promise<number> {
     // read first: another process may write meanwhile
-    const place = Math.max(this.known, await this.read())
+    const place = Math.max(this.known, await read(this.path, this.journal))
     const last = await lastOf()
     if (last >= place) return last
     throw new Error(
@@ -49,17 +49,6 @@ export class JournalEnd {
     await this.file?.close()
   }
 
-  private async read(): Promise<number> {
-    try {
-      const text = await NodeFsPromises.readFile(this.at, "utf8")
-      const [, journal, place] = /^\{"journal":"([0-9a-f]{16})","place":(\d+)\}\s*$/.exec(text) ?? []
-      return journal === this.journal ? Number(place) : 0
-    } catch (cause) {
-      if (WorkspaceFailure.codeOf(cause) === "ENOENT") return 0
-      throw cause
-    }
-  }
-
   /** One that cannot be written says less than there is: nothing else depends on it. */
   private async write(): Promise<void> {
     try {
@@ -73,6 +62,18 @@ export class JournalEnd {
     } catch {
       this.written = this.known
     }
+  }
+}
+
+/** Reads the mark of a journal: 0 if there is none. `journal` excludes marks of journals with another key. */
+export const read = async (path: string, journal?: string): Promise<number> => {
+  try {
+    const text = await NodeFsPromises.readFile(`${path}.end`, "utf8")
+    const [, marked, place] = /^\{"journal":"([0-9a-f]{16})","place":(\d+)\}\s*$/.exec(text) ?? []
+    return marked === (journal ?? marked) ? Number(place ?? 0) : 0
+  } catch (cause) {
+    if (WorkspaceFailure.codeOf(cause) === "ENOENT") return 0
+    throw cause
   }
 }
 

@@ -20,9 +20,11 @@ import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
 import { GroupedAppends } from "../core/store/GroupedAppends.ts"
 import * as Journal from "../core/store/Journal.ts"
+import type * as Chain from "../core/store/JournalChain.ts"
 import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import { JournalFileWriter as Writer } from "./JournalFileWriter.ts"
 import * as Parts from "./JournalParts.ts"
+import * as Verify from "./JournalVerify.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -103,6 +105,19 @@ export const page = (
   Effect.tryPromise({
     try: () => pageOf(NodePath.resolve(path), query, bounds),
     catch: (cause) => new Journal.JournalError({ operation: "read", cause })
+  })
+
+/**
+ * Checks that no line was changed, removed or moved, and compares the journal with a checkpoint. Lines that were not on
+ * the disk when a crash came may be missing at the end.
+ */
+export const verify = (
+  path: string,
+  checkpoint?: Chain.Checkpoint
+): Effect.Effect<Chain.Verified, Journal.JournalError> =>
+  Effect.tryPromise({
+    try: () => Verify.verify(NodePath.resolve(path), checkpoint),
+    catch: (cause) => new Journal.JournalError({ operation: "verify", cause })
   })
 
 const keyBytes = 32

@@ -9,6 +9,7 @@ import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
 import * as Journal from "../core/store/Journal.ts"
 import * as JournalText from "../core/store/JournalText.ts"
+import * as Chain from "./ChainedLine.ts"
 import * as FileLock from "./FileLock.ts"
 import { JournalEnd } from "./JournalEnd.ts"
 import * as Index from "./JournalIndex.ts"
@@ -22,7 +23,10 @@ export class JournalFileWriter {
   private lock: FileLock.FileLock | undefined
   private file: NodeFsPromises.FileHandle | undefined
   private size = 0
-  private place = 0
+  /** Bytes that are on the disk for certain. */
+  private durableSize = 0
+  /** The last line. */
+  private last: Chain.Link = Chain.start
   /** First place of its term. */
   private since: number | undefined
   /** Calls that were taken over and have no end yet. */
@@ -45,8 +49,8 @@ export class JournalFileWriter {
     const last = async () => {
       const current = await Parts.opened(this.path)
       try {
-        const { place } = current === undefined ? { place: 0 } : await Parts.lastOf(current)
-        return place === 0 ? await this.lastFull() : place
+        const { place } = current === undefined ? Chain.start : await Parts.lastOf(current)
+        return place === 0 ? (await this.lastFull()).place : place
       } finally {
         await current?.close()
       }
@@ -63,7 +67,12 @@ export class JournalFileWriter {
     return this.inTurn(async () => {
       if (lines.length === 0) return
       const file = await this.asLeft(await this.open())
-      const texts = lines.map(({ entry }, index) => Parts.lineOf(this.place + 1 + index, JournalText.encode(entry)))
+      let last = this.last
+      const texts = lines.map(({ entry }) => {
+        const { line, link } = Chain.after(last, JournalText.encode(entry))
+        last = link
+        return line
+      })
       let at = this.size
       await this.write(file, texts.join(""), durable)
       for (const [index, { entry }] of lines.entries()) {
@@ -71,8 +80,8 @@ export class JournalFileWriter {
         this.index.add(entry, at, length)
         at += length
       }
-      this.place += lines.length
-      if (durable) this.end.reached(this.place)
+      this.last = last
+      if (durable) this.end.reached(last.place)
       if (this.claimed.size > 0) {
         for (const { entry } of lines) {
           if (entry._tag === "Settled" || entry._tag === "Suspended") this.claimed.delete(entry.key)
@@ -107,10 +116,17 @@ export class JournalFileWriter {
   close(): Promise<void> {
     return this.inTurn(async () => {
       this.isClosed = true
-      await this.end.close()
+      await this.settle().finally(() => this.end.close())
       await this.file?.close()
       this.lock?.release()
     })
+  }
+
+  /** Says of all lines that they are on the disk. */
+  private async settle(): Promise<void> {
+    if (this.file === undefined || this.durableSize === this.size) return
+    await this.file.datasync()
+    this.end.reached(this.last.place)
   }
 
   /** One at a time. */
@@ -198,34 +214,36 @@ export class JournalFileWriter {
   private async begin(): Promise<NodeFsPromises.FileHandle> {
     const isNew = await NodeFsPromises.stat(this.path).then(() => false, () => true)
     // an existing one is kept
-    if (isNew) await this.end.check(() => this.lastFull())
+    if (isNew) await this.end.check(async () => (await this.lastFull()).place)
     const file = await NodeFsPromises.open(this.path, isNew ? "wx+" : "r+", 0o600)
     try {
-      const { end, place } = await Parts.lastOf(file)
-      const last = await this.end.check(async () => end === 0 ? this.lastFull() : place)
+      const found = await Parts.lastOf(file)
+      const { end } = found
+      const last = end === 0 ? await this.lastFull() : found
+      await this.end.check(async () => last.place)
       this.size = end
-      this.place = Math.max(this.place, last)
+      this.last = last
       this.index = await Parts.indexOf(file, end)
     } catch (cause) {
       await file.close()
       throw cause
     }
-    this.since ??= this.place + 1
-    const text = `{"_tag":"Opened","pid":${process.pid}}`
-    await this.write(file, Parts.lineOf(this.place + 1, text), true, true)
-    this.place++
-    this.end.reached(this.place)
+    this.since ??= this.last.place + 1
+    const { line, link } = Chain.after(this.last, `{"_tag":"Opened","pid":${process.pid}}`)
+    await this.write(file, line, true, true)
+    this.last = link
+    this.end.reached(link.place)
     if (isNew) await PrivateFolder.sync(NodePath.dirname(this.path))
     return this.file = file
   }
 
-  /** The last place of the parts that are full. */
-  private async lastFull(): Promise<number> {
+  /** The last line of the parts that are full. */
+  private async lastFull(): Promise<Chain.Link> {
     const number = (await Parts.numbers(this.path)).at(-1)
-    if (number === undefined) return 0
+    if (number === undefined) return Chain.start
     const file = await NodeFsPromises.open(`${this.path}.${number}`, "r")
     try {
-      return (await Parts.lastOf(file)).place
+      return await Parts.lastOf(file)
     } finally {
       await file.close()
     }
@@ -248,6 +266,7 @@ export class JournalFileWriter {
       }
       if (durable) await file.datasync()
       this.size += bytes.length
+      if (durable) this.durableSize = this.size
     } catch (cause) {
       // the state of the disk is unknown: the next append opens the file again, after the last whole line
       this.file = undefined
@@ -261,7 +280,7 @@ export class JournalFileWriter {
   private async rotate(file: NodeFsPromises.FileHandle): Promise<void> {
     this.file = undefined
     await file.sync().finally(() => file.close())
-    this.end.reached(this.place)
+    this.end.reached(this.last.place)
     const number = ((await Parts.numbers(this.path)).at(-1) ?? 0) + 1
     const [full, index, size] = [`${this.path}.${number}`, this.index, this.size]
     await PrivateFolder.publish(this.path, full)

@@ -6,6 +6,7 @@ import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
 import { matches, type Query, type Recorded } from "../core/store/JournalEntry.ts"
 import * as JournalText from "../core/store/JournalText.ts"
+import * as Chain from "./ChainedLine.ts"
 import * as Index from "./JournalIndex.ts"
 import * as PrivateFolder from "./PrivateFolder.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -77,25 +78,26 @@ export async function* lines(
   }
 }
 
-/**
- * Returns the last complete line of a file and where it ends. Bytes after it were torn by a crash.
- */
-export const lastOf = async (
-  file: NodeFsPromises.FileHandle
-): Promise<{ readonly place: number; readonly end: number }> => {
+/** The last complete line of a file and where it ends. */
+export interface Last extends Chain.Link {
+  readonly end: number
+}
+
+/** Returns the last complete line of a file. Bytes after it were torn by a crash. */
+export const lastOf = async (file: NodeFsPromises.FileHandle): Promise<Last> => {
   let end = (await file.stat()).size
   let first = ""
   while (end > 0) {
     const start = await startOf(file, end - 1)
     const text = (await slice(file, start, end)).toString("utf8")
     const place = text.endsWith("\n") && isWhole(text) ? placeOf(text) : undefined
-    if (place !== undefined) return { place, end }
+    if (place !== undefined) return { place, chain: Chain.read(text)?.chain ?? "", end }
     first = text
     end = start
   }
   // complete lines of another format: a different file, which stays untouched
   if (first.endsWith("\n")) throw noLine("after entry 0", first)
-  return { place: 0, end: 0 }
+  return { ...Chain.start, end: 0 }
 }
 
 /** The index of a part, made of all its lines up to an end. */
@@ -149,11 +151,8 @@ export const finder = (query: Query): (line: Line) => Recorded | undefined => {
   }
 }
 
-/** The line of an entry's text. */
-export const lineOf = (place: number, text: string): string => `{"place":${place},${text.slice(1)}\n`
-
 /** No entry: here a process begins to write. */
-const isOpening = (text: string): boolean => /^\{"place":\d+,"_tag":"Opened",/.test(text)
+const isOpening = (text: string): boolean => /^\{"place":\d+,(?:"chain":"[^"]*",)?"_tag":"Opened",/.test(text)
 
 const chunk = 1 << 16
 

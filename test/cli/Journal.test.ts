@@ -54,7 +54,7 @@ describe("tool-executor journal", () => {
   for (const name of ["journal.ndjson", "journal.db"]) {
     it.live(`shows what \`run\` has put on record in ${name}`, () =>
       Effect.gen(function*() {
-        const { runs, shows } = yield* setUp(name)
+        const { at, runs, shows } = yield* setUp(name)
         assert.strictEqual((yield* runs(calls, "--allow", "write_file")).code, 1)
         const table = yield* shows()
         assert.strictEqual(table.code, 0, table.stderr)
@@ -95,10 +95,27 @@ describe("tool-executor journal", () => {
         assert.match(picture, /batch .*, wave 1\n {2}1 read_file {2,}.*█/)
         assert.include(picture, "█ running")
         const check = yield* shows("--verify")
-        assert.deepStrictEqual([check.code, check.stdout], [
-          0,
-          "3 calls, 3 of them started: each has exactly one end\n"
-        ])
+        assert.strictEqual(check.code, 0)
+        assert.match(
+          check.stdout,
+          /^Hash chain: whole up to entry \d+\n3 calls, 3 of them started: each has exactly one end\n$/
+        )
+        // a checkpoint matches until somebody changes an entry
+        const checkpoint = yield* shows("--checkpoint")
+        const kept = `${at}.checkpoint`
+        writeFileSync(kept, checkpoint.stdout)
+        const against = yield* shows("--verify", "--against", kept)
+        assert.match(against.stdout, /^Hash chain: whole up to entry (\d+), matches the checkpoint at entry \1\n/)
+        if (name === "journal.db") {
+          const db = new DatabaseSync(at)
+          db.exec("UPDATE tool_executor_journal_entries SET tool = 'other' WHERE place = 2")
+          db.close()
+        } else writeFileSync(at, readFileSync(at, "utf8").replace("\"default\"", "\"Default\""))
+        const changed = yield* shows("--verify")
+        assert.strictEqual(changed.code, 1)
+        assert.match(changed.stdout, /^entr(y|ies) \d+.* changed.*\n(.*\n)*Hash chain: broken\n/)
+        const refused = yield* shows("--checkpoint")
+        assert.deepStrictEqual([refused.code, refused.stdout], [1, ""])
       }))
   }
 
@@ -121,6 +138,7 @@ describe("tool-executor journal", () => {
       const { code, stdout } = yield* run(["journal", path, "--verify"])
       assert.strictEqual(code, 1)
       assert.deepStrictEqual(stdout.trimEnd().split("\n").map((it) => it.replace(/ of p.*Z?: /, ": ")), [
+        "Hash chain: whole up to entry 12",
         "2 entries are missing before place 12",
         "open t: it was started and has no end",
         "twice t: it has 2 ends",
@@ -158,6 +176,8 @@ describe("tool-executor journal", () => {
       assert.strictEqual(inside.code, 2)
       const views = yield* run(["journal", at, "--follow", "--verify"])
       assert.strictEqual(views.code, 2)
+      const against = yield* run(["journal", at, "--against", at])
+      assert.deepStrictEqual([against.code, against.stderr], [2, "--against works only with --verify. Add --verify.\n"])
       const outcome = yield* run(["journal", at, "--outcome", "failed"])
       assert.strictEqual(outcome.code, 2)
       assert.include(outcome.stderr, `"Failed"`)

@@ -73,7 +73,14 @@ layer(Postgres.layer, { timeout: 60_000 })("the journal of shared sessions", (it
   const test = (
     name: string,
     body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>
-  ) => it.effect(name, () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)))
+  ) => {
+    const checked = Effect.fnUntraced(function*(both: Effect.Success<typeof processes>) {
+      yield* body(both)
+      const { findings } = yield* Effect.provideService(SqlJournal.verify(), SqlClient.SqlClient, both.one.sql)
+      assert.deepStrictEqual(findings, [], "the hash chain")
+    })
+    it.effect(name, () => Effect.scoped(Effect.flatMap(processes, checked)).pipe(Effect.provide(Postgres.realTime)))
+  }
 
   // the contract knows no terms
   const inEpoch = Layer.effect(

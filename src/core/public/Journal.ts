@@ -1,2 +1,3 @@
 export type * from "../store/Journal.ts"
 export { Journal, layerMemory } from "../store/Journal.ts"
+export type { Checkpoint, Finding, Verified } from "../store/JournalChain.ts"

@@ -1,2 +1,2 @@
 export type * from "../SqlJournal.ts"
-export { layer, make, prune } from "../SqlJournal.ts"
+export { layer, make, prune, verify } from "../SqlJournal.ts"

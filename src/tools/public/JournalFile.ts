@@ -1,2 +1,2 @@
 export type * from "../JournalFile.ts"
-export { layer } from "../JournalFile.ts"
+export { layer, verify } from "../JournalFile.ts"

@@ -1,0 +1,129 @@
+/** Checks the hash chain of a journal in SQL. */
+import * as Effect from "effect/Effect"
+import type * as SqlClient from "effect/sql/SqlClient"
+import type { SqlError } from "effect/sql/SqlError"
+import * as Chain from "../core/store/JournalChain.ts"
+import * as Links from "./JournalLinks.ts"
+
+/** Checks all rows, and compares the chain with a checkpoint. Appends of the meantime are left out. */
+export const verify = Effect.fnUntraced(function*(
+  sql: SqlClient.SqlClient,
+  checkpoint?: Chain.Checkpoint
+): Effect.fn.Return<Omit<Chain.Verified, "journal">, SqlError> {
+  while (true) {
+    const before = yield* Links.state(sql)
+    const verified = yield* checkAll(sql, before, checkpoint)
+    const after = yield* Links.state(sql)
+    // a prune may have removed what was being looked at
+    if (after.basePlace === before.basePlace && after.baseHead === before.baseHead) return verified
+  }
+})
+
+const checkAll = Effect.fnUntraced(function*(
+  sql: SqlClient.SqlClient,
+  { baseHead, basePlace }: Links.State,
+  checkpoint: Chain.Checkpoint | undefined
+): Effect.fn.Return<Omit<Chain.Verified, "journal">, SqlError> {
+  const end = yield* endOf(sql)
+  const findings: Array<Chain.Finding> = []
+  const removed: Array<Links.Hashed> = []
+  let [chain, place, entries, number, prunedBefore] = [baseHead, basePlace, 0, 0, -Infinity]
+  let base: { readonly basePlace: number; readonly baseHead: string } | undefined
+  let isCompared = checkpoint === undefined
+  const compare = (): void => {
+    if (isCompared || place < checkpoint!.place) return
+    isCompared = true
+    if (place !== checkpoint!.place || chain !== checkpoint!.chain) findings.push(Chain.other(checkpoint!))
+  }
+  if (checkpoint !== undefined && checkpoint.place < basePlace && baseHead !== "") isCompared = true
+  else if (baseHead !== "") compare()
+  const unchained = baseHead === "" ? yield* countUntil(sql, basePlace) : 0
+  while (number < end.number) {
+    const some = (yield* Links.links(sql, number, linksAtOnce)).filter((it) => it.number <= end.number)
+    if (some.length === 0) break
+    const appends = some.filter((it) => it.pruned === undefined)
+    const rows = appends.length === 0 ? [] : yield* Links.hashes(sql, place + 1, appends.at(-1)!.last)
+    let at = 0
+    for (const it of some) {
+      number = it.number
+      if (it.pruned !== undefined) {
+        const { baseHead, basePlace, before } = it.pruned
+        if (Links.chained(chain, Links.pruned(before, basePlace, baseHead)) !== it.chain) {
+          findings.push({ from: place, to: place, problem: `the record of a prune after entry ${place} was changed` })
+        }
+        base = it.pruned
+        prunedBefore = Math.max(prunedBefore, before)
+        chain = it.chain
+        continue
+      }
+      for (; at < rows.length && rows[at]!.place < it.first; at++) findings.push(added(rows[at]!.place))
+      const own: Array<Links.Hashed> = []
+      for (; at < rows.length && rows[at]!.place <= it.last; at++) own.push(rows[at]!)
+      if (Links.chained(chain, own.map(({ hash }) => hash).join("")) === it.chain) {
+        for (const row of own) if (row.isPruned) removed.push(row)
+        entries += own.filter(({ isPruned }) => !isPruned).length
+      } else findings.push(broken(it))
+      ;[chain, place] = [it.chain, it.last]
+      compare()
+    }
+  }
+  for (const it of removed) if (it.at >= prunedBefore) findings.push(Chain.missing(it.place, it.place))
+  if (baseHead !== "" && (base?.baseHead !== baseHead || base.basePlace !== basePlace)) {
+    findings.push(Chain.missing(1, basePlace))
+  }
+  if (chain !== end.head) {
+    const from = place + 1
+    findings.push({ from, to: Math.max(from, end.taken), problem: `the last entries, from ${from} on, are missing` })
+  }
+  if (end.place > place) findings.push(added(end.place))
+  if (!isCompared && place < checkpoint!.place) findings.push(Chain.missing(place + 1, checkpoint!.place))
+  return {
+    entries,
+    unchained,
+    pruned: removed.length,
+    head: chain === "" ? undefined : { place, chain },
+    findings
+  }
+})
+
+/** Links that are read at once. */
+const linksAtOnce = 500
+
+const added = (place: number): Chain.Finding => ({
+  from: place,
+  to: place,
+  problem: `entry ${place} was not written by the journal`
+})
+
+const broken = ({ first, last }: Links.Link): Chain.Finding => ({
+  from: first,
+  to: last,
+  problem: first === last
+    ? `entry ${first} was changed or removed`
+    : `entries ${first} to ${last}, which were written together, were changed, removed or moved`
+})
+
+/** The end of the chain and of the entries, at one time. */
+const endOf = (sql: SqlClient.SqlClient) =>
+  Effect.map(
+    sql<{ readonly number: unknown; readonly head: string; readonly place: unknown; readonly taken: unknown }>`
+      SELECT (SELECT max(number) FROM tool_executor_journal_links) AS number,
+        (SELECT max(place) FROM tool_executor_journal_entries) AS place,
+        (SELECT last_place FROM tool_executor_journal WHERE id = 1) AS taken, head
+      FROM tool_executor_journal_chain WHERE id = 1
+    `.withoutTransform,
+    ([row]) => ({
+      number: Number(row?.number ?? 0),
+      head: row?.head ?? "",
+      place: Number(row?.place ?? 0),
+      taken: Number(row?.taken ?? 0)
+    })
+  )
+
+const countUntil = (sql: SqlClient.SqlClient, place: number): Effect.Effect<number, SqlError> =>
+  Effect.map(
+    sql<{ readonly count: unknown }>`
+      SELECT count(*) AS count FROM tool_executor_journal_entries WHERE place <= ${place}
+    `.withoutTransform,
+    ([row]) => Number(row?.count ?? 0)
+  )
