@@ -20,6 +20,7 @@ import * as Files from "./Files.ts"
 import * as InitCommand from "./InitCommand.ts"
 import * as JournalCommand from "./JournalCommand.ts"
 import * as McpCommand from "./McpCommand.ts"
+import * as PolicyCommand from "./PolicyCommand.ts"
 import * as RulesCommand from "./RulesCommand.ts"
 import * as Run from "./Run.ts"
 import * as Schemas from "./Schemas.ts"
@@ -42,6 +43,7 @@ export const command = Command.make("tool-executor").pipe(
     TokenCommand.command,
     Simulate.command,
     RulesCommand.command,
+    PolicyCommand.command,
     Schemas.command
   ])
 )

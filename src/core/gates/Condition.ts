@@ -43,6 +43,9 @@ type Scalar = typeof Scalar.Type
 /** One comparison with the value at a path. */
 export interface Test {
   readonly path: ReadonlyArray<string>
+  readonly operator: Operator
+  /** What the value is compared with; for `in` all of them. */
+  readonly wanted: unknown
   /** As a person reads it, such as `amount > 100`. */
   readonly text: string
   /** Whether it holds for a value; `undefined` if that cannot be decided. */
@@ -83,6 +86,8 @@ export const testsOf = (when: When): {
       const parts = typeof condition === "object" ? condition : { eq: condition }
       return Object.entries(parts).map(([operator, wanted]) => ({
         path: path.split("."),
+        operator: operator as Operator,
+        wanted,
         text: textOf(path, operator as Operator, wanted),
         holds: holdsBy(operator as Operator, wanted)
       }))

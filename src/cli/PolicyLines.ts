@@ -1,0 +1,64 @@
+/** How `tool-executor policy` shows calls and what policies say of them. */
+import type * as Clause from "../core/gates/Clause.ts"
+import type * as PolicyQuestion from "../core/gates/PolicyQuestion.ts"
+import { natureOf } from "../core/gates/PolicyQuestion.ts"
+import type * as ToolPolicy from "../core/gates/ToolPolicy.ts"
+import { escape } from "../internal/escape.ts"
+
+/** What becomes of a call, in words. */
+export const wordsOf: Readonly<Record<PolicyQuestion.Outcome, string>> = {
+  allow: "runs",
+  review: "needs approval, which a reviewer may give",
+  ask: "needs approval",
+  askAlways: "needs approval each time",
+  deny: "is denied"
+}
+
+/** A call, with all that matters to its decision. */
+export const callOf = ({ args, needsApproval, roles, sandbox, targets, tool }: PolicyQuestion.Question): string => {
+  const about = targets === undefined
+    ? "(unknown targets)"
+    : targets.length === 0
+    ? ""
+    : `(${targets.map(({ text }) => text).join(", ")})`
+  const conditions = [
+    ...targets?.flatMap(({ kind, runBy, spellings }) => [
+      ...kind === undefined ? [] : [`an ${kind} target`.replace("an protected", "a protected")],
+      ...runBy === undefined ? [] : [`a file that ${runBy} may run`],
+      ...spellings === undefined || spellings.length > 3 ? [] : spellings.map((it) => `also written ${it}`)
+    ]) ?? [],
+    ...isShown(args, targets) ? [] : [`arguments ${JSON.stringify(args)}`],
+    ...roles === undefined ? ["unknown roles"] : roles.length === 0 ? [] : [`roles ${roles.join(", ")}`],
+    ...needsApproval ? ["the tool wants approval"] : [],
+    ...sandbox === undefined ? [] : ["in a sandbox"]
+  ]
+  return escape(`${tool.name}${about}${conditions.length === 0 ? "" : `  [${conditions.join("; ")}]`}`)
+}
+
+/** What decides, in words: the clause with its tier and place, or the step. */
+export const reasonOf = ({ clause, step, why }: PolicyQuestion.Verdict): string =>
+  escape(
+    clause === undefined
+      ? `${step === "default" ? "default" : step}: ${why}`
+      : `${placeOf(clause)} ${clause.source}`
+  )
+
+/** The steps of a decision, in their order. */
+export const stepLines = (steps: ReadonlyArray<ToolPolicy.Step>): ReadonlyArray<string> =>
+  steps.map(({ clause, says, step, why }, index) => {
+    const place = clause === undefined
+      ? ""
+      : `  ← ${placeOf(clause)}`
+    return escape(`  ${index + 1}. ${step.padEnd(14)}${says === "nothing" ? "–" : says.toLowerCase()}  ${why}${place}`)
+  })
+
+/** Of what natures a tool may be that the command does not know. */
+export const natureLine = (questions: ReadonlyArray<PolicyQuestion.Question>): string =>
+  escape(`If ${questions[0]!.tool.name} ${questions.map(({ tool }) => natureOf(tool)).join(", or ")}:`)
+
+const placeOf = ({ index, list, tier }: Clause.Parsed): string => `${tier === "" ? "" : `${tier} `}${list}[${index}]`
+
+/** Whether the targets say all that the arguments say. */
+const isShown = (args: unknown, targets: PolicyQuestion.Question["targets"]): boolean =>
+  typeof args !== "object" || args === null ||
+  Object.values(args).every((value) => targets?.some(({ text }) => text === value) === true)

@@ -1,0 +1,82 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Context from "effect/Context"
+import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import * as Result from "effect/Result"
+import type { GateCall } from "../../../src/core/gates/Gate.ts"
+import * as Permissions from "../../../src/core/gates/Permissions.ts"
+import * as Policy from "../../../src/core/gates/Policy.ts"
+import * as PolicyDiff from "../../../src/core/gates/PolicyDiff.ts"
+import * as PolicyQuestion from "../../../src/core/gates/PolicyQuestion.ts"
+import { randomFrom } from "../../../src/testing/SeededRandom.ts"
+import * as Random from "../../support/randomPolicies.ts"
+import { runs, seeds, timeout } from "../../support/seeds.ts"
+
+type Tiers = ReadonlyArray<Policy.Tier>
+
+const parsed = (tiers: Tiers) => Result.getOrThrow(Policy.parseTiers(tiers))
+
+const service = (tiers: Tiers) =>
+  Effect.runSync(Effect.scoped(
+    Effect.map(Layer.build(Permissions.layerTiers(tiers)), (it) => Context.get(it, Permissions.Permissions))
+  ))
+
+const asCall = (question: PolicyQuestion.Question) => question as unknown as GateCall
+
+const pairs = runs(100)
+
+describe("the difference of two policies", () => {
+  it("agrees with the permissions for random policies and calls", () => {
+    let differing = 0
+    for (const seed of seeds(200)) {
+      for (let pair = 0; pair < pairs; pair++) {
+        const random = randomFrom(seed * pairs + pair)
+        const [from, to] = Random.pair(random)
+        const tool = Random.tool(random)
+        const diff = PolicyDiff.diff(parsed(from), parsed(to), {
+          tools: [{ subject: tool, runBy: ["x"] }],
+          isOpen: false
+        })
+        const context = () => `seed ${seed * pairs + pair}: ${JSON.stringify([from, to, tool])}`
+        assert.deepStrictEqual(diff.undecided, [], context())
+        const services = [service(from), service(to)]
+        const outcomes = (question: PolicyQuestion.Question) =>
+          services.map((it) =>
+            PolicyQuestion.outcomeOf(it.decide({ ...asCall(question), tool: tool as GateCall["tool"] }))
+          )
+        // every example really differs, and as it is reported
+        for (const { example, from, to } of diff.differences) {
+          assert.deepStrictEqual(outcomes(example), [from.outcome, to.outcome], context())
+          assert.notStrictEqual(from.outcome, to.outcome, context())
+        }
+        // every call that differs is of a reported kind
+        const reported = new Set(diff.differences.map((it) => PolicyDiff.keyOf(it.tool, it)))
+        const judges = [PolicyQuestion.judge(parsed(from)), PolicyQuestion.judge(parsed(to))] as const
+        for (let index = 0; index < 8; index++) {
+          const question: PolicyQuestion.Question = { ...Random.call(random, tool), tool }
+          const [before, after] = outcomes(question)
+          if (before === after) continue
+          differing++
+          const keys = kindsOf(question).filter((it) => outcomes(it).join() === `${before},${after}`).map((it) =>
+            PolicyDiff.keyOf(tool.name, { from: judges[0](it), to: judges[1](it) })
+          )
+          assert.isTrue(
+            keys.some((it) => reported.has(it)),
+            `${context()} ${JSON.stringify(question)} ${keys.join("; ")}`
+          )
+        }
+      }
+    }
+    assert.isAbove(differing, 100)
+  }, timeout)
+})
+
+/** A call, and the same call about each of its targets alone and each two of them. */
+const kindsOf = (question: PolicyQuestion.Question): ReadonlyArray<PolicyQuestion.Question> => {
+  const { targets } = question
+  if (targets === undefined || targets.length < 2) return [question]
+  return [
+    ...targets.map((it) => ({ ...question, targets: [it] })),
+    ...targets.flatMap((it) => targets.filter((one) => one !== it).map((one) => ({ ...question, targets: [it, one] })))
+  ]
+}
