@@ -99,6 +99,8 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
 
     const hosted = new SessionHandlers.Hosted()
     const { directory, poke } = yield* RoutedDirectory.make(local, hosted)
+    // closed after the place: sessions that move need their fibers
+    const sessions = yield* Scope.fork(scope)
     // closed first, while messages still arrive
     const place = yield* Scope.fork(scope)
     const hosting = SessionHandlers.layer(local, {
@@ -106,7 +108,7 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
       isHere: yield* FreshPlaces.make(settings.lockExpiration * freshPart),
       host,
       refresh: approvals.refresh,
-      scope,
+      scope: sessions,
       linger: settings.linger,
       within: settings.within,
       counts

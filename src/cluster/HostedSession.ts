@@ -33,7 +33,7 @@ export interface Around {
   readonly isHere: (principal: string) => Effect.Effect<boolean>
   /** Takes answers that other processes have stored. */
   readonly refresh: (principal: string) => Effect.Effect<void, Unavailable>
-  /** Scope of the fibers. */
+  /** Scope of the fibers. It has to be open until the session has moved. */
   readonly scope: Scope.Scope
   /** Milliseconds that it stays open without use. */
   readonly linger: number
