@@ -1,0 +1,2 @@
+export type * from "../gates/Reviewer.ts"
+export { layer, layerFunction, Reviewer } from "../gates/Reviewer.ts"
