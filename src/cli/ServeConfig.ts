@@ -74,7 +74,10 @@ export const User = Schema.Struct({
       "Users whose calls this user may approve; * means all others. To approve their own calls, list the user by name"
   }),
   records: optional(Whose).annotate({ description: "Users whose waves and journal this user may read; * means all" }),
-  operate: optional(Schema.Boolean).annotate({ description: "Whether the user may read metrics and counts" })
+  operate: optional(Schema.Boolean).annotate({ description: "Whether the user may read metrics and counts" }),
+  roles: optional(Schema.Array(Schema.NonEmptyString)).annotate({
+    description: "Roles of the user, which clauses of the policy name"
+  })
 })
 
 /** A URL that is a place to reach this server at, and nothing below it. */

@@ -39,6 +39,11 @@ export class Access extends Context.Service<Access, {
    * waves are cancelled instead of resumed. If it fails, they are left for the next start.
    */
   readonly mayRun: (user: string) => Effect.Effect<boolean, AccessError>
+  /**
+   * The roles of a user, for clauses of the policy with `roles`. Called when an executor of the user is created. Default,
+   * and if it fails: unknown, so that such clauses deny and ask, and do not allow.
+   */
+  readonly rolesOf?: ((user: string) => Effect.Effect<ReadonlyArray<string>, AccessError>) | undefined
 }>()("effect-tool-executor/server/Access") {}
 
 /** A token, as the server knows it. */
@@ -55,6 +60,8 @@ export interface UserOptions {
   readonly name: string
   /** The tokens of the user. Use two while you replace one by the other. */
   readonly tokens: ReadonlyArray<TokenOptions>
+  /** Such as `admin`: clauses of the policy and their approvers name them. Default: none. */
+  readonly roles?: ReadonlyArray<string> | undefined
   /** May run calls, in their own sessions. Default `false`. */
   readonly run?: boolean | undefined
   /**
@@ -81,6 +88,7 @@ export const make = Effect.fnUntraced(function*(
     options.users.flatMap((user) =>
       user.tokens.map(({ expiresAt, hash }): [string, User] => [hash, {
         name: user.name,
+        roles: user.roles ?? [],
         run: user.run ?? false,
         approve: user.approve ?? [],
         records: user.records ?? [],
@@ -97,7 +105,8 @@ export const make = Effect.fnUntraced(function*(
           Option.fromUndefinedOr(users.get(Tokens.hash(token))),
           ({ expiresAt }) => expiresAt === undefined || now < expiresAt
         )),
-    mayRun: (user) => Effect.sync(() => options.users.some(({ name, run }) => name === user && run === true))
+    mayRun: (user) => Effect.sync(() => options.users.some(({ name, run }) => name === user && run === true)),
+    rolesOf: (user) => Effect.sync(() => options.users.find(({ name }) => name === user)?.roles ?? [])
   })
 })
 
@@ -132,18 +141,20 @@ export const layer = (
  * })
  * ```
  */
-export const layerFrom = <E, R, E2, R2>(from: {
+export const layerFrom = <E, R, E2, R2, E3 = never, R3 = never>(from: {
   readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>, E, R>
   readonly mayRun: (user: string) => Effect.Effect<boolean, E2, R2>
-}): Layer.Layer<Access, never, R | R2> =>
+  readonly rolesOf?: ((user: string) => Effect.Effect<ReadonlyArray<string>, E3, R3>) | undefined
+}): Layer.Layer<Access, never, R | R2 | R3> =>
   Layer.effect(
     Access,
-    Effect.map(Effect.context<R | R2>(), (context) => {
-      const asAccess = <A, E>(effect: Effect.Effect<A, E, R | R2>): Effect.Effect<A, AccessError> =>
+    Effect.map(Effect.context<R | R2 | R3>(), (context) => {
+      const asAccess = <A, E>(effect: Effect.Effect<A, E, R | R2 | R3>): Effect.Effect<A, AccessError> =>
         Effect.mapError(Effect.provideContext(effect, context), (cause) => new AccessError({ cause }))
       return Access.of({
         userOf: (token) => asAccess(from.userOf(token)),
-        mayRun: (user) => asAccess(from.mayRun(user))
+        mayRun: (user) => asAccess(from.mayRun(user)),
+        ...(from.rolesOf === undefined ? {} : { rolesOf: (user) => asAccess(from.rolesOf!(user)) })
       })
     })
   )

@@ -7,6 +7,8 @@ import { Invalid, TooLarge, TooMany, TooSlow, Unauthorized } from "./ApiProblems
 /** A user and their rights. `approve` and `records` list the names of users; `*` is everybody. */
 export interface User {
   readonly name: string
+  /** Such as `admin`: clauses of the policy and their approvers name them. */
+  readonly roles?: ReadonlyArray<string> | undefined
   /** May run calls, in their own sessions. */
   readonly run: boolean
   /** Users whose approval requests they may answer; their own only if listed. */

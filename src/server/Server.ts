@@ -40,12 +40,13 @@ import * as HttpApiBuilder from "effect/http-api/HttpApiBuilder"
 import type * as HttpRouter from "effect/http/HttpRouter"
 import type * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
+import { RolesOf } from "../core/engine/Principal.ts"
 import * as ToolExecutor from "../core/engine/ToolExecutor.ts"
 import * as ToolExecutors from "../core/engine/ToolExecutors.ts"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import type { StateStore } from "../core/store/StateStore.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
-import type { Access } from "./Access.ts"
+import { Access } from "./Access.ts"
 import { Api } from "./Api.ts"
 import * as ApprovalsHandlers from "./ApprovalsHandlers.ts"
 import * as Draining from "./Draining.ts"
@@ -61,6 +62,7 @@ import * as OperationsHandlers from "./OperationsHandlers.ts"
 import type { OperationStoreError } from "./OperationStore.ts"
 import * as PageAssets from "./PageAssets.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
+import { fromPrincipal } from "./Principals.ts"
 import * as Records from "./Records.ts"
 import * as RecordsHandlers from "./RecordsHandlers.ts"
 import * as RequestGuard from "./RequestGuard.ts"
@@ -116,8 +118,18 @@ export const layerExecutors = (
       Layer.provideMerge(Waves.layer(options.waves)),
       Layer.provideMerge(ToolExecutors.layer(options)),
       Layer.provideMerge(PendingApprovals.layer(options.approvals)),
-      Layer.provideMerge(LiveLog.layer(options.live))
+      Layer.provideMerge(LiveLog.layer(options.live)),
+      Layer.provide(roles)
     )
+
+/** The roles of principals are those of their users. */
+const roles = Layer.effect(
+  RolesOf,
+  Effect.map(Access, ({ rolesOf }) =>
+    rolesOf &&
+    ((principal) => Effect.catch(rolesOf(fromPrincipal(principal).user), (error) =>
+      Effect.as(Effect.logWarning("The roles of a user could not be looked up", error), undefined))))
+)
 
 /** Builds gates and tools immediately, so that their problems are reported at startup. */
 const checked = Layer.effectDiscard(Effect.scoped(ToolExecutor.make))

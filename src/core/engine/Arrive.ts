@@ -165,6 +165,7 @@ const judge = (
     call: call.call,
     tool: call.tool!,
     principal: wave.engine.principal,
+    roles: wave.engine.roles,
     agentPath: call.agent.agentPath,
     batch: wave.process.batch.id,
     process: wave.process.id

@@ -4,11 +4,13 @@ import type { Mode } from "../contract/ToolProcess.ts"
 import * as OutputPolicy from "../output/OutputPolicy.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
-import { Principal } from "./Principal.ts"
+import { Principal, RolesOf } from "./Principal.ts"
 
 /** The settings, with every default filled in. */
 export interface CheckedSettings {
   readonly principal: string
+  /** The roles of the principal, if they are known. */
+  readonly roles: ReadonlyArray<string> | undefined
   readonly mode: Mode
   readonly onExecutionError: "continue" | "stop"
   readonly approval: "perCall" | "upfront"
@@ -38,8 +40,10 @@ export interface CheckedSettings {
 /** Reads the settings of the context; fails with every problem. */
 export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effect.gen(function*() {
   const settings = ExecutorSettings.complete(yield* ExecutorSettings.ExecutorSettings, yield* Principal)
+  const roles = settings.roles ?? (yield* (yield* RolesOf)?.(settings.principal) ?? Effect.undefined)
   return yield* readOptions("ExecutorSettings", (read): CheckedSettings => ({
     principal: read.text("principal", settings.principal),
+    roles,
     mode: read.oneOf("mode", settings.mode, ["classes", "parallel", "sequential"]),
     onExecutionError: read.oneOf("onExecutionError", settings.onExecutionError, ["continue", "stop"]),
     approval: read.oneOf("approval", settings.approval, ["perCall", "upfront"]),

@@ -31,6 +31,11 @@ export interface Options {
    * `"default"`.
    */
   readonly principal?: string | undefined
+  /**
+   * The roles of the principal, for clauses of the policy with `roles`. Default: unknown, so that such clauses deny and
+   * ask, and do not allow.
+   */
+  readonly roles?: ReadonlyArray<string> | undefined
   /** How a wave is cut into runs: by concurrency class, as one run, or call by call. Default `"classes"`. */
   readonly mode?: Mode | undefined
   /** Whether a refused or timed out call ends its wave. Default `"continue"`. */
@@ -112,7 +117,7 @@ export const defaults = {
   telemetryContent: false,
   invisible: "show",
   output: OutputPolicy.defaults
-} as const satisfies Omit<Complete, "principal">
+} as const satisfies Omit<Complete, "principal" | "roles">
 
 /** Layer of settings. Fields that are not set keep their value from the context. */
 export const layer = (options: Options): Layer.Layer<never> => Layer.effect(ExecutorSettings, over(options))
@@ -125,7 +130,8 @@ export const merge = (options: Options, around: Options): Options => ({
 })
 
 /** Settings with every field set. */
-export type Complete = { readonly [K in Exclude<keyof Options, "output">]-?: NonNullable<Options[K]> } & {
+export type Complete = { readonly [K in Exclude<keyof Options, "output" | "roles">]-?: NonNullable<Options[K]> } & {
+  readonly roles?: ReadonlyArray<string> | undefined
   readonly output: { readonly [K in keyof OutputPolicy.Options]-?: NonNullable<OutputPolicy.Options[K]> }
 }
 
@@ -135,7 +141,7 @@ export const complete = (options: Options, principal: string): Complete =>
 
 const over = (options: Options) => Effect.map(ExecutorSettings, (around) => merge(options, around))
 
-const names = ["principal", ...Object.keys(defaults)]
+const names = ["principal", "roles", ...Object.keys(defaults)]
 const outputNames = Object.keys(OutputPolicy.defaults)
 
 /** Returns only the settings among these options. Undefined counts as not set, so that code may pass it. */

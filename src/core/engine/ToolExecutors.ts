@@ -38,6 +38,7 @@ import * as RateLimits from "../gates/RateLimits.ts"
 import * as StateStore from "../store/StateStore.ts"
 import type { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
+import { RolesOf } from "./Principal.ts"
 import * as ToolExecutor from "./ToolExecutor.ts"
 
 /** The executors of all sessions. */
@@ -70,6 +71,8 @@ export interface Options {
   readonly idleTimeToLive?: Duration.Input | undefined
   /** Limits what a session may do, in addition to the policy for all. */
   readonly policy?: ((session: string) => Policy.Policy | Effect.Effect<Policy.Policy>) | undefined
+  /** The roles of a session's principal, read when its executor is created. Default: unknown. */
+  readonly roles?: ((session: string) => Effect.Effect<ReadonlyArray<string> | undefined>) | undefined
 }
 
 /**
@@ -106,6 +109,7 @@ export const layer = (options: Options = {}): Layer.Layer<
           Layer.fresh(Layer.effect(Opened, open(session))).pipe(
             Layer.provide(Layer.mergeAll(
               ExecutorSettings.layer({ principal: session }),
+              options.roles === undefined ? Layer.empty : Layer.succeed(RolesOf, options.roles),
               Layer.succeed(StateStore.StateStore, store),
               Layer.succeed(CircuitBreaker.CircuitBreakerStore, circuits),
               Layer.succeed(RateLimiter.RateLimiterStore, counted),
