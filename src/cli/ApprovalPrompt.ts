@@ -61,7 +61,7 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
 
 /** Shows which keys answer a request. */
 export const choices = (
-  { isRunning, remember, targets, tool }: Approvals.ApprovalRequest,
+  { isRunning, remember, targets, tool, wider = [] }: Approvals.ApprovalRequest,
   columns: number
 ): string => {
   const what = targets.length === 0 ? `every ${tool}` : targets.length === 1 ? targets[0]!.text : "all these"
@@ -69,6 +69,7 @@ export const choices = (
   const keys = [
     "[y] approve once",
     ...remember === "call" ? [] : [`[h] approve for 1 hour: ${about}`, `[s] approve until this ends: ${about}`],
+    ...wider.map((it, index) => `[${index + 1}] approve until this ends: ${clip(it, Math.max(10, columns - 32))}`),
     "[n] deny",
     "[d] deny with a reason",
     ...isRunning ? [] : ["[e] edit the arguments"],
@@ -93,7 +94,7 @@ export const said = (answer: Approvals.Answer): string => {
     case "ApproveForDuration":
       return `approved for ${answer.duration}`
     case "ApproveForScope":
-      return "approved until this ends"
+      return `approved until this ends${typeof answer.scope === "object" ? `: ${escape(answer.scope.pattern)}` : ""}`
     case "Deny":
       return answer.reason === undefined ? "denied" : `denied: ${escape(answer.reason)}`
   }

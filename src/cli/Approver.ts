@@ -110,8 +110,10 @@ const answerOf = Effect.fnUntraced(function*(
     case "v":
       yield* keyboard.write(ApprovalPrompt.show(request, { waiting: 0, ...keyboard, whole: true }))
       return undefined
-    default:
-      return undefined
+    default: {
+      const pattern = request.wider?.[/^[1-9]$/.test(key) ? Number(key) - 1 : -1]
+      return pattern === undefined ? undefined : { _tag: "ApproveForScope", scope: { pattern } }
+    }
   }
 })
 

@@ -161,8 +161,8 @@ const ofCall = (entry: CallEntry): string => {
 const ofNone = (entry: Exclude<JournalEntry, CallEntry>): string => {
   switch (entry._tag) {
     case "Granted": {
-      const { answer, targets, tool } = entry.grant
-      return `granted: ${tool}${targets === undefined ? "" : ` (${targets.join(", ")})`}, ${answer}`
+      const { answer, patterns = [], targets, tool } = entry.grant
+      return `granted: ${tool}${targets === undefined ? "" : ` (${[...targets, ...patterns].join(", ")})`}, ${answer}`
     }
     case "Revoked":
       return `revoked: ${entry.tool}, permission ${entry.grant}`

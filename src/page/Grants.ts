@@ -53,7 +53,8 @@ const One = (
   { grant, onRevoke }: { readonly grant: typeof Grant.Type; readonly onRevoke: () => void }
 ): VNode => {
   const [isSure, setIsSure] = useState(false)
-  const { expiresAt, grantedAt, targets = [], tool } = grant
+  const { expiresAt, grantedAt, tool } = grant
+  const targets = [...grant.targets ?? [], ...grant.patterns ?? []]
   return html`<tr>
     <td class="full"><span class="mono"><${SafeText} text=${tool} /></span> <span class="mono soft">${
     targets.length === 0

@@ -10,6 +10,8 @@ export const Grant = Schema.Struct({
   agentPath: Schema.Array(Schema.String),
   /** Absent: the grant applies to every call of the tool. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
+  /** What it covers besides these targets. */
+  patterns: Schema.optionalKey(Schema.Array(Schema.String)),
   answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
   grantedAt: Schema.Finite,
   expiresAt: Schema.optionalKey(Schema.Finite)

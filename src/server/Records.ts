@@ -105,6 +105,7 @@ const shown = (grant: Grant): typeof Api.Grant.Type => ({
   tool: grant.tool,
   agentPath: grant.agentPath,
   ...grant.targets === undefined ? {} : { targets: grant.targets.map((it) => RedactedEvents.text(it)) },
+  ...grant.patterns === undefined ? {} : { patterns: grant.patterns.map((it) => RedactedEvents.text(it)) },
   answer: grant.answer,
   grantedAt: grant.grantedAt,
   ...grant.expiresAt === undefined ? {} : { expiresAt: grant.expiresAt }

@@ -127,8 +127,9 @@ const roles = Layer.effect(
   RolesOf,
   Effect.map(Access, ({ rolesOf }) =>
     rolesOf &&
-    ((principal) => Effect.catch(rolesOf(fromPrincipal(principal).user), (error) =>
-      Effect.as(Effect.logWarning("The roles of a user could not be looked up", error), undefined))))
+    ((principal) =>
+      Effect.catch(rolesOf(fromPrincipal(principal).user), (error) =>
+        Effect.as(Effect.logWarning("The roles of a user could not be looked up", error), undefined))))
 )
 
 /** Builds gates and tools immediately, so that their problems are reported at startup. */

@@ -6,6 +6,7 @@
 import * as Result from "effect/Result"
 import type * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import { clip } from "../internal/clip.ts"
+import * as WiderTargets from "./WiderTargets.ts"
 
 /** A URL that can be fetched. */
 export interface FetchTarget {
@@ -50,7 +51,10 @@ export const parse = (text: string, base?: string): Result.Result<FetchTarget, s
 export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const { url } = params as { readonly url: string }
   return Result.match(parse(url), {
-    onSuccess: ({ host }) => [{ text: host }],
+    onSuccess: ({ host }) => {
+      const wider = WiderTargets.domains(host)
+      return [wider.length === 0 ? { text: host } : { text: host, wider }]
+    },
     // no host has quotes
     onFailure: () => [{ text: `URL ${JSON.stringify(clip(url, 300))}`, kind: "exact" }]
   })

@@ -17,6 +17,7 @@ import * as CommandSpellings from "./CommandSpellings.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as OutputCapture from "./OutputCapture.ts"
 import * as ProcessGroup from "./ProcessGroup.ts"
+import * as WiderTargets from "./WiderTargets.ts"
 import type * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -91,7 +92,9 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const others = new Set(spellings(line, argv, isInRoot ? undefined : cwd))
   others.delete(text)
   const known = others.size === 0 ? { text } : { text, spellings: Array.from(others) }
-  return [isPlain && isInRoot ? known : { ...known, kind: "exact" }]
+  if (!isPlain || !isInRoot) return [{ ...known, kind: "exact" }]
+  const wider = WiderTargets.commands(words)
+  return [wider.length === 0 ? known : { ...known, wider }]
 }
 
 /** Every command of a line by its words, the program by its path and by its name, with the folder and without. */

@@ -40,6 +40,7 @@ import * as PathTarget from "./PathTarget.ts"
 import * as ReadFile from "./ReadFile.ts"
 import * as RunCommand from "./RunCommand.ts"
 import * as SearchText from "./SearchText.ts"
+import * as WiderTargets from "./WiderTargets.ts"
 import * as Workspace from "./Workspace.ts"
 import type { WorkspaceFailure } from "./WorkspaceFailure.ts"
 import * as WriteFile from "./WriteFile.ts"
@@ -186,7 +187,11 @@ const targetsOf = (options: Options, access: PathTarget.Access) => {
     Effect.gen(function*() {
       const workspace = yield* Effect.orDie(Workspace.make(options.root, options))
       const targetOf = yield* PathTarget.targets(workspace, access)
-      return (yield* resources(params)).map(targetOf)
+      return (yield* resources(params)).map((real) => {
+        const target = targetOf(real)
+        const wider = WiderTargets.folders(target.text)
+        return wider.length === 0 ? target : { ...target, wider }
+      })
     })
 }
 

@@ -10,6 +10,7 @@ import type { Evidence } from "../facts/Evidence.ts"
 import type { Of } from "../facts/Fact.ts"
 import type * as Approvals from "../gates/Approvals.ts"
 import type { GateCall } from "../gates/Gate.ts"
+import * as PermissionPattern from "../gates/PermissionPattern.ts"
 import type * as Permissions from "../gates/Permissions.ts"
 import type { Given, Grant } from "../vocabulary/Grant.ts"
 import type { Call } from "./Call.ts"
@@ -72,9 +73,12 @@ const aboutOf = (call: Call, question: Question): Approvals.NewRequest => {
   const { targets = call.gateCall!.targets } = question
   // an answer for unknown targets, or for none, must not be remembered: it would allow everything
   const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
+  const remember = isKnown ? question.remember : "call"
+  const wider = remember === "tool" ? PermissionPattern.widerThan(targets!) : []
   return {
     ...shownOf(question),
-    remember: isKnown ? question.remember : "call",
+    ...(wider.length === 0 ? {} : { wider }),
+    remember,
     agentPath,
     args,
     batch,
@@ -200,12 +204,11 @@ const invisible = (
 }
 
 /** What a question says to approvers. */
-const shownOf = ({ approvers, evidence, isAlways, preview, why, wider }: Question) => ({
+const shownOf = ({ approvers, evidence, isAlways, preview, why }: Question) => ({
   why,
   preview,
   ...(evidence === undefined ? {} : { evidence }),
   ...(isAlways === true ? { isAlways } : {}),
-  ...(wider === undefined ? {} : { wider }),
   ...(approvers === undefined ? {} : { approvers })
 })
 

@@ -31,8 +31,11 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
   call.consent.approved !== undefined
     ? undefined
     : call.resumed?.why !== undefined
-    ? { why: call.resumed.why, remember: "call" }
-    : Permissions.asks(call.agent.permissions, call.gateCall!, call.rules!.consent)
+    ? { ...needed(call), why: call.resumed.why, remember: "call" }
+    : needed(call)
+
+const needed = ({ agent, gateCall, rules }: Call): Permissions.Asks | undefined =>
+  Permissions.asks(agent.permissions, gateCall!, rules!.consent)
 
 /** Whether approvers or a reviewer can be asked about a call, or approvers answered before a crash. */
 export const isAnswerable = ({ process: { people } }: WaveState, { consent, resumed }: Call): boolean =>

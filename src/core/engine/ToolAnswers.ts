@@ -32,8 +32,11 @@ export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefi
     const runBy = Predicate.hasProperty(it, "runBy") ? it.runBy : undefined
     const written = Predicate.hasProperty(it, "spellings") ? it.spellings : undefined
     const spellings = written === undefined ? undefined : readKeys(written)
+    const wide = Predicate.hasProperty(it, "wider") ? it.wider : undefined
+    const wider = wide === undefined ? undefined : readKeys(wide)
     const isRight = typeof text === "string" && (kind === undefined || kind === "exact" || kind === "protected") &&
-      (runBy === undefined || typeof runBy === "string") && (written === undefined || spellings !== undefined)
+      (runBy === undefined || typeof runBy === "string") && (written === undefined || spellings !== undefined) &&
+      (wide === undefined || wider !== undefined)
     if (!isRight) return undefined
     chars = spellings?.reduce((sum, it) => sum + it.length, chars) ?? chars
     if (chars > maxSpelled) return undefined
@@ -41,7 +44,8 @@ export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefi
       text,
       ...(kind === undefined ? {} : { kind }),
       ...(runBy === undefined ? {} : { runBy }),
-      ...(spellings === undefined ? {} : { spellings })
+      ...(spellings === undefined ? {} : { spellings }),
+      ...(wider === undefined ? {} : { wider })
     })
   }
   return targets

@@ -84,14 +84,17 @@ export interface NewRequest extends Omit<ApprovalRequest, "id" | "requestedAt" |
 }
 
 const params = Schema.optionalKey(Schema.Json)
-const scope = Schema.optionalKey(Schema.Literals(["resources", "tool"]))
+const scope = Schema.optionalKey(
+  Schema.Union([Schema.Literals(["resources", "tool"]), Schema.Struct({ pattern: Schema.String })])
+)
 const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
 
 /**
  * Schema of an answer.
  *
  * `ApproveForDuration` (at most 365 days) and `ApproveForScope` make a grant for the exact targets of this call, or for
- * the whole tool if the call has no targets or `scope` is `"tool"`. The grant counts for the calling agent and its
+ * the whole tool if the call has no targets or `scope` is `"tool"`, or also for a pattern of those that the request
+ * offers in `wider`. The grant counts for the calling agent and its
  * sub-agents, with `agents: "all"` for every agent of the principal. `params` are edited arguments: the call is checked
  * again with them but needs no second approval, and no grant is made.
  */
@@ -196,6 +199,13 @@ export const resolve = (
   }
   if (options.of !== undefined && !isShown(request, options.of)) return failed("NotTheSame")
   const by = options.person === undefined ? {} : { person: options.person }
+  if (answer._tag !== "Deny" && answer._tag !== "ApproveOnce" && isWider(answer.scope)) {
+    const { wider = [] } = request
+    if (!wider.includes(answer.scope.pattern)) {
+      const offered = wider.length === 0 ? "none" : wider.map((it) => JSON.stringify(it)).join(", ")
+      return failed("NotAnAnswer", `scope.pattern: it is not among those that the request offers: ${offered}`)
+    }
+  }
   if (answer._tag === "Deny") return Result.succeed({ _tag: "Denied", by: "user", reason: answer.reason, ...by })
   if (request.isRunning && answer.params !== undefined) return failed("NotEditable")
   const millis = answer._tag === "ApproveForDuration" ? millisOf(answer.duration) : Infinity
@@ -205,6 +215,8 @@ export const resolve = (
   const grant = grantOf(request, answer, { id: options.grantId, grantedAt: options.now, ...expiry })
   return Result.succeed({ _tag: "Approved", grant, isOwn: true, edited, ...by })
 }
+
+const isWider = (scope: unknown): scope is { readonly pattern: string } => typeof scope === "object"
 
 /** Longer approvals use `ApproveForScope`. */
 const maxDays = 365
@@ -251,6 +263,7 @@ const grantOf = (
     revision,
     agentPath: answer.agents === "all" ? [] : agentPath,
     answer: answer._tag,
-    ...(isWhole ? {} : { targets: targets.map((it) => it.text) })
+    ...(isWhole ? {} : { targets: targets.map((it) => it.text) }),
+    ...(isWhole || !isWider(answer.scope) ? {} : { patterns: [answer.scope.pattern] })
   }
 }

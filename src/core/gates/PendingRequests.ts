@@ -116,7 +116,7 @@ export class PendingRequests {
     const { principal, tool } = it.request
     if (resolution._tag !== "Approved" || resolution.grant === undefined) return []
     const { grant, person } = resolution
-    const about = grant.targets ?? [undefined]
+    const about = grant.patterns === undefined ? grant.targets ?? [undefined] : [undefined]
     return about.flatMap((target) => Array.from(this.alike.get(keyOf(principal, tool, target)) ?? []))
       .filter(({ request }) => request.remember !== "call" && Grant.covers(grant, request, now))
       .map((other) => [other, { _tag: "Approved", grant, isOwn: false, ...(person === undefined ? {} : { person }) }])

@@ -95,3 +95,12 @@ export const covers = (
   return targets !== undefined && targets.length > 0 &&
     targets.every(({ kind, text }) => kind !== "exact" && own.some((it) => matches(it.target!, text)))
 }
+
+/** Gives the patterns that an answer to a call about these targets may be remembered for, the narrowest first. */
+export const widerThan = (targets: ReadonlyArray<Target>): ReadonlyArray<string> => {
+  const all = targets.flatMap(({ kind, runBy, wider = [] }) => kind === undefined && runBy === undefined ? wider : [])
+  return Array.from(new Set(all)).slice(0, maxWider)
+}
+
+/** More choices than that are none for a person. */
+const maxWider = 4

@@ -244,8 +244,6 @@ export interface Asks {
   readonly evidence?: ReadonlyArray<Evidence> | undefined
   /** Approval is requested for each such call, whatever grants exist; goes with `remember: "call"`. */
   readonly isAlways?: boolean | undefined
-  /** Patterns between the targets and all of the tool, for which an answer may be remembered. */
-  readonly wider?: ReadonlyArray<string> | undefined
   /** Who approves: all of these must be satisfied. */
   readonly approvers?: ReadonlyArray<Approvers> | undefined
   /** What a reviewer may say before people are asked; absent: nothing. */

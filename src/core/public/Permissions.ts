@@ -6,6 +6,7 @@ export {
   layerDenyAll,
   layerReadOnly,
   layerRef,
+  layerTiers,
   Permissions,
   PermissionsRef
 } from "../gates/Permissions.ts"

@@ -1,6 +1,7 @@
 /** Grants: approvals that outlast one call. */
 
 import * as Schema from "effect/Schema"
+import { matches } from "../../internal/wildcard.ts"
 
 /** Schema of a grant. */
 export const Grant = Schema.Struct({
@@ -13,6 +14,8 @@ export const Grant = Schema.Struct({
   agentPath: Schema.Array(Schema.String),
   /** The exact targets covered; absent: every call of the tool. */
   targets: Schema.optional(Schema.Array(Schema.String)),
+  /** Covered besides the exact targets: `*` is any run of characters, `?` is one. */
+  patterns: Schema.optional(Schema.Array(Schema.String)),
   /** The answer that created it. */
   answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
   /** Epoch milliseconds. */
@@ -27,8 +30,8 @@ export type Grant = typeof Grant.Type
 export type Given = Omit<Grant, "answer"> & { readonly answer: Grant["answer"] | "ApproveOnce" }
 
 /**
- * Whether a grant covers a call on these targets. Every target must match exactly; a call with unknown targets is
- * covered only by a grant for the whole tool.
+ * Whether a grant covers a call on these targets. Every target must match exactly, or a pattern of the grant if it is
+ * neither exact nor protected. A call with unknown targets is covered only by a grant for the whole tool.
  */
 export const covers = (
   self: Grant,
@@ -46,13 +49,16 @@ export const covers = (
 ): boolean => {
   if (self.tool !== call.tool || self.revision !== call.revision || !isOpen(self, now)) return false
   if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
-  const { targets } = self
+  const { patterns = [], targets } = self
   // protected targets are covered only by name
   if (targets === undefined) {
     return call.targets?.every(({ kind, runBy }) => kind !== "protected" && runBy === undefined) === true
   }
   return call.targets !== undefined && call.targets.length > 0 &&
-    call.targets.every(({ text }) => targets.includes(text))
+    call.targets.every(({ kind, runBy, text }) =>
+      targets.includes(text) ||
+      (kind === undefined && runBy === undefined && patterns.some((it) => matches(it, text)))
+    )
 }
 
 /** Whether a grant has not expired. */

@@ -63,7 +63,8 @@ export const Resources = Context.Reference<
  *
  * An `exact` target, such as a shell line, is not allowed by any pattern with a target. A `protected` target guards
  * other things and always needs approval. `spellings` are other names under which it is denied or needs approval. With
- * `runBy` it is protected while the policy lets calls of that tool run without approval.
+ * `runBy` it is protected while the policy lets calls of that tool run without approval. `wider` lists patterns that a
+ * lasting approval may cover instead of the target alone, such as its folder.
  */
 export const Targets = Context.Reference<((params: unknown) => TargetsOf | Effect.Effect<TargetsOf>) | undefined>(
   "effect-tool-executor/ToolAnnotations/Targets",
@@ -76,6 +77,7 @@ export type TargetsOf = ReadonlyArray<{
   readonly kind?: "exact" | "protected" | undefined
   readonly spellings?: ReadonlyArray<string> | undefined
   readonly runBy?: string | undefined
+  readonly wider?: ReadonlyArray<string> | undefined
 }>
 
 /**
