@@ -13,11 +13,13 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Artifacts, Kept } from "../../src/core/engine/TimedPorts.ts"
 import * as Reviewer from "../../src/core/gates/Reviewer.ts"
+import type * as ShadowPolicy from "../../src/core/gates/ShadowPolicy.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
 import {
   Approvals,
   ArtifactStore,
   Checkpoints,
+  type ConfigurationError,
   Journal,
   LocalExecutor,
   type Permissions,
@@ -51,6 +53,8 @@ export interface Options extends Omit<LocalExecutor.Options, "pools"> {
   readonly approvals?: Approvals.Approvals["Service"]
   /** Who looks at calls before people; nobody if left out. */
   readonly reviewer?: Reviewer.Reviewer["Service"]
+  /** A second policy that decides nothing. */
+  readonly shadow?: Layer.Layer<ShadowPolicy.ShadowPolicy, ConfigurationError.ConfigurationError>
   readonly checkpoints?: Kept
   /** Instead of `turn`. */
   readonly turns?: Layer.Layer<TurnBudget.TurnBudget>
@@ -98,6 +102,7 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     options.turns ?? Layer.empty,
     service(Approvals.Approvals, options.approvals),
     service(Reviewer.Reviewer, options.reviewer),
+    options.shadow ?? Layer.empty,
     service(Checkpoints.Checkpoints, options.checkpoints && { ...unpruned, ...options.checkpoints }),
     service(StateStore.StateStore, options.store),
     service(Journal.Journal, options.journal),

@@ -4,6 +4,7 @@ import * as Effect from "effect/Effect"
 import { DepthExceeded } from "../contract/Executor.ts"
 import * as ToolContext from "../contract/ToolContext.ts"
 import * as Permissions from "../gates/Permissions.ts"
+import * as ShadowPolicy from "../gates/ShadowPolicy.ts"
 import type { Agent } from "./Call.ts"
 import { type Above, Caller, type Engine, type Parent } from "./Engine.ts"
 import type { OpenBatch } from "./State.ts"
@@ -70,6 +71,9 @@ export const engineOf = (
       parent,
       agentPath,
       permissions: policy === undefined ? engine.permissions : Permissions.both(engine.permissions, policy),
+      shadow: policy === undefined || engine.shadow === undefined
+        ? engine.shadow
+        : ShadowPolicy.narrowed(engine.shadow, policy),
       pools: engine.pools.fork(),
       leaders: new Map()
     })

@@ -15,6 +15,7 @@ import { maxDepth } from "./Agents.ts"
 import type { Call } from "./Call.ts"
 import { denied, type End, invalid, refused, unreadable } from "./CallEnd.ts"
 import * as CallGates from "./CallGates.ts"
+import * as ShadowLook from "./ShadowLook.ts"
 import { hasTool, turnEnd } from "./State.ts"
 import * as Targets from "./Targets.ts"
 import { lookUp, patience } from "./ToolAnswers.ts"
@@ -170,7 +171,9 @@ const judge = (
     batch: wave.process.batch.id,
     process: wave.process.id
   }
-  call.decided ??= tooLong(targets) ?? denied(Permissions.check(call.agent.permissions, gateCall, wave)) ??
+  const isTooLong = tooLong(targets)
+  if (isTooLong === undefined) ShadowLook.look(wave, call, gateCall)
+  call.decided ??= isTooLong ?? denied(Permissions.check(call.agent.permissions, gateCall, wave)) ??
     (sandboxing?._tag === "Unavailable"
       ? refused({ _tag: "SandboxUnavailable", reason: sandboxing.reason })
       : undefined)

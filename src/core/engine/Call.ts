@@ -10,6 +10,7 @@ import type { ApprovalRequest, Resolution } from "../gates/ApprovalRequest.ts"
 import type { Gate, GateCall } from "../gates/Gate.ts"
 import type { Permissions } from "../gates/Permissions.ts"
 import type { Permit, Ticket } from "../gates/Permit.ts"
+import type { ShadowPolicy } from "../gates/ShadowPolicy.ts"
 import type { Checkpoint } from "../output/Checkpoints.ts"
 import type { WaveHistory } from "../rules/RuleHistory.ts"
 import type { Success, ToolRules } from "../rules/RuleSet.ts"
@@ -53,6 +54,8 @@ export const phases: { readonly arrived: Phase; readonly asking: Phase; readonly
 /** The agent that makes a call. */
 export interface Agent {
   readonly permissions: Permissions["Service"]
+  /** A second policy that decides nothing, if there is one. */
+  readonly shadow: ShadowPolicy["Service"] | undefined
   /** Names of the sub-agents from the root down to this one; empty: the root. */
   readonly agentPath: ReadonlyArray<string>
 }

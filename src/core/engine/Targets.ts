@@ -88,7 +88,8 @@ export const differ = (call: Call, targets: Targets): boolean =>
 /** The targets of a call for which they do not matter. */
 export const nothing: Effect.Effect<Targets> = Effect.succeed([])
 
-const matter = ({ agent, rules, tool }: Call): boolean =>
+/** Whether the targets of a call are found out. */
+export const matter = ({ agent, rules, tool }: Call): boolean =>
   Permissions.needsTargets(agent.permissions, tool!) ||
   // a rule needs them, or approvers must see what earlier calls have left
   (tool!.declaresTargets && (rules!.consent !== undefined || tool!.preview !== undefined))

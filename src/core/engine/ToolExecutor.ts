@@ -36,6 +36,7 @@ import { Pools } from "../gates/Pools.ts"
 import * as RateLimits from "../gates/RateLimits.ts"
 import * as Reviewer from "../gates/Reviewer.ts"
 import { Rules } from "../gates/Rules.ts"
+import * as ShadowPolicy from "../gates/ShadowPolicy.ts"
 import * as TurnBudget from "../gates/TurnBudget.ts"
 import { ArtifactStore } from "../output/ArtifactStore.ts"
 import { Checkpoints } from "../output/Checkpoints.ts"
@@ -123,6 +124,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
     permissions: yield* Permissions.Permissions,
+    shadow: Option.getOrUndefined(yield* Effect.serviceOption(ShadowPolicy.ShadowPolicy)),
     approvals: Option.getOrUndefined(
       Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => TimedPorts.people(it, context))
     ),
@@ -156,6 +158,10 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     handleFor: (caller) => Facade.fromEngine(engine, batches, caller)
   }
   yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
+  if (engine.shadow !== undefined) {
+    const { name, permissions } = engine.shadow
+    yield* Permissions.checkNames(permissions, engine.handlers, `Shadow policy ${name}`)
+  }
   const batches = new Batches.Batches(engine, {}, unique)
   const executor = Facade.fromEngine(engine, batches)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: RuleSet["periodic"][number]) {

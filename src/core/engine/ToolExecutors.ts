@@ -35,6 +35,7 @@ import * as Permissions from "../gates/Permissions.ts"
 import type * as Policy from "../gates/Policy.ts"
 import { Pools } from "../gates/Pools.ts"
 import * as RateLimits from "../gates/RateLimits.ts"
+import * as ShadowPolicy from "../gates/ShadowPolicy.ts"
 import * as StateStore from "../store/StateStore.ts"
 import type { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
@@ -114,7 +115,7 @@ export const layer = (options: Options = {}): Layer.Layer<
               Layer.succeed(CircuitBreaker.CircuitBreakerStore, circuits),
               Layer.succeed(RateLimiter.RateLimiterStore, counted),
               Layer.fresh(Layer.effect(Pools, Effect.map(Pools, (pools) => pools.session()))),
-              Layer.fresh(Layer.effect(Permissions.Permissions, permissionsOf(session, options)))
+              Layer.fresh(Layer.effectContext(permissionsOf(session, options)))
             ))
           ),
         { idleTimeToLive: options.idleTimeToLive ?? "1 hour" }
@@ -156,7 +157,15 @@ class Opened extends Context.Service<Opened, ToolExecutor.Open>()("effect-tool-e
 
 const permissionsOf = Effect.fnUntraced(function*(session: string, { policy }: Options) {
   const all = yield* Permissions.Permissions
-  if (policy === undefined) return all
-  const own = policy(session)
-  return Permissions.both(all, yield* Permissions.make(Effect.isEffect(own) ? yield* own : own))
+  if (policy === undefined) return Context.make(Permissions.Permissions, all)
+  const given = policy(session)
+  const own = yield* Permissions.make(Effect.isEffect(given) ? yield* given : given)
+  const permissions = Context.make(Permissions.Permissions, Permissions.both(all, own))
+  const shadow = yield* Effect.serviceOption(ShadowPolicy.ShadowPolicy)
+  if (Option.isNone(shadow)) return permissions
+  return Context.add(
+    permissions,
+    ShadowPolicy.ShadowPolicy,
+    ShadowPolicy.narrowed(shadow.value, own)
+  ) as typeof permissions
 })

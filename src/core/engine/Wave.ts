@@ -18,6 +18,7 @@ import { Driver } from "./Driver.ts"
 import type { Engine } from "./Engine.ts"
 import type { Received } from "./Received.ts"
 import { revoked } from "./Recheck.ts"
+import * as ShadowLook from "./ShadowLook.ts"
 import { batchOver, keep, type ProcessState, type UnderWay } from "./State.ts"
 import * as UpfrontApprovals from "./UpfrontApprovals.ts"
 import type { WaveOptions } from "./WaveOptions.ts"
@@ -187,6 +188,7 @@ export class Wave implements Watcher, UnderWay {
     if (wave.options.resume !== undefined) yield* WaveRecords.goOn(wave, journal!)
     yield* arrive(wave)
     if (journal !== undefined) yield* WaveRecords.begin(wave, journal)
+    if (wave.early !== undefined) ShadowLook.recorded(wave)
     if (wave.process.approval === "upfront" && wave.process.people !== undefined) {
       yield* UpfrontApprovals.ask(wave, this.cut())
     }

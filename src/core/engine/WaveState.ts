@@ -8,7 +8,7 @@ import * as CallLog from "../../internal/callLog.ts"
 import type { Deadlines } from "../../internal/deadlines.ts"
 import { isDone } from "../../internal/exitOf.ts"
 import type { Mode } from "../contract/ToolProcess.ts"
-import type { Origin } from "../facts/Fact.ts"
+import type { Of, Origin } from "../facts/Fact.ts"
 import type { ClaimOptions } from "../gates/Dedupe.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as HostGates from "../gates/HostGates.ts"
@@ -109,6 +109,8 @@ export class WaveState implements Host, HostGates.Reporter {
   }
   /** The waits of its calls. */
   readonly waits: Waits
+  /** What a shadow policy would decide of calls whose records have not begun; absent: there is none, or they have. */
+  early: Array<readonly [call: Call, fact: Of<"Shadowed">]> | undefined
   readonly caches: Caches = { claims: noClaims, toolNames: undefined }
 
   constructor(
@@ -134,6 +136,7 @@ export class WaveState implements Host, HostGates.Reporter {
     this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
     const looksFurther = engine.rules.current().remembers.length > 0
     this.history = process.history.begin(looksFurther ? engine.sessions.placeOf(this.begunAt) : undefined)
+    this.early = engine.shadow === undefined ? undefined : []
     const origin = { agentPath, batch: process.batch.id, process: process.id, wave: ++process.lastWave }
     const trace = engine.telemetry?.begin(own, principal, origin)
     this.reporter = new Reporter(options.hub, origin, engine.journal, trace, engine.handlers.current)

@@ -13,6 +13,7 @@ import * as Authorize from "./Authorize.ts"
 import type { Call, Shown } from "./Call.ts"
 import { refused } from "./CallEnd.ts"
 import * as Preview from "./Preview.ts"
+import * as ShadowLook from "./ShadowLook.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** The writes of one running call. */
@@ -104,6 +105,7 @@ export class Writes {
       ...(runBy === undefined ? {} : { runBy })
     }))
     const gateCall = { ...call.gateCall!, targets }
+    ShadowLook.look(wave, call, gateCall, true)
     const refused = Permissions.check(permissions, gateCall, wave)
     if (refused?._tag === "PolicyDenied") {
       attempt.stop({ _tag: "Denied", reason: { _tag: "WriteDenied", by: "policy", reason: refused.rule } })

@@ -10,3 +10,4 @@ export {
   Permissions,
   PermissionsRef
 } from "../gates/Permissions.ts"
+export { layer as layerShadow, ShadowPolicy } from "../gates/ShadowPolicy.ts"

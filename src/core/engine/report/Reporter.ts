@@ -97,6 +97,14 @@ export class Reporter {
     if (dropped > 0) call.observed = { ...observed, dropped: (observed.dropped ?? 0) + dropped }
   }
 
+  /** Reports a fact about a call that may have ended: it has no event. */
+  reportLate(fact: CallFact, call: Subject): void {
+    const { record, trace } = call.observed
+    const line = record?.line(fact)
+    if (line !== undefined) this.journal!.note(line)
+    trace?.report(fact, call.tool)
+  }
+
   /**
    * Writes the start of a call to the journal before it starts; gives whether it is on record. If not, it will never
    * be.
