@@ -13,6 +13,7 @@ import { describe, incomplete, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as Flags from "./Flags.ts"
 import * as PolicyCalls from "./PolicyCalls.ts"
+import * as PolicyDiffCommand from "./PolicyDiffCommand.ts"
 import * as PolicyInput from "./PolicyInput.ts"
 import * as Lines from "./PolicyLines.ts"
 
@@ -167,5 +168,5 @@ const test = Command.make(
 export const command = Command.make("policy").pipe(
   Command.withDescription("Looks at policies without running anything"),
   Command.withShortDescription("Explain, compare and test policies"),
-  Command.withSubcommands([explain, test])
+  Command.withSubcommands([explain, PolicyDiffCommand.command, test])
 )

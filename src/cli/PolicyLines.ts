@@ -62,3 +62,13 @@ const placeOf = ({ index, list, tier }: Clause.Parsed): string => `${tier === ""
 const isShown = (args: unknown, targets: PolicyQuestion.Question["targets"]): boolean =>
   typeof args !== "object" || args === null ||
   Object.values(args).every((value) => targets?.some(({ text }) => text === value) === true)
+
+/** What a policy says of a call, as data. */
+export const dataOf = ({ clause, outcome, step, why }: PolicyQuestion.Verdict) => ({
+  outcome,
+  step,
+  why,
+  ...clause === undefined
+    ? {}
+    : { clause: { tier: clause.tier, list: clause.list, index: clause.index, text: clause.source } }
+})

@@ -99,6 +99,56 @@ describe("tool-executor policy explain", () => {
     }))
 })
 
+describe("tool-executor policy diff", () => {
+  const files = {
+    "old.json": policy,
+    "new.json": { ...policy, allow: ["run_command(npm *)", "write_file(src/*)"], askAlways: ["run_command(git push*)"] }
+  }
+  const inFolder = ({ stdout }: { readonly stdout: string }, root: string) =>
+    stdout.trimEnd().replaceAll(`${root}/`, "").split("\n")
+
+  it.live("lists what is decided differently, the looser first, with examples and clauses", () =>
+    Effect.gen(function*() {
+      const { file, root } = yield* folder(files)
+      const ran = yield* run(["policy", "diff", file("old.json"), file("new.json")])
+      assert.strictEqual(ran.code, 1)
+      assert.deepStrictEqual(inFolder(ran, root), [
+        "Under new.json it runs; under old.json it needs approval:",
+        "  run_command(npm example)",
+        "    old.json: default: the tool changes things",
+        "    new.json: allow[0] run_command(npm *)",
+        "",
+        "Under new.json it needs approval each time; under old.json it runs:",
+        "  run_command(npm test)  [also written git push]",
+        "    old.json: allow[0] run_command(npm test*)",
+        "    new.json: askAlways[0] run_command(git push*)",
+        "",
+        "Under new.json it needs approval each time; under old.json it needs approval:",
+        "  run_command(git push)",
+        "    old.json: default: the tool changes things",
+        "    new.json: askAlways[0] run_command(git push*)"
+      ])
+      const looser = yield* run(["policy", "diff", file("old.json"), file("new.json"), "--only", "looser", "--json"])
+      assert.strictEqual(looser.code, 1)
+      const { differences } = JSON.parse(looser.stdout) as {
+        readonly differences: ReadonlyArray<{ readonly tool: string; readonly to: { readonly outcome: string } }>
+      }
+      assert.deepStrictEqual(differences.map(({ to, tool }) => [tool, to.outcome]), [["run_command", "allow"]])
+    }))
+
+  it.live("ends with 0 where nothing differs, however it is written", () =>
+    Effect.gen(function*() {
+      const { file } = yield* folder({
+        "one.json": { allow: ["run_command(npm *)", "run_command(npm test)"] },
+        "other.json": { policy: { default: "cautious", allow: ["run_command(npm*)", "run_command(npm *)"] } },
+        "same.json": { allow: ["run_command(npm *)"] }
+      })
+      const same = yield* run(["policy", "diff", file("one.json"), file("same.json")])
+      assert.deepStrictEqual([same.code, same.stdout], [0, "No call is decided differently.\n"])
+      assert.strictEqual((yield* run(["policy", "diff", file("one.json"), file("other.json")])).code, 1)
+    }))
+})
+
 describe("tool-executor policy test", () => {
   it.live("ends with 0 where all cases hold", () =>
     Effect.gen(function*() {

@@ -139,7 +139,14 @@ const otherThan = (taken: ReadonlySet<string>): string => {
   return String.fromCodePoint(code)
 }
 
-/** Texts that people read well: patterns with something for their wildcards. */
+/** Texts that people read well: patterns with something for their wildcards, and nothing where that ends a word. */
 const readable = (patterns: ReadonlyArray<string>): ReadonlyArray<string> =>
-  ["example", "a", ""].flatMap((word) => [word, ...patterns.map((it) => it.replaceAll("*", word).replaceAll("?", "x"))])
-    .filter((it) => it !== "")
+  ["example", "a", ""].flatMap((word) => [
+    word,
+    ...patterns.map((it) =>
+      it.replaceAll(/(?<=[a-z\d])\*|\*(?=[a-z\d])/gi, word === "example" ? "" : word).replaceAll("*", word).replaceAll(
+        "?",
+        "x"
+      )
+    )
+  ]).filter((it) => it !== "")

@@ -29,6 +29,9 @@ export interface Tool {
   readonly isSandboxed?: boolean | undefined
 }
 
+/** Limit of the calls that are decided for a tool. */
+const mostExamples = 100_000
+
 /** Every kind of target. */
 export const kinds: ReadonlyArray<Target["kind"]> = [undefined, "exact", "protected"]
 
@@ -69,6 +72,12 @@ export const of = (
       strict: strict.map(({ text }) => text)
     })
   }
+  const forms = formsOf(tool).length
+  const count = Array.from(kinds.values()).reduce(
+    (sum, { strict, texts }) => sum + texts.length * forms * (tool.isSpelled === false ? 1 : 1 + strict.length),
+    0
+  )
+  if (count > mostExamples) return Result.fail(`there are ${count} kinds of calls, more than ${mostExamples}`)
   const judges = policies.map(PolicyQuestion.judge)
   const isSandboxed = tool.isSandboxed !== false && policies.some((it) => it.sandboxed !== undefined)
   return Result.succeed(
@@ -101,19 +110,19 @@ const decided = function*(
       for (const needsApproval of approvalOf(tool)) {
         const base = { tool: tool.subject, args, needsApproval, roles, ...(sandbox === undefined ? {} : { sandbox }) }
         const profiles = new Map<string, Example>()
+        yield decide({ ...base, targets: [] })
         for (const target of targets) {
           const example = decide({ ...base, targets: [target] })
           yield example
           const key = example.verdicts.map(PolicyQuestion.reasonOf).join("\n")
           if (!profiles.has(key)) profiles.set(key, example)
         }
-        yield decide({ ...base, targets: [] })
-        if (declaresTargets) yield decide({ ...base, targets: undefined })
         for (const [key, targets] of pairsOf(profiles)) {
           // what decides about a pair is what decides about each of its targets
           if (!paired.has(`${needsApproval}${key}`)) yield decide({ ...base, targets })
           paired.add(`${needsApproval}${key}`)
         }
+        if (declaresTargets) yield decide({ ...base, targets: undefined })
       }
     }
   }
@@ -163,18 +172,19 @@ const chainsOf = (
     clauses.filter((it) => isOn.has(it)).map(({ target }) => target ?? "*")
   )
 
+const formsOf = ({ kinds: own = kinds, runBy = [] }: Tool): ReadonlyArray<Omit<Target, "text">> => [
+  ...own.map((kind) => kind === undefined ? {} : { kind }),
+  ...runBy.map((it) => ({ runBy: it }))
+]
+
 /** One target of each class in each form; of other spellings those that a stricter clause matches. */
 const targetsOf = (
   texts: ReadonlyArray<string>,
   strict: ReadonlyArray<string>,
-  { isSpelled, kinds: own = kinds, runBy = [] }: Tool
+  tool: Tool
 ): ReadonlyArray<Target> => {
-  const forms: ReadonlyArray<Omit<Target, "text">> = [
-    ...own.map((kind) => kind === undefined ? {} : { kind }),
-    ...runBy.map((it) => ({ runBy: it }))
-  ]
-  const plain = forms.flatMap((form) => texts.map((text) => ({ text, ...form })))
-  return isSpelled === false
+  const plain = formsOf(tool).flatMap((form) => texts.map((text) => ({ text, ...form })))
+  return tool.isSpelled === false
     ? plain
     : [...plain, ...plain.flatMap((it) => strict.map((text) => ({ ...it, spellings: [text] })))]
 }

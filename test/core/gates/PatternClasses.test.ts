@@ -31,7 +31,7 @@ describe("the classes of patterns", () => {
     const classes = Result.getOrThrow(classesOf([["*.env*", "src/*"], ["npm test", "npm *"]]))
     assert.deepStrictEqual(classes.map((it) => it.text), [
       "example",
-      "example.envexample",
+      "example.env",
       "src/example",
       "npm test",
       "npm example",

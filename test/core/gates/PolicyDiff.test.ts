@@ -7,6 +7,7 @@ import type { GateCall } from "../../../src/core/gates/Gate.ts"
 import * as Permissions from "../../../src/core/gates/Permissions.ts"
 import * as Policy from "../../../src/core/gates/Policy.ts"
 import * as PolicyDiff from "../../../src/core/gates/PolicyDiff.ts"
+import type * as PolicyExamples from "../../../src/core/gates/PolicyExamples.ts"
 import * as PolicyQuestion from "../../../src/core/gates/PolicyQuestion.ts"
 import { randomFrom } from "../../../src/testing/SeededRandom.ts"
 import * as Random from "../../support/randomPolicies.ts"
@@ -69,6 +70,78 @@ describe("the difference of two policies", () => {
     }
     assert.isAbove(differing, 100)
   }, timeout)
+})
+
+describe("a difference", () => {
+  const writer = {
+    name: "w",
+    readOnly: false,
+    openWorld: false,
+    edits: false,
+    guardsTargets: false,
+    declaresTargets: true
+  } as const
+  const differences = (from: Policy.Policy, to: Policy.Policy, more: Partial<PolicyExamples.Tool> = {}) =>
+    PolicyDiff.diff(Result.getOrThrow(Policy.parse(from)), Result.getOrThrow(Policy.parse(to)), {
+      tools: [{ subject: writer, kinds: [undefined], isSpelled: false, ...more }],
+      isOpen: false
+    }).differences
+
+  it("is found where only calls with two targets differ", () => {
+    const found = differences({ default: "deny", ask: ["w(a)"] }, { default: "deny", allow: ["w(a)"] }, {
+      subject: { ...writer, needsApproval: true }
+    })
+    assert.deepStrictEqual(found.map(({ example }) => example.targets?.map(({ text }) => text)), [["example", "a"]])
+    assert.deepStrictEqual(found.map(({ from, to }) => [from.outcome, to.outcome]), [["ask", "deny"]])
+  })
+
+  it("is found where only another spelling of the target differs", () => {
+    const found = differences(
+      { default: "allow", allow: ["w(a)"], deny: ["w(b)"] },
+      { default: "deny", allow: ["w(a)"] },
+      { isSpelled: true }
+    )
+    assert.deepInclude(
+      found.filter(({ to }) => to.outcome === "allow").map(({ example }) => example.targets),
+      [{ text: "a", spellings: ["b"] }]
+    )
+  })
+
+  it("is found between and at the limits of conditions, for each role", () => {
+    const policy = (limit: number): Policy.Policy => ({
+      default: "allow",
+      deny: [{ tool: "w", when: { amount: { gt: limit } }, roles: ["clerk"] }]
+    })
+    const [only, ...others] = differences(policy(100), policy(200))
+    assert.deepStrictEqual(others, [])
+    assert.deepInclude(only?.example, { args: { amount: 200 }, roles: ["clerk"] })
+    assert.deepStrictEqual(differences(policy(100), policy(100)), [])
+  })
+
+  it("is found for tools that nobody knows, by the names that patterns can tell apart", () => {
+    const { differences: found } = PolicyDiff.diff(
+      Result.getOrThrow(Policy.parse({ default: "ask" })),
+      Result.getOrThrow(Policy.parse({ default: "ask", allow: ["mcp_*"], deny: ["mcp_x"] })),
+      { tools: [], isOpen: true }
+    )
+    assert.deepStrictEqual(
+      Array.from(new Set(found.map(({ isAnyOther, to, tool }) => `${tool} ${isAnyOther} ${to.outcome}`))),
+      ["mcp_x false deny", "mcp_example true allow"]
+    )
+  })
+
+  it("is not claimed where patterns overlap in too many ways", () => {
+    const words = Array.from({ length: 16 }, (_, index) => `w(*${String.fromCharCode(97 + index)}*)`)
+    const shuffled = (step: number) => words.map((_, index) => words[(index * step + step) % 16]!)
+    const from = { deny: shuffled(1), review: { allow: shuffled(3), deny: shuffled(5) } }
+    const to = { ask: shuffled(7), review: { allow: shuffled(11), deny: shuffled(13) } }
+    const { undecided } = PolicyDiff.diff(
+      Result.getOrThrow(Policy.parse(from)),
+      Result.getOrThrow(Policy.parse(to)),
+      { tools: [{ subject: writer }], isOpen: false }
+    )
+    assert.deepStrictEqual(undecided.map(({ tool }) => tool), ["w"])
+  })
 })
 
 /** A call, and the same call about each of its targets alone and each two of them. */
