@@ -218,7 +218,10 @@ const unrecorded: Answer = { _tag: "Unrecorded" }
 const onRecord = ({ record, resumed }: Call, about: Approvals.NewRequest): Approvals.Resolution | undefined => {
   const shown = record!.shown(about)
   const again = about.why === resumed!.why
-  return resumed!.answers!.find((it) => it.shown === shown && it.again === again)?.resolution
+  // what covered another call before does not where each call is asked about now
+  const counts = (it: Approvals.Resolution) => about.isAlways !== true || it._tag !== "Approved" || it.isOwn
+  return resumed!.answers!
+    .find((it) => it.shown === shown && it.again === again && counts(it.resolution))?.resolution
 }
 
 /** Returns the answer as an `Answered` fact reports it. */
