@@ -16,9 +16,8 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     {
       name: "vocabulary, rules, facts and wire formats",
       core: true,
-      files: ["core/vocabulary/", "core/facts/", "core/rules/", "wire/"]
+      files: ["core/vocabulary/", "core/facts/", "core/rules/", "core/provenance/", "wire/"]
     },
-    { name: "provenance", core: true, files: ["core/provenance/"] },
     { name: "store", core: true, files: ["core/store/"] },
     { name: "gates", core: true, files: ["core/gates/"] },
     { name: "output", core: true, files: ["core/output/"] },

@@ -166,6 +166,12 @@ const ofNone = (entry: Exclude<JournalEntry, CallEntry>): string => {
     }
     case "Revoked":
       return `revoked: ${entry.tool}, permission ${entry.grant}`
+    case "Heard": {
+      const said = entry.from === "user" ? "the user said" : "the user pasted"
+      return entry.text === undefined
+        ? `${said} something that was not kept`
+        : `${said}: ${clip(entry.text, textColumns)}`
+    }
     case "Gap":
       return `${entry.lost} entries are missing`
   }

@@ -30,6 +30,11 @@ export interface ProcessOptions {
    * Processes that a handler begins, and those of sub-agents, belong to the conversation of the call.
    */
   readonly session?: string | undefined
+  /**
+   * What the user says: the messages that this process answers. `Provenance` and reviewers read it. Texts that the user
+   * pasted are `{ text, from: "foreign" }`. Default: nothing, so that no value of a call is the user's.
+   */
+  readonly heard?: ReadonlyArray<string | Heard> | undefined
   /** State of an earlier process to continue from (`ToolProcess.state`). */
   readonly state?: TurnState | undefined
   /** The tools its calls may name. Default: all. */
@@ -45,6 +50,13 @@ export interface ProcessOptions {
   readonly approvals?: Approvals["Service"] | "nobody" | undefined
   /** When approval is requested. Default: the executor's setting. */
   readonly approval?: "perCall" | "upfront" | undefined
+}
+
+/** A text of the user's conversation. */
+export interface Heard {
+  readonly text: string
+  /** `foreign`: the user did not write it, such as a pasted mail. Default `user`. */
+  readonly from?: "user" | "foreign" | undefined
 }
 
 /** Options of a process that also opens its batch. */

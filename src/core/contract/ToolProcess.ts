@@ -107,6 +107,11 @@ export interface ProvidedCall {
 export interface ToolProcess {
   readonly id: string
   readonly batch: string
+  /**
+   * Adds what the user says while the process runs, for `Provenance` and reviewers: the user's own messages, not those
+   * of models, agents or the host. `foreign`: text that the user pasted.
+   */
+  readonly heard: (text: string, from?: "user" | "foreign") => Effect.Effect<void>
   /** Runs the calls of one model turn. */
   readonly executeWave: {
     <const Calls extends ReadonlyArray<ToolCall>>(calls: Calls): Effect.Effect<WaveResult<Calls>>

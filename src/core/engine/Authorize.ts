@@ -34,8 +34,11 @@ export const asks = (call: Call): Permissions.Asks | undefined =>
     ? { ...needed(call), why: call.resumed.why, remember: "call" }
     : needed(call)
 
-const needed = ({ agent, gateCall, rules }: Call): Permissions.Asks | undefined =>
-  Permissions.asks(agent.permissions, gateCall!, rules!.consent)
+const needed = (call: Call): Permissions.Asks | undefined => {
+  const { agent: { permissions }, driver, gateCall, rules } = call
+  const asked = Permissions.asks(permissions, gateCall!, rules!.consent)
+  return Permissions.withObjection(permissions, gateCall!, asked, driver.unproved(call))
+}
 
 /** Whether approvers or a reviewer can be asked about a call, or approvers answered before a crash. */
 export const isAnswerable = ({ process: { people } }: WaveState, { consent, resumed }: Call): boolean =>

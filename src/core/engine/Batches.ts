@@ -207,6 +207,7 @@ export class Batches implements BatchTree {
   /** Asks the store immediately, even if nothing waits for the answer. */
   private forget(key: string): Effect.Effect<void> {
     this.kept.delete(key)
+    this.engine.conversations?.forget(key)
     return Effect.flatMap(
       this.engine.store.closeBatch(key),
       (it) =>

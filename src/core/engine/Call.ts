@@ -8,7 +8,7 @@ import type * as Fiber from "effect/Fiber"
 import type { ReviewProblem, ReviewVerdict } from "../facts/Fact.ts"
 import type { ApprovalRequest, Resolution } from "../gates/ApprovalRequest.ts"
 import type { Gate, GateCall } from "../gates/Gate.ts"
-import type { Permissions } from "../gates/Permissions.ts"
+import type { Objection, Permissions } from "../gates/Permissions.ts"
 import type { Permit, Ticket } from "../gates/Permit.ts"
 import type { ShadowPolicy } from "../gates/ShadowPolicy.ts"
 import type { Checkpoint } from "../output/Checkpoints.ts"
@@ -199,6 +199,8 @@ export interface Driver {
   /** Where facts are reported; absent without observers. */
   readonly facts: Reporter | undefined
   readonly now: () => number
+  /** Why a call needs approval because of where its arguments come from, if it does. */
+  readonly unproved: (call: Call) => Objection | undefined
   /** Ends a call, even while it runs. */
   readonly end: (call: Call, end: CallEnd.End) => void
   /** Gives a call its outcome; `fiber` is set if its handler is still running. */

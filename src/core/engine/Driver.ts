@@ -10,6 +10,7 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import { causeText } from "../../internal/causeText.ts"
 import { exitOf, isDone } from "../../internal/exitOf.ts"
+import type { Objection } from "../gates/Permissions.ts"
 import type { WaveHistory } from "../rules/RuleHistory.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as Arrive from "./Arrive.ts"
@@ -64,6 +65,11 @@ export class Driver implements Drives, Stoppable {
 
   now(): number {
     return this.wave.now()
+  }
+
+  unproved(call: Call): Objection | undefined {
+    const { engine: { conversations }, process } = this.wave
+    return conversations?.unproved(call, process)
   }
 
   /** Continues a dispatched call, unless it has its outcome by now. */

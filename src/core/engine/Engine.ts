@@ -10,6 +10,7 @@ import type { OutputPolicy } from "../output/OutputPolicy.ts"
 import type { RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { Agent, Call } from "./Call.ts"
 import type { CheckedSettings } from "./CheckedSettings.ts"
+import type { Conversations } from "./Conversations.ts"
 import type { Orphans } from "./Orphans.ts"
 import type { EventHub } from "./report/EventHub.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
@@ -61,6 +62,8 @@ export interface Engine
   readonly parent: Parent | undefined
   /** The sessions that its processes, and those of its sub-agents, belong to. */
   readonly sessions: Sessions
+  /** What users said, and where values come from; absent if nothing asks for it. */
+  readonly conversations: Conversations | undefined
   /** Differs between executors over the same store. */
   readonly unique: string
   /** Services for handlers, cached by the caller's services: most waves come from the same callers. */

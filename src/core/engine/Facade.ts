@@ -44,7 +44,7 @@ export const fromEngine = (
           Effect.gen(function*() {
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
-            const { approval, approvals, id, meta, provided, session, tools } = options
+            const { approval, approvals, heard, id, meta, provided, session, tools } = options
             if (session !== undefined || tools !== undefined || provided !== undefined || approval !== undefined) {
               yield* checked(engine, options)
             }
@@ -52,6 +52,14 @@ export const fromEngine = (
             const above = Agents.aboveOf(engine, yield* caller)
             const begun = { approval, id, meta, people, provided, session, state: before, tools, turn }
             const state = yield* batches.begins(open, begun, { above })
+            const { conversations } = engine
+            if (conversations !== undefined) {
+              yield* conversations.restore(state)
+              for (const it of heard ?? []) {
+                if (typeof it === "string") conversations.heard(state, it, "user")
+                else conversations.heard(state, it.text, it.from ?? "user")
+              }
+            }
             return Process.make(engine, state, handle)
           })) as Batch["process"]
         return { id: open.state.id, process }

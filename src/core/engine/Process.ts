@@ -75,6 +75,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
   return {
     id: state.id,
     batch: state.batch.id,
+    heard: (text, from = "user") => Effect.sync(() => engine.conversations?.heard(state, text, from)),
     executeWave,
     resume: Effect.fnUntraced(function*(calls: ReadonlyArray<ToolCall>, options?: ResumeOptions) {
       const { asks, ...own } = yield* resumption(engine, options)

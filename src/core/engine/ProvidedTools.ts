@@ -18,6 +18,7 @@ export const note = (
   isKnown: boolean
 ): Effect.Effect<void> => {
   if (calls.length === 0) return Effect.void
+  engine.conversations?.provided(process, calls)
   return Effect.flatMap(Clock.currentTimeMillis, (now) => {
     const set = engine.rules.current()
     const named = new Set(RuleSet.namesIn(set.rules))

@@ -62,7 +62,8 @@ export const review = (
     const known = onRecord(call, about)
     if (known !== undefined) return Effect.succeed(resultOf(known, may))
     if (may === undefined) return Effect.undefined
-    const { engine: { journal, reviewer }, process: { budget, session }, watcher } = wave
+    const { engine: { conversations, journal, reviewer }, process: { budget, session }, watcher } = wave
+    const words = conversations?.wordsOf(wave.process) ?? []
     const { breaker, model } = reviewer!
     const begunAt = wave.now()
     const secrets = new Secrets(call.tool!.redactor)
@@ -75,7 +76,7 @@ export const review = (
     const asked: Effect.Effect<Said> = because !== undefined
       ? Effect.succeed({ verdict: "ask", reason: `the reviewer is not asked for now: ${because}`, problem: "breaker" })
       : Effect.ensuring(
-        reviewer!.review(requestOf(call, about, args, secrets), callOf(call)),
+        reviewer!.review(requestOf(call, about, args, secrets, words), callOf(call)),
         Effect.sync(() => budget.execute(-1, wave.now()))
       )
     return Effect.flatMap(asked, (said) => {
@@ -132,7 +133,13 @@ const resultOf = (
     : { _tag: "Asks", evidence: { _tag: "Reviewed", verdict, reason, model } }
 
 /** What the reviewer sees, without secrets. */
-const requestOf = (call: Call, about: NewRequest, args: unknown, secrets: Secrets): ReviewRequest => {
+const requestOf = (
+  call: Call,
+  about: NewRequest,
+  args: unknown,
+  secrets: Secrets,
+  words: ReadonlyArray<string>
+): ReviewRequest => {
   const { agentPath, evidence = [], isRunning, preview, targets, tool, why } = about
   return {
     tool,
@@ -146,7 +153,7 @@ const requestOf = (call: Call, about: NewRequest, args: unknown, secrets: Secret
       ? { diff: secrets.text(preview.diff) }
       : { missing: preview.because },
     evidence: evidence.map((it) => mapTexts(it, secrets.text)),
-    words: [],
+    words: words.map(secrets.text),
     agentPath,
     isRunning
   }

@@ -20,7 +20,7 @@ export class Sessions {
   /** Gives a session of the principal. Without a name, all that the principal does is one. */
   of(name: string | undefined): SessionState {
     const key = this.keyOf(name)
-    const found = this.all.get(key) ?? { key, past: new SharedPast() }
+    const found = this.all.get(key) ?? { key, name, past: new SharedPast() }
     this.all.delete(key)
     this.all.set(key, found)
     if (this.all.size > maxSessions) this.all.delete(this.all.keys().next().value!)

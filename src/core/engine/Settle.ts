@@ -65,6 +65,7 @@ const settled = (
   if (attempt !== undefined && !attempt.isPaused) wave.process.budget.execute(-1, now)
   call.waiting = undefined
   waiting?.interruptUnsafe()
+  wave.engine.conversations?.received(wave.process, call, outcome, ran)
   // later calls are checked against this, so it is done before a permit goes to one of them
   mark(wave, call, outcome, ran)
   const succeeded = outcome._tag === "Succeeded"

@@ -33,6 +33,8 @@ export interface BatchState {
 export interface SessionState {
   /** Its key in the store; unique across principals. */
   readonly key: string
+  /** Its name, if the host gave it one. */
+  readonly name: string | undefined
   /** What rules remember of it. */
   readonly past: SharedPast
 }

@@ -33,6 +33,7 @@ import * as Gate from "../gates/Gate.ts"
 import * as HostGates from "../gates/HostGates.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import { Pools } from "../gates/Pools.ts"
+import { Provenance } from "../gates/Provenance.ts"
 import * as RateLimits from "../gates/RateLimits.ts"
 import * as Reviewer from "../gates/Reviewer.ts"
 import { Rules } from "../gates/Rules.ts"
@@ -50,6 +51,7 @@ import { ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import { InCommit } from "./Attempt.ts"
 import * as Batches from "./Batches.ts"
 import * as CheckedSettings from "./CheckedSettings.ts"
+import { Conversations } from "./Conversations.ts"
 import type { Engine } from "./Engine.ts"
 import * as Facade from "./Facade.ts"
 import * as MeasuredStore from "./MeasuredStore.ts"
@@ -120,6 +122,8 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
       now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()
     })
   if (writer !== undefined) yield* Effect.addFinalizer(() => writer.close)
+  const provenance = Option.getOrUndefined(yield* Effect.serviceOption(Provenance))
+  const reviewer = Option.getOrUndefined(yield* Effect.serviceOption(Reviewer.Reviewer))
   const engine: Engine = {
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
@@ -128,9 +132,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     approvals: Option.getOrUndefined(
       Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => TimedPorts.people(it, context))
     ),
-    reviewer: Option.getOrUndefined(
-      Option.map(yield* Effect.serviceOption(Reviewer.Reviewer), TimedPorts.reviewer)
-    ),
+    reviewer: reviewer && TimedPorts.reviewer(reviewer),
     revoked: new Map(),
     dedupe: yield* Dedupe,
     pools: yield* Pools,
@@ -152,6 +154,12 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     ...settings,
     leaders: new Map(),
     sessions: new Sessions(settings.principal, unique),
+    conversations: provenance === undefined && reviewer === undefined ? undefined : new Conversations({
+      provenance,
+      journal: writer,
+      principal: settings.principal,
+      now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()
+    }),
     services: new WeakMap(),
     context,
     batches: () => batches,
@@ -162,6 +170,8 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     const { name, permissions } = engine.shadow
     yield* Permissions.checkNames(permissions, engine.handlers, `Shadow policy ${name}`)
   }
+  const wrong = provenance?.problems(Array.from(engine.handlers.current().keys()), engine.handlers.expects) ?? []
+  if (wrong.length > 0) return yield* new ConfigurationError({ subject: "Provenance", problems: wrong })
   const batches = new Batches.Batches(engine, {}, unique)
   const executor = Facade.fromEngine(engine, batches)
   const fire = Effect.fnUntraced(function*({ params = {}, tool }: RuleSet["periodic"][number]) {
@@ -201,6 +211,7 @@ export const make: Effect.Effect<Service, ConfigurationError, Gates | Scope.Scop
  * - `Approvals`: without it, calls that need approval are denied
  * - `Reviewer`: without it, people decide about every call that needs approval
  * - `TurnBudget`: without it, turns are not limited
+ * - `Provenance`: without it, it does not matter where arguments come from
  * - the settings (`ExecutorSettings`)
  *
  * **Gotchas**

@@ -9,7 +9,7 @@ export const Origin = Schema.TaggedStruct("Origin", {
   path: Schema.String,
   value: Schema.String,
   /** The strongest origin that can be proved. */
-  origin: Schema.Literals(["user", "trusted", "named", "listed", "model", "untrusted"]),
+  origin: Schema.Literals(["user", "named", "listed", "model", "untrusted"]),
   /** Where it was found, such as `the output of call 3 (fetch_url)`. */
   from: Schema.optionalKey(Schema.String)
 })

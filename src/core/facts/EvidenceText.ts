@@ -6,7 +6,7 @@ export const sentence = (evidence: Evidence): string => {
   switch (evidence._tag) {
     case "Origin": {
       const { from, origin, path, value } = evidence
-      return `${path} is ${JSON.stringify(value)}: ${origins[origin]}${from === undefined ? "" : ` (${from})`}.`
+      return `${path} is ${JSON.stringify(value)}: ${origins[origin](from)}.`
     }
     case "Sandboxed": {
       const { driver, missing, network } = evidence
@@ -51,13 +51,14 @@ export const mapTexts = (evidence: Evidence, change: (text: string) => string): 
   }
 }
 
-const origins: Readonly<Record<Extract<Evidence, { readonly _tag: "Origin" }>["origin"], string>> = {
-  user: "the user wrote it",
-  trusted: "it is from a trusted output",
-  named: "it belongs to something that the user named",
-  listed: "it was listed by a trusted output",
-  model: "only the model wrote it",
-  untrusted: "it appears only in content that others wrote"
+const origins: Readonly<
+  Record<Extract<Evidence, { readonly _tag: "Origin" }>["origin"], (from: string | undefined) => string>
+> = {
+  user: () => "the user wrote it",
+  named: (from = "a trusted output") => `${from} lists it, in a record that the user named`,
+  listed: (from = "a trusted output") => `${from} lists it, but the user's words do not select it`,
+  model: () => "it appears nowhere in the conversation",
+  untrusted: (from = "content that others wrote") => `it appears only in ${from}`
 }
 
 const networks: Readonly<Record<Extract<Evidence, { readonly _tag: "Sandboxed" }>["network"], string>> = {

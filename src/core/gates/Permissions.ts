@@ -36,6 +36,8 @@ export class Permissions extends Context.Service<Permissions, {
   readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
   /** What a reviewer may say of a call that something else than the policy asks about. Default: nothing. */
   readonly review?: ((call: GateCall) => Policy.Review | undefined) | undefined
+  /** Calls of the tool run whatever `Provenance` says of their arguments. Default: none. */
+  readonly skipsProvenance?: ((tool: RegisteredTool) => boolean) | undefined
   /** Tells, from now on, when other permissions hold. Default: they never change. */
   readonly changes?: Stream.Stream<void> | undefined
   /** What is wrong with it for these tools and those that may come; looked at when an executor is built. Default: nothing. */
@@ -78,6 +80,7 @@ export const make = (
         },
         needsTargets: (tool) => forTool(tool).needsTargets,
         review: (call) => forTool(call.tool).review(call),
+        skipsProvenance: ({ name }) => parsed.skipProvenance.has(name),
         problems: (tools, expects) =>
           Result.match(Policy.parseTiers(tiers, tools, expects), { onFailure: (it) => it, onSuccess: () => [] })
       }))
@@ -156,6 +159,8 @@ export const layerRef = (
       decide: (call) => now.service.decide(call),
       sees: (tool) => now.service.sees(tool),
       needsTargets: (tool) => needsTargets(now.service, tool),
+      review: (call) => now.service.review?.(call),
+      skipsProvenance: (tool) => skipsProvenance(now.service, tool),
       changes: changes.stream,
       problems: (tools, expects) => now.service.problems?.(tools, expects) ?? []
     }).pipe(Context.add(PermissionsRef, {
@@ -222,6 +227,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
       mayDeny: one?.mayDeny === true || other?.mayDeny === true
     }
   },
+  skipsProvenance: (tool) => skipsProvenance(a, tool) && skipsProvenance(b, tool),
   changes: a.changes === undefined || b.changes === undefined
     ? a.changes ?? b.changes
     : Stream.merge(a.changes, b.changes),
@@ -256,6 +262,42 @@ export const asks = (
   call: GateCall,
   consent: Consent | undefined
 ): Asks | undefined => asksOf(self, decide(self, call), consent)
+
+/** Why approval is needed although the policy may allow the call. */
+export interface Objection {
+  readonly why: string
+  readonly evidence?: ReadonlyArray<Evidence> | undefined
+}
+
+/** Adds an objection to what the policy asks for. No grant answers it: it is about the values of this call. */
+export const withObjection = (
+  self: Permissions["Service"],
+  call: GateCall,
+  asked: Asks | undefined,
+  objection: Objection | undefined
+): Asks | undefined => {
+  if (objection === undefined) return asked
+  const { evidence = [], why } = objection
+  const review = self.review?.(call)
+  const both = asked === undefined
+    ? review
+    : {
+      mayAllow: asked.review?.mayAllow === true && review?.mayAllow === true,
+      mayDeny: asked.review?.mayDeny === true
+    }
+  const all = [...asked?.evidence ?? [], ...evidence]
+  return {
+    ...asked,
+    why: asked === undefined ? why : `${asked.why}; ${why}`,
+    remember: "call",
+    ...(all.length === 0 ? {} : { evidence: all }),
+    ...(both === undefined ? {} : { review: both })
+  }
+}
+
+/** Tells whether calls of a tool run wherever their arguments come from. */
+export const skipsProvenance = (self: Permissions["Service"], tool: RegisteredTool): boolean =>
+  self.skipsProvenance?.(tool) === true
 
 /** Tells whether the policy objects to this call and not to every call of the tool. */
 export const mindsTargets = (self: Permissions["Service"], call: GateCall): boolean => {

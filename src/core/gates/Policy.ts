@@ -40,6 +40,9 @@ export const Policy = Schema.Struct({
   skipApproval: optional(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of tools whose own needsApproval does not count"
   }),
+  skipProvenance: optional(Schema.Array(Schema.NonEmptyString)).annotate({
+    description: "Names of tools whose calls need no approval because of where their arguments come from"
+  }),
   sandboxed: optional(Schema.Literal("allow")).annotate({
     description: "Calls that are wholly confined by a sandbox and reach no network may run"
   }),
@@ -65,6 +68,8 @@ export const Policy = Schema.Struct({
  * `skipApproval`: exact names of tools whose own `needsApproval` does not count. Without it a call that its tool wants
  * approved is asked about even where `allow` covers it: the tool's author knows when a call is dangerous.
  *
+ * `skipProvenance`: exact names of tools whose calls run even if `Provenance` cannot prove their arguments.
+ *
  * `sandboxed`: what runs in a sandbox without network needs no approval. `review`: the calls that a reviewer may
  * decide instead of people. `lock`: tiers below allow nothing in addition.
  */
@@ -76,6 +81,7 @@ export interface Policy {
   readonly askAlways?: ReadonlyArray<Clause.Entry> | undefined
   readonly deny?: ReadonlyArray<Clause.Entry> | undefined
   readonly skipApproval?: ReadonlyArray<string> | undefined
+  readonly skipProvenance?: ReadonlyArray<string> | undefined
   readonly sandboxed?: "allow" | undefined
   readonly review?: {
     readonly allow?: ReadonlyArray<Clause.Entry> | undefined
@@ -183,6 +189,8 @@ export interface Parsed {
   readonly sandboxed: Said<"allow"> | undefined
   /** By the name of the tool, the tier that skips its approval. */
   readonly skipApproval: ReadonlyMap<string, string>
+  /** By the name of the tool, the tier that lets its arguments come from anywhere. */
+  readonly skipProvenance: ReadonlyMap<string, string>
   /** The uppermost tier that locks. */
   readonly lock: Said<true> | undefined
   /** What would allow and does not hold, because a tier above locks. */
@@ -221,6 +229,11 @@ export const parseTiers = (
   const defaults = said((it) => it.default)
   // a default that nobody above the lock gives is locked like one that is given
   const isGiven = defaults.some((it) => !isLocked(it))
+  const skipped = (of: (policy: Policy) => ReadonlyArray<string> | undefined): ReadonlyMap<string, string> =>
+    new Map(
+      said(of).filter((it) => !isLocked(it)).toReversed()
+        .flatMap(({ is, tier }) => is.map((name) => [name, tier] as const))
+    )
   return Result.succeed({
     allow: open("allow"),
     ask: parsed.flatMap((it) => it.clauses.filter(({ list }) => list === "ask" || list === "askAlways")),
@@ -230,10 +243,8 @@ export const parseTiers = (
     defaults: isGiven ? defaults : [{ is: "cautious", tier: lock?.tier ?? "", level: lock?.level ?? 0 }, ...defaults],
     modes: said((it) => it.mode).filter((it) => it.is !== "ask" && (it.is !== "acceptEdits" || !isLocked(it))),
     sandboxed: said((it) => it.sandboxed).find((it) => !isLocked(it)),
-    skipApproval: new Map(
-      said((it) => it.skipApproval).filter((it) => !isLocked(it)).toReversed()
-        .flatMap(({ is, tier }) => is.map((name) => [name, tier] as const))
-    ),
+    skipApproval: skipped((it) => it.skipApproval),
+    skipProvenance: skipped((it) => it.skipProvenance),
     lock,
     locked: (["allow", "review.allow", "review.deny"] as const).flatMap((list) => all(list).filter(isLocked))
   })
@@ -277,11 +288,13 @@ const parseOne = (
     })
     return []
   })
-  for (const [index, name] of (policy.skipApproval ?? []).entries()) {
-    const wrong = (problem: string, expected: string) =>
-      problems.push({ path: `${at}skipApproval[${index}]`, problem: `${JSON.stringify(name)}: ${problem}`, expected })
-    if (/[*?\s()]/.test(name)) wrong("a tool's own condition is skipped by its exact name", "the name of one tool")
-    else if (!isHere(name) && !tools!.includes(name)) wrong("there is no such tool", `one of ${tools!.join(", ")}`)
+  for (const key of ["skipApproval", "skipProvenance"] as const) {
+    for (const [index, name] of (policy[key] ?? []).entries()) {
+      const wrong = (problem: string, expected: string) =>
+        problems.push({ path: `${at}${key}[${index}]`, problem: `${JSON.stringify(name)}: ${problem}`, expected })
+      if (/[*?\s()]/.test(name)) wrong("a tool's own condition is skipped by its exact name", "the name of one tool")
+      else if (!isHere(name) && !tools!.includes(name)) wrong("there is no such tool", `one of ${tools!.join(", ")}`)
+    }
   }
   return { clauses, problems }
 }

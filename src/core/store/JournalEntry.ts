@@ -60,6 +60,8 @@ export const Arrived = Schema.TaggedStruct("Arrived", {
   /** One text for tools that describe themselves in the same words and take the same arguments. */
   revision: Schema.optionalKey(Schema.String),
   args: KeptArguments,
+  /** The session whose conversation it belongs to, where it matters to `Provenance`. */
+  conversation: Schema.optionalKey(Schema.String),
   /** The targets of the call, if they are known. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
   /** It was refused before anything ran: it holds up none of the others. */
@@ -204,6 +206,17 @@ export const Granted = Schema.TaggedStruct("Granted", { ...common, grant: Grant 
 /** A grant was taken back. */
 export const Revoked = Schema.TaggedStruct("Revoked", { ...common, grant: Schema.String, tool: Schema.String })
 
+/** The user said something, or pasted it. */
+export const Heard = Schema.TaggedStruct("Heard", {
+  ...common,
+  batch: Schema.String,
+  /** The session that it belongs to; absent: its batch. */
+  conversation: Schema.optionalKey(Schema.String),
+  from: Schema.Literals(["user", "foreign"]),
+  /** What was said, without secrets; absent: it was left out. */
+  text: Schema.optionalKey(Schema.String)
+})
+
 /** Entries are missing here: the journal could not be written for a while. */
 export const Gap = Schema.TaggedStruct("Gap", { ...common, lost: Schema.Finite })
 
@@ -227,7 +240,7 @@ export const CallEntry = Schema.Union([
 export type CallEntry = typeof CallEntry.Type
 
 /** Schema of an entry. */
-export const JournalEntry = Schema.Union([...CallEntry.members, Granted, Revoked, Gap])
+export const JournalEntry = Schema.Union([...CallEntry.members, Granted, Revoked, Heard, Gap])
 
 /** An entry of a journal. */
 export type JournalEntry = typeof JournalEntry.Type

@@ -23,6 +23,7 @@ import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
 import type * as Schedule from "effect/Schedule"
 import type { Declared } from "../../internal/secrets/index.ts"
+import type * as Provenances from "../provenance/Declared.ts"
 import type { Own } from "../rules/ToolRule.ts"
 import type { FileChange } from "./FileChange.ts"
 import type { Circuit, ToolRate } from "./ToolLimits.ts"
@@ -280,6 +281,15 @@ export const Closed = Context.Reference<boolean>("effect-tool-executor/ToolAnnot
 export const Volatile = Context.Reference<boolean | undefined>("effect-tool-executor/ToolAnnotations/Volatile", {
   defaultValue: () => undefined
 })
+
+/**
+ * What the tool's author declares for `Provenance`: its effect, the roles of its parameters and the trust of its output.
+ * A declaration of the host replaces it. Default: nothing, so a call that may change something needs approval.
+ */
+export const Provenance = Context.Reference<Provenances.Declared | undefined>(
+  "effect-tool-executor/ToolAnnotations/Provenance",
+  { defaultValue: () => undefined }
+)
 
 /** Rules declared by the tool, without the field `tool`. They apply in addition to the host's (`Rules.layer`). */
 export const Rules = Context.Reference<ReadonlyArray<Own>>("effect-tool-executor/ToolAnnotations/Rules", {

@@ -23,7 +23,7 @@ const all: ReadonlyArray<Evidence> = [
 describe("evidence", () => {
   it("is one sentence each", () => {
     assert.deepStrictEqual(all.map(sentence), [
-      "to is \"eve@evil.example\": it appears only in content that others wrote (the output of call 3 (fetch_url)).",
+      "to is \"eve@evil.example\": it appears only in the output of call 3 (fetch_url).",
       "to is \"ada@example.com\": the user wrote it.",
       "It runs in a sandbox (bwrap) without network.",
       "It runs in a sandbox (bwrap) that reaches only listed hosts. This system does not enforce: processes.",

@@ -27,6 +27,8 @@ export interface RecordedWave {
   readonly term: Journal.Term | undefined
   /** Common prefix of the keys of all its calls, so that a database stores them together. */
   readonly near: string
+  /** The conversation of its calls, where it matters. */
+  readonly conversation: string | undefined
 }
 
 /** A call as its record sees it. */
@@ -106,12 +108,13 @@ export class CallRecord implements JournalFold.Subject {
 
   /** What is known of the call on arrival. */
   get arrival(): Omit<Journal.Of<"Arrived">, keyof Journal.Of<"OrphanEnded">> {
-    const { gateCall } = this
+    const { gateCall, wave: { conversation } } = this
     const args = this.keptArguments
     if (gateCall === undefined) return { args }
+    const within = conversation === undefined ? {} : { conversation }
     const { targets, tool } = gateCall
     const about = targets === undefined ? {} : { targets: targets.map(({ text }) => this.scrub(text)) }
-    return { args, class: tool.class, revision: Revisions.of(tool), ...about }
+    return { args, class: tool.class, revision: Revisions.of(tool), ...within, ...about }
   }
 
   /** Its idempotency key, for the arguments that it starts with. */

@@ -4,6 +4,7 @@
  * An unobserved wave reports nowhere (`WaveState.facts`), so its facts are not even made.
  */
 import type * as Effect from "effect/Effect"
+import * as Redact from "../../../internal/secrets/index.ts"
 import type { CallFact, Of, Origin, WaveFact } from "../../facts/Fact.ts"
 import { isEnd, type ToolEvent } from "../../facts/ToolEvent.ts"
 import type { RegisteredTool, Registry } from "../../vocabulary/ToolHandlers.ts"
@@ -147,6 +148,28 @@ export class Reporter {
     return this.made ??= new EventSecrets.EventSecrets(this.registry)
   }
 }
+
+/** What a user said, outside of waves. */
+export interface Heard {
+  readonly at: number
+  readonly batch: string
+  readonly conversation: string | undefined
+  readonly from: "user" | "foreign"
+  readonly text: string
+}
+
+/** Reports what a user said. */
+export const heard = (journal: JournalWriter, principal: string, { conversation, text, ...heard }: Heard): void =>
+  journal.note({
+    entry: {
+      _tag: "Heard",
+      ...heard,
+      principal,
+      session: journal.session,
+      ...(conversation === undefined ? {} : { conversation }),
+      ...(journal.driver.keeps.arguments === "full" ? { text: Redact.usual.scrub(text, []) } : {})
+    }
+  })
 
 /** Reports that a grant was revoked, which happens outside of waves. */
 export const revoked = (journal: JournalWriter, principal: string, fact: Of<"Revoked">): void =>

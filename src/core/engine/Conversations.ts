@@ -1,0 +1,201 @@
+/**
+ * The conversations of an executor: what their users said, and a ledger of where values come from.
+ *
+ * A conversation is the session of a process, or its batch where it has none. Sub-agents belong to the conversation of
+ * their call. What is forgotten or could not be restored is not proved, so calls need approval.
+ */
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import type { ProvidedCall } from "../contract/ToolProcess.ts"
+import type { Evidence } from "../facts/Evidence.ts"
+import * as Permissions from "../gates/Permissions.ts"
+import type { Provenance } from "../gates/Provenance.ts"
+import * as Declared from "../provenance/Declared.ts"
+import * as Ledger from "../provenance/Ledger.ts"
+import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
+import type { Call } from "./Call.ts"
+import * as RecordedConversation from "./RecordedConversation.ts"
+import type { JournalWriter } from "./report/JournalWriter.ts"
+import * as Reporter from "./report/Reporter.ts"
+import type { ProcessState } from "./State.ts"
+
+/** So many conversations are kept in memory. */
+const maxConversations = 1_000
+
+/** Characters of the user's words that are kept for reviewers. */
+const maxWords = 50_000
+
+interface Conversation {
+  readonly ledger: Ledger.Ledger
+  /** What the user said, oldest first. */
+  words: ReadonlyArray<string>
+  /** Texts that were heard, so that one that is submitted again counts once. */
+  readonly heard: Set<string>
+  /** Its record has been read, or is being read. */
+  restored: Deferred.Deferred<void> | undefined
+}
+
+/** The conversations of an executor and its sub-agents. */
+export class Conversations {
+  private readonly all = new Map<string, Conversation>()
+  private readonly provenance: Provenance["Service"] | undefined
+  private readonly journal: JournalWriter | undefined
+  private readonly principal: string
+  private readonly now: () => number
+
+  constructor(options: {
+    readonly provenance: Provenance["Service"] | undefined
+    readonly journal: JournalWriter | undefined
+    readonly principal: string
+    readonly now: () => number
+  }) {
+    this.provenance = options.provenance
+    this.journal = options.journal
+    this.principal = options.principal
+    this.now = options.now
+  }
+
+  /** Restores a conversation from the journal, once. */
+  restore(process: ProcessState): Effect.Effect<void> {
+    const { journal, principal, provenance } = this
+    const it = this.of(process)
+    if (it.restored !== undefined) return Deferred.await(it.restored)
+    const restored = it.restored = Deferred.makeUnsafe<void>()
+    const read = journal === undefined
+      ? Effect.void
+      : RecordedConversation.restore(journal, principal, nameOf(process), {
+        ledger: it.ledger,
+        toolOf: (name) => provenance?.named(name) ?? Declared.undeclared(name),
+        heard: (text, from) => this.take(it, text, from)
+      })
+    return Effect.ensuring(read, Deferred.succeed(restored, undefined))
+  }
+
+  /** Adds what the user said, or pasted. */
+  heard(process: ProcessState, text: string, from: "user" | "foreign"): void {
+    if (!this.take(this.of(process), text, from) || this.journal === undefined) return
+    const { batch, session } = nameOf(process)
+    Reporter.heard(this.journal, this.principal, { at: this.now(), batch, conversation: session, from, text })
+  }
+
+  /** What the user said, oldest first. */
+  wordsOf(process: ProcessState): ReadonlyArray<string> {
+    return this.of(process).words
+  }
+
+  /** Says why approval is needed, if values of a call are not proved. */
+  unproved({ agent, gateCall }: Call, process: ProcessState): Permissions.Objection | undefined {
+    const { provenance } = this
+    if (provenance === undefined || gateCall === undefined) return undefined
+    const tool = provenance.tool(gateCall.tool)
+    if (tool.effect === "read" || Permissions.skipsProvenance(agent.permissions, gateCall.tool)) return undefined
+    const { ledger } = this.of(process)
+    const verdict = ledger.decide(tool, gateCall.args)
+    switch (verdict._tag) {
+      case "Proved":
+        return undefined
+      case "Undeclared":
+        return { why: "nobody declared where the arguments of the tool may come from" }
+      case "Unproved": {
+        const evidence = verdict.values.map((value) => evidenceOf(value, ledger.explain(value)))
+        const [first, ...rest] = evidence
+        const more = rest.length === 0 ? "" : ` (and ${rest.length} more)`
+        return { why: `neither the user nor a trusted output named the value of ${first!.path}${more}`, evidence }
+      }
+    }
+  }
+
+  /**
+   * Adds the outcome of a call. The whole output counts, even if the model is shown a part of it: its fields are as
+   * trustworthy, and the rest may be shown later.
+   */
+  received(
+    process: ProcessState,
+    call: Call,
+    outcome: ToolOutcome,
+    ran: { readonly value: unknown } | undefined
+  ): void {
+    const { provenance } = this
+    const { gateCall } = call
+    if (provenance === undefined || gateCall === undefined) return
+    const { ledger } = this.of(process)
+    const tool = provenance.tool(gateCall.tool)
+    const { callId } = outcome
+    if (outcome._tag === "Succeeded") {
+      const { output } = outcome
+      const value = ran?.value ?? (output._tag === "Artifact" ? undefined : output.value)
+      if (value === undefined) {
+        // an artifact of an earlier call: what it holds is not known here
+        ledger.forgot()
+        ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.output.modelText })
+      } else ledger.received({ tool, callId, args: gateCall.args, output: value })
+    } else if (outcome._tag === "Failed") {
+      ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.error })
+    }
+  }
+
+  /** Adds the results of tools that the model's provider executed: nothing is declared about them. */
+  provided(process: ProcessState, calls: ReadonlyArray<ProvidedCall>): void {
+    if (this.provenance === undefined) return
+    const { ledger } = this.of(process)
+    for (const { id: callId, name, output } of calls) {
+      ledger.received({ tool: Declared.undeclared(name), callId, args: {}, output })
+    }
+  }
+
+  /** Forgets a conversation. */
+  forget(key: string): void {
+    this.all.delete(key)
+  }
+
+  private of(process: ProcessState): Conversation {
+    const { key } = nameOf(process)
+    const found = this.all.get(key) ?? {
+      ledger: Ledger.make(this.provenance?.limits),
+      words: [],
+      heard: new Set<string>(),
+      restored: undefined
+    }
+    this.all.delete(key)
+    this.all.set(key, found)
+    if (this.all.size > maxConversations) this.all.delete(this.all.keys().next().value!)
+    return found
+  }
+
+  /** Adds a text; false if it was heard before. */
+  private take(it: Conversation, text: string, from: "user" | "foreign"): boolean {
+    const known = `${from} ${text}`
+    if (it.heard.has(known)) return false
+    it.heard.add(known)
+    it.ledger.heard(text, from)
+    if (from === "user") {
+      it.words = [...it.words, text]
+      let size = it.words.reduce((sum, it) => sum + it.length, 0)
+      while (size > maxWords && it.words.length > 1) {
+        size -= it.words[0]!.length
+        it.words = it.words.slice(1)
+      }
+    }
+    return true
+  }
+}
+
+/** The conversation of a process. */
+const nameOf = ({ batch, session }: ProcessState): RecordedConversation.Name & { readonly key: string } =>
+  session.name === undefined
+    ? { key: batch.key, batch: batch.id, session: undefined }
+    : { key: session.key, batch: batch.id, session: session.name }
+
+const evidenceOf = (
+  { origin: proved, path, value }: Ledger.Unproved,
+  { from, origin }: Ledger.Explained
+): Extract<Evidence, { readonly _tag: "Origin" }> => ({
+  _tag: "Origin",
+  path,
+  value: value.length > 500 ? `${value.slice(0, 500)}…` : value,
+  origin: origin === "untrusted" ? origin : proved,
+  ...(from.length === 0 ? {} : { from: from.map(wordsOf).join(", ") })
+})
+
+const wordsOf = ({ callId, tool }: { readonly callId: string; readonly tool: string }): string =>
+  tool === "" ? "text that the user pasted" : `the output of call ${callId} (${tool})`

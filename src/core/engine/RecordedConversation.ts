@@ -1,0 +1,108 @@
+/**
+ * Restores a conversation from its record: what its user said, and what its calls returned.
+ *
+ * Only what is on record as it was proves anything. Words, arguments and outputs that were left out or redacted do not.
+ */
+import * as Cause from "effect/Cause"
+import * as Effect from "effect/Effect"
+import * as Stream from "effect/Stream"
+import * as CallLog from "../../internal/callLog.ts"
+import * as Detached from "../../internal/detached.ts"
+import * as Declared from "../provenance/Declared.ts"
+import type * as Ledger from "../provenance/Ledger.ts"
+import type * as Journal from "../store/Journal.ts"
+import type { JournalWriter } from "./report/JournalWriter.ts"
+import * as TimedPorts from "./TimedPorts.ts"
+
+/** What a conversation is known by on record. */
+export interface Name {
+  readonly batch: string
+  /** The name of its session; absent: it is a batch. */
+  readonly session: string | undefined
+}
+
+/** What a record is read into. */
+export interface Into {
+  readonly ledger: Ledger.Ledger
+  readonly toolOf: (name: string) => Declared.Tool
+  readonly heard: (text: string, from: "user" | "foreign") => void
+}
+
+/** So many entries are read of the end of a record. */
+const mostEntries = 50_000
+
+/** Restores a conversation. If its record cannot be read, nothing of it is proved. */
+export const restore = Effect.fnUntraced(function*(
+  { driver: journal }: JournalWriter,
+  principal: string,
+  name: Name,
+  into: Into
+): Effect.fn.Return<void> {
+  const entries = journal.read({ principal, order: "newest" }).pipe(
+    Stream.map(({ entry }) => entry),
+    Stream.take(mostEntries),
+    Stream.runCollect
+  )
+  const exit = yield* Detached.within(entries, TimedPorts.timeoutMillis)
+  if (exit?._tag === "Success") {
+    if (exit.value.length === mostEntries) into.ledger.forgot()
+    return read(exit.value.reverse(), name, into)
+  }
+  into.ledger.forgot()
+  const message = "A conversation continues without its record, which could not be read: more calls need approval"
+  yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })
+})
+
+/** Reads entries, oldest first. */
+export const read = (
+  entries: ReadonlyArray<Journal.JournalEntry>,
+  { batch, session }: Name,
+  { heard, ledger, toolOf }: Into
+): void => {
+  const isOf = (entry: { readonly batch: string; readonly conversation?: string | undefined }): boolean =>
+    session === undefined ? entry.conversation === undefined && entry.batch === batch : entry.conversation === session
+  // by the key of their calls
+  const arguments_ = new Map<string, { readonly args: Journal.KeptArguments; isEdited: boolean }>()
+  for (const entry of entries) {
+    switch (entry._tag) {
+      case "Gap":
+        ledger.forgot()
+        break
+      case "Heard":
+        if (!isOf(entry)) break
+        if (entry.text === undefined) ledger.forgot()
+        else heard(entry.text, entry.from)
+        break
+      case "Arrived":
+        if (isOf(entry)) arguments_.set(entry.key, { args: entry.args, isEdited: false })
+        break
+      case "Started": {
+        const known = arguments_.get(entry.key)
+        if (known !== undefined && entry.isEdited === true) known.isEdited = true
+        break
+      }
+      case "Settled": {
+        const known = arguments_.get(entry.key)
+        if (known !== undefined) settled(entry, known, ledger, toolOf)
+        break
+      }
+    }
+  }
+}
+
+const settled = (
+  { callId, isIncomplete, outcome, tool: name }: Journal.Of<"Settled">,
+  { args, isEdited }: { readonly args: Journal.KeptArguments; readonly isEdited: boolean },
+  ledger: Ledger.Ledger,
+  toolOf: (name: string) => Declared.Tool
+): void => {
+  const foreign = (output: unknown) => ledger.received({ tool: Declared.undeclared(name), callId, args: {}, output })
+  if (outcome._tag === "Failed") return foreign(outcome.error)
+  if (outcome._tag !== "Succeeded") return
+  const { output } = outcome
+  if (output._tag === "Artifact" || isIncomplete === true || args._tag !== "Full" || isEdited) {
+    ledger.forgot()
+    return foreign("value" in output && output.value !== undefined ? output.value : output.modelText)
+  }
+  ledger.received({ tool: toolOf(name), callId, args: args.value, output: output.value ?? output.modelText })
+}

@@ -1,0 +1,2 @@
+export type * from "../gates/Provenance.ts"
+export { layer, Provenance } from "../gates/Provenance.ts"
