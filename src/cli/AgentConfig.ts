@@ -16,6 +16,7 @@ import { describe, wrong } from "./CliFailure.ts"
 import * as Config from "./Config.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 
 /** Where it is said. */
 export interface Given {
@@ -31,6 +32,8 @@ export interface AgentConfig {
   readonly folder: Config.Config
   readonly servers: McpServers.McpServers | undefined
   readonly options: LocalExecutor.Options
+  /** The files of the tiers above: no call may write to them. */
+  readonly protect: ReadonlyArray<string>
   /** What is about tools that may come or not, each as it was written. */
   readonly unverified: ReadonlyArray<Parameters<typeof GatewayProblems.meaningless>[0]>
 }
@@ -42,12 +45,14 @@ export interface AgentConfig {
 export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, own: ReadonlyArray<string>) {
   const folder = Option.isSome(config) ? yield* Config.read(config.value, own) : {}
   const { $schema: _, ...ofFolder } = folder
+  const above = yield* PolicyTiers.above
   if (Option.isNone(mcp)) {
     yield* Config.checkFlags(policy, own)
     const told: AgentConfig = {
       folder,
       servers: undefined,
-      options: Config.toOptions(ofFolder, policy),
+      options: Config.toOptions(ofFolder, policy, above),
+      protect: above.files,
       unverified: []
     }
     return told
@@ -61,7 +66,8 @@ export const read = Effect.fnUntraced(function*({ config, mcp, policy }: Given, 
   const told: AgentConfig = {
     folder,
     servers,
-    options: Config.toOptions(both, policy),
+    options: Config.toOptions(both, policy, above),
+    protect: above.files,
     unverified: [ofServers, { policy }]
   }
   return told

@@ -25,6 +25,7 @@ import * as Files from "./Files.ts"
 import * as FolderTools from "./FolderTools.ts"
 import { Interruption } from "./Interruption.ts"
 import * as JournalAt from "./JournalAt.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 import * as Sessions from "./Sessions.ts"
 
 /** What the command line says. */
@@ -50,12 +51,16 @@ export const run = Effect.fnUntraced(function*(input: Input) {
   const { root } = input
   const { resolve } = yield* Path.Path
   const told = yield* AgentConfig.read(input, AgentTools.toolNames)
+  yield* PolicyTiers.warnLocked(told.options.policy)
   const model = yield* AgentModel.make(input.model)
   const system = Option.isSome(input.system) ? yield* Files.read(input.system.value) : part(resolve(root))
   const prompt = input.task === "-" ? yield* Files.readStdin(noTask) : input.task
   if (prompt.trim() === "") return yield* wrong("The task is empty.")
   const session = yield* Sessions.find(input.session, root)
-  const protect = [...Option.toArray(input.config), ...Option.toArray(input.mcp)].map((it) => resolve(it))
+  const protect = [
+    ...[...Option.toArray(input.config), ...Option.toArray(input.mcp)].map((it) => resolve(it)),
+    ...told.protect
+  ]
   const checkpoints = yield* Checkpoints.layerOf(input.checkpoints, root)
   const record = Option.isSome(input.journal) ? yield* JournalAt.layerOutside(input.journal.value, root) : Layer.empty
   const agents = AgentExecutor.layer.pipe(

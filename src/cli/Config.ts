@@ -19,6 +19,7 @@ import * as PublicAddress from "../tools/PublicAddress.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 
 /** The tools that `run` has. */
 export const toolkit = Toolkit.merge(WorkspaceTools.toolkit, FetchTools.toolkit)
@@ -96,21 +97,15 @@ export const reportFlags = (problems: ReadonlyArray<Problem>): Effect.Effect<voi
     ? Effect.void
     : Effect.fail(wrong(describe({ subject: "usage", problems: problems.map(toFlag) })))
 
-/** Gives the options of the executor for a config and what the command line adds. */
-export const toOptions = (config: Config, more: Policy.Policy): LocalExecutor.Options => {
-  const { $schema: _, environment: __, fetch: ___, policy = {}, ...same } = config
-  const both = (key: "allow" | "ask" | "deny") => [...policy[key] ?? [], ...more[key] ?? []]
+/** Gives the options of the executor for a config, the tiers above it, and what the command line adds. */
+export const toOptions = (
+  config: Config,
+  more: Policy.Policy,
+  above: Pick<PolicyTiers.Above, "tiers">
+): LocalExecutor.Options => {
+  const { $schema: _, environment: __, fetch: ___, policy, ...same } = config
   // durations were checked when the file was decoded
-  return {
-    ...same,
-    policy: {
-      default: policy.default,
-      mode: more.mode ?? policy.mode,
-      allow: both("allow"),
-      ask: both("ask"),
-      deny: both("deny")
-    }
-  } as LocalExecutor.Options
+  return { ...same, policy: PolicyTiers.under(above, policy, more) } as LocalExecutor.Options
 }
 
 const toFlag = (problem: Problem): Problem => ({

@@ -37,7 +37,7 @@ import { HttpPort } from "./HttpPort.ts"
 import { Interruption } from "./Interruption.ts"
 
 /** Begins to connect to the servers of the config. */
-export const start = (config: GatewayConfig.GatewayConfig) =>
+export const start = (config: GatewayConfig.Tiered) =>
   Effect.provide(
     McpTools.start(config.mcpServers, {
       toolkits: [ArtifactTools.toolkit],
@@ -52,7 +52,7 @@ export type Approve = "ask" | "deny" | "auto"
 /** Layer of an executor for each session, over the tools of the servers; and of who is asked. */
 export const executorsOf = (
   handlers: ToolHandlers["Service"],
-  config: GatewayConfig.GatewayConfig,
+  config: GatewayConfig.Tiered,
   approve: Approve,
   record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure> = Layer.empty
 ) => {
@@ -75,7 +75,7 @@ export const executorsOf = (
  */
 export const check = Effect.fnUntraced(function*(
   { handlers, ready }: McpTools.Starting,
-  config: GatewayConfig.GatewayConfig
+  config: GatewayConfig.Tiered
 ) {
   yield* ready
   yield* Effect.scoped(Layer.build(gatesOf(handlers, config)))
@@ -85,7 +85,7 @@ export const check = Effect.fnUntraced(function*(
 })
 
 /** Prints the tools as a client sees them. */
-export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.GatewayConfig) {
+export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.Tiered) {
   const servers = yield* start(config)
   yield* check(servers, config)
   const executors = yield* Layer.build(executorsOf(servers.handlers, config, "deny"))
@@ -111,7 +111,7 @@ export interface Ports {
  * Clients are answered immediately; messages that need the tools wait for them.
  */
 export const serve = Effect.fnUntraced(function*(
-  config: GatewayConfig.GatewayConfig,
+  config: GatewayConfig.Tiered,
   approve: Approve | "page",
   { host, pagePort, port }: Ports,
   record: Layer.Layer<never, CliFailure> | Layer.Layer<Journal, CliFailure>
@@ -170,7 +170,7 @@ const listening = Effect.fnUntraced(function*<E, R>(
   return Layer.provide(Layer.effectDiscard(Files.printError(`Serving http://${host}:${port}/mcp\n`)), server)
 })
 
-const gatesOf = (handlers: ToolHandlers["Service"], config: GatewayConfig.GatewayConfig) =>
+const gatesOf = (handlers: ToolHandlers["Service"], config: GatewayConfig.Tiered) =>
   LocalExecutor.layerGates(GatewayConfig.toOptions(config)).pipe(
     Layer.provideMerge(Layer.succeed(ToolHandlers, handlers))
   )

@@ -13,6 +13,7 @@ import * as McpServers from "../mcp/McpServers.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 import * as Variables from "./Variables.ts"
 
 /** Schema of the config file. */
@@ -36,6 +37,11 @@ export const GatewayConfig = Schema.Struct({
 
 /** What a config file holds. */
 export type GatewayConfig = typeof GatewayConfig.Type
+
+/** A config, and the tiers above it. */
+export interface Tiered extends GatewayConfig {
+  readonly above: PolicyTiers.Above
+}
 
 /**
  * Reads a config file, with environment variables put in; fails with exit code 2 and every mistake. Servers that are
@@ -87,10 +93,10 @@ export const decodeServers = Effect.fnUntraced(function*<A>(
 })
 
 /** Gives the options of the executors. Equal calls run again by default, since MCP clients repeat calls on purpose. */
-export const toOptions = (config: GatewayConfig): LocalExecutor.Options => {
-  const { $schema: _, approvalTimeout: __, mcpServers: ___, tools: ____, ...same } = config
+export const toOptions = (config: Tiered): LocalExecutor.Options => {
+  const { $schema: _, above, approvalTimeout: __, mcpServers: ___, policy, tools: ____, ...same } = config
   // durations were checked when the file was decoded
-  return { dedupe: false, ...same } as LocalExecutor.Options
+  return { dedupe: false, ...same, policy: PolicyTiers.under(above, policy) } as LocalExecutor.Options
 }
 
 const decode = (path: string) => PolicyFile.decode(GatewayConfig, path, () => undefined)

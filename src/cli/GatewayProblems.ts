@@ -87,7 +87,7 @@ const aimless = (entry: Clause.Entry, path: string, there: Registry) => {
 
 /** Where the file has what a part of the executor was built from. */
 const placeOf = (subject: string, path: string): string => {
-  if (subject === "Permissions") return `policy.${path}`
+  if (subject === "Permissions") return `policy.${path.replace(/^project\./, "")}`
   if (subject === "Agents") return `agents.${path}`
   if (subject === "WorkspaceTools") return `workspace.${path}`
   return subject === "McpTools" ? path.replace(/^servers\b/, "mcpServers") : path

@@ -10,6 +10,7 @@ import * as Flags from "./Flags.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import * as JournalAt from "./JournalAt.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 
 const input = {
   config: Flag.String("config").pipe(
@@ -46,7 +47,8 @@ export const command = Command.make(
   "mcp",
   input,
   Effect.fnUntraced(function*({ approve, config: path, host, http, journal, list, pagePort }) {
-    const config = yield* GatewayConfig.read(path)
+    const config = { ...yield* GatewayConfig.read(path), above: yield* PolicyTiers.above }
+    yield* PolicyTiers.warnLocked(GatewayConfig.toOptions(config).policy)
     const gateway = yield* load
     const program = Effect.gen(function*() {
       if (list) yield* gateway.printTools(config)

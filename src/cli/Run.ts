@@ -35,6 +35,7 @@ import * as FolderTools from "./FolderTools.ts"
 import { Interruption } from "./Interruption.ts"
 import * as JournalAt from "./JournalAt.ts"
 import * as Keyboard from "./Keyboard.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 
 const input = {
   file: Argument.String("FILE").pipe(
@@ -78,6 +79,9 @@ export const command = Command.make(
     }
     const { resolve } = yield* Path.Path
     const settings = Option.isSome(config) ? yield* Config.read(config.value) : {}
+    const above = yield* PolicyTiers.above
+    const options = Config.toOptions(settings, policy, above)
+    yield* PolicyTiers.warnLocked(options.policy)
     const text = file === "-" ? yield* Files.readStdin(noMessage) : yield* Files.read(file)
     const wave = yield* Result.match(WireFormat.readText(text, format), {
       onSuccess: Effect.succeed,
@@ -95,7 +99,7 @@ export const command = Command.make(
     const record = Option.isSome(journal) ? yield* JournalAt.layerOutside(journal.value, root) : Layer.empty
     yield* execute(wave, yield* writerOf(events), approve, { resume, turn }).pipe(
       Effect.provide(
-        layerOf(root, settings, policy, Option.toArray(config).map((it) => resolve(it))).pipe(
+        layerOf(root, settings, options, [...Option.toArray(config).map((it) => resolve(it)), ...above.files]).pipe(
           Layer.provide((yield* Checkpoints.layerOf(checkpoints, root)) ?? Layer.empty),
           Layer.provideMerge(Layer.merge(approvals, record))
         )
@@ -133,11 +137,11 @@ const writerOf = Effect.fnUntraced(function*(events: "pretty" | "ndjson" | "sse"
 const layerOf = (
   root: string,
   config: Config.Config,
-  policy: Policy.Policy,
+  options: LocalExecutor.Options,
   protect: ReadonlyArray<string>
 ) => {
   const { layer, toolkits } = FolderTools.make(root, config, protect)
-  return LocalExecutor.layer(toolkits, Config.toOptions(config, policy)).pipe(Layer.provide(layer))
+  return LocalExecutor.layer(toolkits, options).pipe(Layer.provide(layer))
 }
 
 const execute = Effect.fnUntraced(

@@ -9,12 +9,14 @@ import { Scenario } from "../testing/Scenario.ts"
 import { Config, toolkit } from "./Config.ts"
 import * as Files from "./Files.ts"
 import { GatewayConfig } from "./GatewayConfig.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 import { ServeConfig } from "./ServeConfig.ts"
 
 const formats = {
   config: Config,
   gateway: GatewayConfig,
   serve: ServeConfig,
+  policy: PolicyTiers.File,
   scenario: Scenario,
   rules: Schema.Array(ToolRule)
 }
@@ -30,10 +32,10 @@ const tools = Object.values(toolkit.tools).map((tool) => ({
 export const command = Command.make(
   "schema",
   {
-    of: Argument.Literals("FORMAT", ["config", "gateway", "serve", "scenario", "rules", "tools"]).pipe(
+    of: Argument.Literals("FORMAT", ["config", "gateway", "serve", "policy", "scenario", "rules", "tools"]).pipe(
       Argument.withDescription(
-        "config: the config of run; gateway: that of mcp; serve: that of serve; scenario: the input of simulate; rules: " +
-          "an array of rules; tools: the parameters of the tools of run"
+        "config: the config of run; gateway: that of mcp; serve: that of serve; policy: a policy of the organisation or " +
+          "the user; scenario: the input of simulate; rules: an array of rules; tools: the parameters of the tools of run"
       )
     )
   },

@@ -32,6 +32,7 @@ import * as GatewayProblems from "./GatewayProblems.ts"
 import { HttpPort } from "./HttpPort.ts"
 import { Interruption, reasons } from "./Interruption.ts"
 import * as JoinedTools from "./JoinedTools.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 import * as ServeAddress from "./ServeAddress.ts"
 import * as ServeAgents from "./ServeAgents.ts"
 import * as ServeConfig from "./ServeConfig.ts"
@@ -106,9 +107,11 @@ const layerOf = Effect.fnUntraced(
     const users = yield* ServeUsers.read(server.users ?? {}, file)
     const webhook = yield* webhookOf(config, file)
     const agents = yield* ServeAgents.make(config.agents ?? {}, file)
+    const above = yield* PolicyTiers.above
+    yield* PolicyTiers.warnLocked(ServeConfig.toOptions(config, above).policy)
 
     const executors = Server.layerExecutors(executorsOptions(server)).pipe(
-      Layer.provide(gatesOf(config, root, [path.resolve(file)], agents)),
+      Layer.provide(gatesOf(config, above, root, [path.resolve(file), ...above.files], agents)),
       Layer.provide(agents.agents)
     )
     const told = webhook === undefined
@@ -152,12 +155,13 @@ const layerOf = Effect.fnUntraced(
 /** The tools, and what holds for them. */
 const gatesOf = (
   config: ServeConfig.ServeConfig,
+  above: PolicyTiers.Above,
   root: string | undefined,
   protect: ReadonlyArray<string>,
   { handlers, toolkits }: Pick<Effect.Success<ReturnType<typeof ServeAgents.make>>, "handlers" | "toolkits">
 ) => {
   const { $schema: _, agents: __, mcpServers: servers, server: ___, workspace, ...unverified } = config
-  const options = ServeConfig.toOptions(config)
+  const options = ServeConfig.toOptions(config, above)
   const about = { servers, tools: options.tools, unverified: [unverified] }
   const gates = LocalExecutor.layerGates(options)
   if (root === undefined || workspace === undefined) {

@@ -22,6 +22,7 @@ import * as Config from "./Config.ts"
 import * as Files from "./Files.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
+import * as PolicyTiers from "./PolicyTiers.ts"
 import * as ServeAgentsConfig from "./ServeAgentsConfig.ts"
 
 const optional = Schema.optionalKey
@@ -269,10 +270,10 @@ export const read = Effect.fnUntraced(function*(
 })
 
 /** Gives the options of the executors. */
-export const toOptions = (config: ServeConfig): LocalExecutor.Options => {
-  const { $schema: _, agents: __, mcpServers: ___, server: ____, workspace: _____, ...same } = config
+export const toOptions = (config: ServeConfig, above: Pick<PolicyTiers.Above, "tiers">): LocalExecutor.Options => {
+  const { $schema: _, agents: __, mcpServers: ___, policy, server: ____, workspace: _____, ...same } = config
   // durations were checked when the file was decoded
-  return same as LocalExecutor.Options
+  return { ...same, policy: PolicyTiers.under(above, policy) } as LocalExecutor.Options
 }
 
 const decodeWith = (path: string, toolsOf: Parameters<typeof PolicyFile.decode>[2]) => {

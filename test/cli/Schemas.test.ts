@@ -7,7 +7,7 @@ import { run } from "./harness.ts"
 
 const scenarios = fileURLToPath(new URL("../scenarios/", import.meta.url))
 
-const validator = Effect.fnUntraced(function*(of: "config" | "gateway" | "scenario" | "rules") {
+const validator = Effect.fnUntraced(function*(of: "config" | "gateway" | "policy" | "scenario" | "rules") {
   const { code, stdout } = yield* run(["schema", of])
   assert.strictEqual(code, 0)
   return new Ajv2020({ strict: false }).compile(JSON.parse(stdout) as object)
@@ -35,6 +35,37 @@ describe("tool-executor schema", () => {
           { dedupe: true }
         ]
       ) assert.isFalse(isConfig(wrong), JSON.stringify(wrong))
+    }))
+
+  it.live("prints a JSON Schema that takes a right policy and no wrong one", () =>
+    Effect.gen(function*() {
+      const isPolicy = yield* validator("policy")
+      assert.isTrue(isPolicy({
+        $schema: "./policy.schema.json",
+        lock: true,
+        deny: ["*(*.env*)", {
+          tool: "refund",
+          when: { amount: { gt: 100, lte: 1_000 }, force: true },
+          roles: ["guest"]
+        }],
+        askAlways: [{
+          tool: "deploy",
+          target: "prod*",
+          approvers: { roles: ["lead"], count: 2, remind: "10 minutes" }
+        }],
+        sandboxed: "allow",
+        review: { allow: ["run_command"], deny: ["*"] }
+      }))
+      for (
+        const wrong of [
+          { deny: [{ when: { amount: 1 } }] },
+          { deny: [{ tool: "refund", when: { amount: { above: 100 } } }] },
+          { deny: [{ tool: "refund", when: { amount: { gt: "100" } } }] },
+          { ask: [{ tool: "refund", roles: [] }] },
+          { sandboxed: true },
+          { review: ["*"] }
+        ]
+      ) assert.isFalse(isPolicy(wrong), JSON.stringify(wrong))
     }))
 
   it.live("prints a JSON Schema that takes a right gateway and no wrong one", () =>

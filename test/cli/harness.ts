@@ -69,6 +69,7 @@ export const folder = Effect.fnUntraced(function*(files: Readonly<Record<string,
   const path = yield* Path.Path
   const root = yield* system.makeTempDirectoryScoped({ prefix: "tool-executor-cli-" })
   for (const [name, content] of Object.entries(files)) {
+    yield* system.makeDirectory(path.dirname(path.join(root, name)), { recursive: true })
     yield* system.writeFileString(
       path.join(root, name),
       typeof content === "string" ? content : JSON.stringify(content)

@@ -38,10 +38,10 @@ export interface Options<Name extends string = string> extends ExecutorSettings.
   /** The host's rules. An error together with a surrounding `Rules` layer. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
   /**
-   * Who may call what. With a surrounding `Permissions` layer the stricter decision applies. Default: ReadOnly,
-   * closed-world tools run, others need approval.
+   * Who may call what, as one policy or in tiers, the uppermost first. With a surrounding `Permissions` layer the
+   * stricter decision applies. Default: ReadOnly, closed-world tools run, others need approval.
    */
-  readonly policy?: Policy.Policy | undefined
+  readonly policy?: Policy.Policy | ReadonlyArray<Policy.Tier> | undefined
   /** Host settings by tool name. */
   readonly tools?: ToolHandlers.Options<Name>["tools"]
   /** Whether equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */

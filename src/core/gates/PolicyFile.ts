@@ -42,17 +42,27 @@ export const decode = <A, I>(
   }
 }
 
+/** Reads a file that is a policy itself. */
+export const decodePolicy = <A extends Policy.Policy, I>(schema: Schema.Codec<A, I>, subject: string) => {
+  const decode = decodeStrict(schema, subject)
+  return (input: unknown): Effect.Effect<A, ConfigurationError> =>
+    Effect.flatMap(decode(input), (value) => {
+      const problems = mistakesIn(value, undefined)
+      return problems.length === 0 ? Effect.succeed(value) : new ConfigurationError({ subject, problems })
+    })
+}
+
 /** Gives what is wrong with the patterns of a policy that has the right form. */
 export const problemsOf = (
   policy: unknown,
   tools: ReadonlyArray<string> | undefined
 ): ReadonlyArray<Problem> => {
   if (policy === undefined || validateStrict(Policy.Policy, policy, "").length > 0) return []
-  return Result.match(Policy.parse(policy as Policy.Policy, tools), {
-    onFailure: (problems) => problems.map((it) => ({ ...it, path: `policy.${it.path}` })),
-    onSuccess: () => []
-  })
+  return mistakesIn(policy as Policy.Policy, tools).map((it) => ({ ...it, path: `policy.${it.path}` }))
 }
+
+const mistakesIn = (policy: Policy.Policy, tools: ReadonlyArray<string> | undefined): ReadonlyArray<Problem> =>
+  Result.match(Policy.parse(policy, tools), { onFailure: (problems) => problems, onSuccess: () => [] })
 
 const own = (value: unknown, key: string): unknown =>
   typeof value === "object" && value !== null && Object.hasOwn(value, key)
