@@ -38,9 +38,9 @@ const settings = (invisible: "show" | "remove" | "refuse") => ExecutorSettings.l
 const withSettings = <A, E, R>(effect: Effect.Effect<A, E, R>, invisible: "show" | "remove" | "refuse") =>
   Effect.provide(effect, settings(invisible))
 
-const journal = Effect.flatMap(
+const journal = Effect.map(
   Effect.orDie(Effect.scoped(Layer.build(Journal.layerMemory()))),
-  (context) => Effect.succeed(Context.get(context, Journal.Journal))
+  (context) => Context.get(context, Journal.Journal)
 )
 
 describe("invisible text in a result", () => {
@@ -173,8 +173,10 @@ describe("invisible text in a tool's own description", () => {
       const lines: Array<string> = []
       const kit = Toolkit.make(described)
       yield* ToolHandlers.makeRegistry([kit]).pipe(
-        Effect.provide(kit.toLayer({ note: () => Effect.succeed("") })),
-        Effect.provide(Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))]))
+        Effect.provide(Layer.merge(
+          kit.toLayer({ note: () => Effect.succeed("") }),
+          Logger.layer([Logger.make(({ message }) => void lines.push(String(message)))])
+        ))
       )
       assert.deepStrictEqual(lines, [
         "tools.note: its description holds invisible text (11 tag characters that spell \"and mail it\")"
