@@ -2,6 +2,7 @@
  * The executor of `tool-executor agent`: the tools that work in a folder, those of MCP servers if there are any, and
  * the gates.
  */
+import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as DispatchAgent from "../agent/DispatchAgent.ts"
 import * as LocalExecutor from "../core/assembly/LocalExecutor.ts"
@@ -33,15 +34,17 @@ export const toolNames: ReadonlyArray<string> = [
 
 /** Layer of the executor. Servers are connected to before it is there. */
 export const layer = ({ protect, root, subAgents, told: { folder, options, servers, unverified } }: Options) => {
-  const tools = FolderTools.make(root, folder, protect)
-  const toolkits = [...tools.toolkits, ArtifactTools.toolkit]
-  const about = { servers, tools: options.tools, unverified }
-  const handlers = subAgents
-    ? JoinedTools.layer([...toolkits, dispatch.toolkit], about).pipe(Layer.provide(dispatch.layer))
-    : JoinedTools.layer(toolkits, about)
-  return ToolExecutor.layer.pipe(
-    Layer.provide(LocalExecutor.layerGates(options)),
-    Layer.provide(handlers),
-    Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
-  )
+  const layerWith = (tools: FolderTools.FolderTools) => {
+    const toolkits = [...tools.toolkits, ArtifactTools.toolkit]
+    const about = { servers, tools: options.tools, unverified }
+    const handlers = subAgents
+      ? JoinedTools.layer([...toolkits, dispatch.toolkit], about).pipe(Layer.provide(dispatch.layer))
+      : JoinedTools.layer(toolkits, about)
+    return ToolExecutor.layer.pipe(
+      Layer.provide(LocalExecutor.layerGates(options)),
+      Layer.provide(handlers),
+      Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
+    )
+  }
+  return Layer.unwrap(Effect.map(FolderTools.make(root, folder, protect), layerWith))
 }

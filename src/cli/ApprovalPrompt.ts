@@ -6,6 +6,7 @@
 import * as CliOutput from "effect/cli/CliOutput"
 import { sentence } from "../core/facts/EvidenceText.ts"
 import type * as Approvals from "../core/gates/Approvals.ts"
+import type { TargetKind } from "../core/vocabulary/TargetKind.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import { clip } from "./clip.ts"
 
@@ -32,7 +33,11 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
   const lines = [
     "",
     `${style.bold(`? ${clip(tool, Math.max(8, options.columns - 18))}`)} ${
-      isRunning ? "wants to write" : "wants to run"
+      !isRunning
+        ? "wants to run"
+        : targets.some(({ kind }) => kind === "host")
+        ? "wants to reach a host"
+        : "wants to write"
     }`,
     ...options.waiting === 0 ? [] : one("pending", `${options.waiting} more`),
     ...agentPath.length === 0 ? [] : one("agent", agentPath.join(" > ")),
@@ -40,7 +45,7 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
     ...(request.evidence ?? []).flatMap((it) => one("because", sentence(it))),
     ...one("kind", kind === "ReadOnly" ? "changes nothing" : "changes things"),
     ...targets.slice(0, options.whole === true ? targets.length : 10).flatMap(({ kind, text }) =>
-      one("target", kind === undefined ? text : `${text} (${kind === "exact" ? "exact match only" : "protected"})`)
+      one("target", kind === undefined ? text : `${text} (${kinds[kind]})`)
     ),
     ...options.whole === true || targets.length <= 10 ? [] : one("", `${targets.length - 10} more: v shows them`),
     ...part(argumentText(args), "arguments", options, maxLines(options), (line) => line),
@@ -57,6 +62,13 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
       )
   ]
   return `${lines.join("\n")}\n`
+}
+
+const kinds: { readonly [K in TargetKind]: string } = {
+  exact: "exact match only",
+  protected: "protected",
+  always: "asked about each time",
+  host: "a host"
 }
 
 /** Shows which keys answer a request. */

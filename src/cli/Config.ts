@@ -16,6 +16,7 @@ import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import * as FetchTools from "../tools/FetchTools.ts"
 import * as PublicAddress from "../tools/PublicAddress.ts"
+import * as SandboxOptions from "../tools/SandboxOptions.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
@@ -56,6 +57,9 @@ export const Config = Schema.Struct({
   })).annotate({ description: "What fetch_url may reach and return; the policy decides which hosts need no approval" }),
   environment: Schema.optionalKey(Schema.Array(Schema.NonEmptyString)).annotate({
     description: "Names of the environment variables that run_command may see"
+  }),
+  sandbox: Schema.optionalKey(SandboxOptions.SandboxOptions).annotate({
+    description: "The sandbox that run_command runs in; default: none"
   })
 })
 
@@ -103,7 +107,7 @@ export const toOptions = (
   more: Policy.Policy,
   above: Pick<PolicyTiers.Above, "tiers">
 ): LocalExecutor.Options => {
-  const { $schema: _, environment: __, fetch: ___, policy, ...same } = config
+  const { $schema: _, environment: __, fetch: ___, policy, sandbox: ____, ...same } = config
   // durations were checked when the file was decoded
   return { ...same, policy: PolicyTiers.under(above, policy, more) } as LocalExecutor.Options
 }

@@ -8,16 +8,22 @@ import * as Layer from "effect/Layer"
 import * as Schedule from "effect/Schedule"
 import type { ToolExecutor } from "../core/engine/ToolExecutor.ts"
 import type { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
+import { escape } from "../internal/escape.ts"
 import * as FetchTools from "../tools/FetchTools.ts"
+import * as Sandbox from "../tools/Sandbox.ts"
+import * as SandboxOptions from "../tools/SandboxOptions.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
 import type * as Config from "./Config.ts"
+import * as Files from "./Files.ts"
 import * as Flags from "./Flags.ts"
 
 /** The flags. */
 export const flags = {
   root: Flag.String("root").pipe(
     Flag.withMetavar("DIR"),
-    Flag.withDescription("Folder that the tools work in; default the current one. run_command is not confined to it"),
+    Flag.withDescription(
+      "Folder that the tools work in; default the current one. run_command is not confined to it without a sandbox"
+    ),
     Flag.withDefault(".")
   ),
   allow: Flag.String("allow").pipe(
@@ -47,15 +53,25 @@ export const flags = {
 }
 
 /**
- * Makes the tools: those of the workspace, and `fetch_url`. Files that say what is allowed are not a call's to change
+ * Makes the tools: those of the workspace, and `fetch_url`. The sandbox is probed first. Files that say what is allowed are not a call's to change
  * (`protect`).
  */
-export const make = (root: string, config: Config.Config, protect: ReadonlyArray<string>) => {
-  const tools = WorkspaceTools.make({ root, allowEnvironment: config.environment, protect })
+export const make = Effect.fnUntraced(function*(
+  root: string,
+  config: Config.Config,
+  protect: ReadonlyArray<string>
+) {
+  const sandbox = yield* SandboxOptions.make(config.sandbox)
+  const { status } = sandbox
+  if (status._tag === "Unavailable") yield* Files.printError(`${escape(Sandbox.describe(status))}\n`)
+  const tools = WorkspaceTools.make({ root, allowEnvironment: config.environment, protect, sandbox })
   // durations were checked when the file was decoded
   const fetch = FetchTools.make(config.fetch as FetchTools.Options | undefined)
   return { toolkits: [tools.toolkit, fetch.toolkit], layer: Layer.merge(tools.layer, fetch.layer) }
-}
+})
+
+/** The tools, and the layer of their handlers. */
+export type FolderTools = Effect.Success<ReturnType<typeof make>>
 
 /** Tells whether a call was denied because there was no approver. */
 export const hadNoApprover = (outcome: ToolOutcome): boolean =>

@@ -54,7 +54,7 @@ export const read = Effect.fnUntraced(function*(text: string) {
 
 /** The tools of the command line, as they are in a folder. `protect` are files that calls may not change unasked. */
 export const registry = Effect.fnUntraced(function*(root: string, protect: ReadonlyArray<string>) {
-  const tools = FolderTools.make(root, {}, protect)
+  const tools = yield* FolderTools.make(root, {}, protect)
   const layer = ToolHandlers.layer([...tools.toolkits, ArtifactTools.toolkit]).pipe(
     Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
   )

@@ -140,8 +140,11 @@ const layerOf = (
   options: LocalExecutor.Options,
   protect: ReadonlyArray<string>
 ) => {
-  const { layer, toolkits } = FolderTools.make(root, config, protect)
-  return LocalExecutor.layer(toolkits, options).pipe(Layer.provide(layer))
+  const made = Effect.map(
+    FolderTools.make(root, config, protect),
+    ({ layer, toolkits }) => LocalExecutor.layer(toolkits, options).pipe(Layer.provide(layer))
+  )
+  return Layer.unwrap(made)
 }
 
 const execute = Effect.fnUntraced(

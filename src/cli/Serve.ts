@@ -170,11 +170,12 @@ const gatesOf = (
       Layer.provide([ArtifactTools.layer, handlers])
     )
   }
-  const tools = FolderTools.make(root, workspace, protect)
-  return gates.pipe(
-    Layer.provideMerge(JoinedTools.layer([...tools.toolkits, ArtifactTools.toolkit, ...toolkits], about)),
-    Layer.provide([tools.layer, ArtifactTools.layer, handlers])
-  )
+  const layerWith = (tools: FolderTools.FolderTools) =>
+    gates.pipe(
+      Layer.provideMerge(JoinedTools.layer([...tools.toolkits, ArtifactTools.toolkit, ...toolkits], about)),
+      Layer.provide([tools.layer, ArtifactTools.layer, handlers])
+    )
+  return Layer.unwrap(Effect.map(FolderTools.make(root, workspace, protect), layerWith))
 }
 
 type ServerPart = NonNullable<ServeConfig.ServeConfig["server"]>

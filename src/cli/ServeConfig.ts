@@ -194,10 +194,12 @@ export const ServeConfig = Schema.Struct({
   $schema: optional(Schema.String),
   workspace: optional(Schema.Struct({
     root: Schema.NonEmptyString.annotate({
-      description: "Folder that the tools work in, relative to this file. run_command is not confined to it"
+      description:
+        "Folder that the tools work in, relative to this file. run_command is not confined to it without a sandbox"
     }),
     environment: Config.Config.fields.environment,
-    fetch: Config.Config.fields.fetch
+    fetch: Config.Config.fields.fetch,
+    sandbox: Config.Config.fields.sandbox
   })).annotate({ description: "Enables the tools of `run`: files, commands and fetch_url" }),
   mcpServers: optional(McpServers.McpServers).annotate({
     description: "MCP servers, by name; ${NAME} in their texts is an environment variable"

@@ -3,6 +3,7 @@ import * as Schema from "effect/Schema"
 import { Evidence } from "../core/facts/Evidence.ts"
 import { Answer } from "../core/gates/ApprovalRequest.ts"
 import { Approvers, GivenApproval } from "../core/vocabulary/Approvers.ts"
+import { TargetKind } from "../core/vocabulary/TargetKind.ts"
 import { noteNames, Owner, sse, StreamNote, WaveInfo, WireEvent } from "./ApiModels.ts"
 import { Conversation } from "./ApiOperations.ts"
 
@@ -31,7 +32,7 @@ export type CallFacts = typeof CallFacts.Type
 /** Targets of a call, redacted. */
 const Targets = Schema.Array(Schema.Struct({
   text: Schema.String,
-  kind: Schema.optionalKey(Schema.Literals(["exact", "protected"]))
+  kind: Schema.optionalKey(TargetKind)
 }))
 
 const approval = {

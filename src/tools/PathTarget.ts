@@ -11,6 +11,11 @@ import { executedBy } from "./ExecutedFiles.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
+/** A path as policies know it. */
+export interface PathTarget extends Target {
+  readonly kind?: "protected" | undefined
+}
+
 /** Whether a tool reads what is at a path, or writes to it. */
 export type Access = "reads" | "writes"
 
@@ -21,7 +26,7 @@ export type Access = "reads" | "writes"
 export const targets = (
   workspace: Workspace.Workspace,
   access: Access
-): Effect.Effect<(real: string) => Target> => {
+): Effect.Effect<(real: string) => PathTarget> => {
   const found = (paths: ReadonlyArray<string> | undefined) =>
     Effect.forEach(paths ?? [], (path) => Workspace.resourceKey(workspace, path))
   return Effect.map(

@@ -15,7 +15,7 @@ import * as NodeChildProcess from "node:child_process"
 import * as NodeFs from "node:fs"
 // The default import: the methods of the namespace have lost their process.
 import NodeProcess from "node:process"
-import type { Readable, Writable } from "node:stream"
+import type { Duplex, Readable, Writable } from "node:stream"
 import * as Descendants from "./Descendants.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -33,6 +33,8 @@ export interface ProcessGroup {
   readonly closed: Effect.Effect<void>
   /** What it reads, where it was asked for. */
   readonly stdin: Writable | null
+  /** The further channels that were asked for, the first of which is its descriptor 3. */
+  readonly channels: ReadonlyArray<Duplex>
 }
 
 /**
@@ -50,14 +52,22 @@ export const make = Effect.fnUntraced(function*(options: {
   readonly onOutput: (stream: "stdout" | "stderr", chunk: Buffer, of: Readable) => void
   /** Whether something will be written to it. Default: it reads nothing. */
   readonly input?: boolean | undefined
+  /** How many further channels there are to it, from its descriptor 3 on. Default: none. */
+  readonly channels?: number | undefined
+  /**
+   * It is a supervisor: when it dies, the kernel ends all it started, and TERM goes to these alone. Default: it is the
+   * command itself.
+   */
+  readonly isSupervisor?: boolean | undefined
 }): Effect.fn.Return<ProcessGroup, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
   const exited = Deferred.makeUnsafe<Ended>()
   const closed = Deferred.makeUnsafe<void>()
   const [program, ...args] = options.argv
   const running = yield* Effect.acquireRelease(
     Effect.callback<Running, WorkspaceFailure.WorkspaceFailure>((resume) => {
-      const mark = Descendants.makeMark()
-      const unused = Array.from({ length: Descendants.markedAs - 3 }, () => "ignore" as const)
+      const { channels = 0, isSupervisor = false } = options
+      const mark = isSupervisor ? undefined : Descendants.makeMark()
+      const unused = Array.from({ length: Descendants.markedAs - 3 - channels }, () => "ignore" as const)
       const spawned = Result.try(() =>
         NodeChildProcess.spawn(program, args, {
           cwd: options.cwd,
@@ -67,6 +77,7 @@ export const make = Effect.fnUntraced(function*(options: {
             options.input === true ? "pipe" : "ignore",
             "pipe",
             "pipe",
+            ...Array.from({ length: channels }, () => "pipe" as const),
             ...mark === undefined ? [] : [...unused, mark.descriptor]
           ]
         }) as NodeChildProcess.ChildProcessByStdio<Writable | null, Readable, Readable>
@@ -82,6 +93,9 @@ export const make = Effect.fnUntraced(function*(options: {
         empty: false,
         descendants: Descendants.make(child.pid ?? 0, mark),
         stdin: child.stdin,
+        isSupervisor,
+        // as they are with `pipe`
+        channels: (child.stdio.slice(3, 3 + channels) as ReadonlyArray<unknown>) as ReadonlyArray<Duplex>,
         detach: () => {
           mark?.close()
           started.delete(running)
@@ -89,6 +103,7 @@ export const make = Effect.fnUntraced(function*(options: {
           child.stdin?.destroy()
           child.stdout.destroy()
           child.stderr.destroy()
+          for (const channel of running.channels) channel.destroy()
         }
       }
       child.once("spawn", () => {
@@ -107,6 +122,7 @@ export const make = Effect.fnUntraced(function*(options: {
       child.once("close", () => Deferred.doneUnsafe(closed, Effect.void))
       // who stopped reading is seen by its end
       child.stdin?.on("error", () => undefined)
+      for (const channel of running.channels) channel.on("error", () => undefined)
       for (const name of ["stdout", "stderr"] as const) {
         child[name].on("data", (chunk: Buffer) => options.onOutput(name, chunk, child[name]))
         // An output that breaks has ended; what came before it counts.
@@ -116,7 +132,8 @@ export const make = Effect.fnUntraced(function*(options: {
     (running) => Effect.ensuring(end(running, options.killGrace), Effect.sync(running.detach))
   )
   yield* Effect.forkScoped(watch(running))
-  return { exited: Deferred.await(exited), closed: Deferred.await(closed), stdin: running.stdin }
+  const { channels, stdin } = running
+  return { exited: Deferred.await(exited), closed: Deferred.await(closed), stdin, channels }
 })
 
 interface Running {
@@ -128,6 +145,8 @@ interface Running {
   empty: boolean
   readonly descendants: Descendants.Descendants
   readonly stdin: Writable | null
+  readonly channels: ReadonlyArray<Duplex>
+  readonly isSupervisor: boolean
   /** Lets go of the outputs and of the process's own exit. */
   readonly detach: () => void
 }
@@ -175,7 +194,8 @@ const isGoneAfter = Effect.fnUntraced(function*(
     const isRunning = all === undefined ? !running.empty && isAlive(running.pid) : all.length > 0
     if (!isRunning) return true
     // a second TERM may mean more than the first
-    if (!running.empty && (wait === 5 || name === "SIGKILL")) signal(running.pid, name)
+    const isSpared = running.isSupervisor && name === "SIGTERM" && all !== undefined
+    if (!running.empty && !isSpared && (wait === 5 || name === "SIGKILL")) signal(running.pid, name)
     for (const { group, id } of all ?? []) {
       if (group !== running.pid && !told.has(id) && signalOne(id, name)) told.add(id)
     }

@@ -1,8 +1,8 @@
 /**
  * The tool `run_command`: a command line or a program with arguments.
  *
- * It starts in a folder of the workspace and is **not confined to it**: what it runs may read, write and send whatever
- * the user of this process may. Confine it with permissions, or with a sandbox round the process.
+ * It starts in a folder of the workspace. Without a sandbox it is **not confined to it**: what it runs may read, write
+ * and send whatever the user of this process may. In a `Sandbox` it changes the workspace alone.
  */
 import * as Tool from "effect/ai/Tool"
 import * as Duration from "effect/Duration"
@@ -16,7 +16,8 @@ import { plainWords } from "../internal/plainWords.ts"
 import * as CommandSpellings from "./CommandSpellings.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as OutputCapture from "./OutputCapture.ts"
-import * as ProcessGroup from "./ProcessGroup.ts"
+import * as Sandbox from "./Sandbox.ts"
+import * as SandboxNote from "./SandboxNote.ts"
 import * as WiderTargets from "./WiderTargets.ts"
 import type * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -55,7 +56,9 @@ export const tool = Tool.make("run_command", {
     stdout: Schema.String,
     stderr: Schema.String,
     /** Bytes of both outputs that are not shown. */
-    droppedBytes: Schema.optionalKey(Schema.Int)
+    droppedBytes: Schema.optionalKey(Schema.Int),
+    /** What the sandbox kept the command from, and what can be done about it. */
+    sandbox: Schema.optionalKey(Schema.String)
   }),
   failure: WorkspaceFailure.WorkspaceFailure
 })
@@ -66,6 +69,72 @@ export const tool = Tool.make("run_command", {
   .annotate(Tool.OpenWorld, true)
   .annotate(ToolAnnotations.Closed, true)
   .annotate(ToolAnnotations.ChangesFiles, true)
+
+/** What a call may request in addition where there is a sandbox. */
+interface Requested {
+  readonly unconfined?: boolean | undefined
+  readonly network?: boolean | undefined
+}
+
+/**
+ * Gives the tool for a sandbox: its description says what holds, and its arguments are those that the host permits.
+ * `unconfined` requests to run without the sandbox, `network` to reach listed hosts.
+ */
+export const toolFor = (sandbox: Sandbox.Sandbox["Service"]): typeof tool => {
+  const { status } = sandbox
+  if (status._tag === "Off") return tool
+  const { parametersSchema: { fields } } = tool
+  const confined = tool.annotate(
+    ToolAnnotations.Sandboxed,
+    (params) => Sandbox.sandboxing(sandbox, requested(params))!
+  )
+  const described = Tool.make("run_command", {
+    description: descriptionFor(sandbox),
+    parameters: status._tag === "Holds"
+      ? Schema.Struct({
+        ...fields,
+        ...sandbox.allowsUnconfined ? { unconfined } : {},
+        ...status.network === "listed" ? { network } : {}
+      })
+      : tool.parametersSchema,
+    success: tool.successSchema,
+    failure: tool.failureSchema
+  }).annotateMerge(confined.annotations)
+  // the further arguments are optional
+  return described as unknown as typeof tool
+}
+
+const unconfined = Schema.optionalKey(
+  Schema.Boolean.annotate({
+    description:
+      "true to run the command without the sandbox, only if it failed because of it: a person is asked each time"
+  })
+)
+
+const network = Schema.optionalKey(
+  Schema.Boolean.annotate({
+    description: "true if the command needs to reach hosts; those not listed need an approval"
+  })
+)
+
+const requested = (params: unknown) => {
+  const { network, unconfined } = params as Requested
+  return { network: network === true, unconfined: unconfined === true }
+}
+
+const descriptionFor = ({ allowsUnconfined, status }: Sandbox.Sandbox["Service"]): string => {
+  const [start, notConfined, rest] = tool.description!.split(/(The command is not confined.*?the user can\. )/)
+  const how = status._tag === "Holds"
+    ? `The command runs in a sandbox (${status.driver}): it can change files of the workspace, but neither .git nor ` +
+      "files that other programs execute by themselves, such as .npmrc and editor settings. It sees no home folder, no " +
+      `credentials and no other processes. ${
+        status.network === "none" ? "It has no network. " : "It reaches listed hosts only, if network is true. "
+      }${allowsUnconfined ? "What needs more can request unconfined. " : ""}`
+    : status._tag === "Unavailable" && status.isRequired
+    ? "Commands need a sandbox, and none is available now: every call is refused. "
+    : notConfined
+  return `${start}${how}${rest}`
+}
 
 /**
  * Gives what a call is about, for policies: its words, if they mean the same to everybody and start in the root; else a
@@ -81,6 +150,17 @@ export const tool = Tool.make("run_command", {
  * A command can be written in more ways than anybody can list. Denying some prevents mistakes, not attacks.
  */
 export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
+  const found = targetOf(params)
+  // no approval of the command in the sandbox covers it outside
+  return (params as Requested).unconfined === true
+    ? [{ text: `${withoutSandbox}${found.text}`, kind: "always", spellings: [found.text, ...found.spellings ?? []] }]
+    : [found]
+}
+
+/** What the target of a command without its sandbox begins with. */
+export const withoutSandbox = "without sandbox: "
+
+const targetOf = (params: unknown): ToolAnnotations.TargetsOf[number] => {
   const { argv, command, cwd } = params as Tool.Parameters<typeof tool>
   const line = command ?? (argv ?? []).join(" ")
   const words = plainWords(line)
@@ -92,9 +172,9 @@ export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const others = new Set(spellings(line, argv, isInRoot ? undefined : cwd))
   others.delete(text)
   const known = others.size === 0 ? { text } : { text, spellings: Array.from(others) }
-  if (!isPlain || !isInRoot) return [{ ...known, kind: "exact" }]
+  if (!isPlain || !isInRoot) return { ...known, kind: "exact" }
   const wider = WiderTargets.commands(words)
-  return [wider.length === 0 ? known : { ...known, wider }]
+  return wider.length === 0 ? known : { ...known, wider }
 }
 
 /** Every command of a line by its words, the program by its path and by its name, with the folder and without. */
@@ -116,7 +196,8 @@ const spellings = (
 }
 
 /** A line that cannot be taken for one of the other forms of a target. */
-const unmarked = (line: string): string => /^(?:line: |argv: |in ")/.test(line) ? `line: ${line}` : line
+const unmarked = (line: string): string =>
+  /^(?:line: |argv: |in "|without sandbox: |host:)/.test(line) ? `line: ${line}` : line
 
 /** What a command runs with. */
 export interface Options {
@@ -126,6 +207,8 @@ export interface Options {
   readonly killGrace: Duration.Duration
   /** How long its output is awaited after it exited, if something it started holds on to it. */
   readonly drain: Duration.Duration
+  /** Where it runs. Default: without a sandbox. */
+  readonly sandbox?: Sandbox.Sandbox["Service"] | undefined
 }
 
 /**
@@ -145,12 +228,23 @@ export const make = (
   Effect.fnUntraced(function*(params) {
     const argv = yield* argvOf(params)
     // held open until the command has ended: the folder itself is where it starts, whatever its name leads to by then
-    const cwd = (yield* Descriptor.open(workspace, params.cwd ?? ".", "folder")).pinned
+    const { pinned, real } = yield* Descriptor.open(workspace, params.cwd ?? ".", "folder")
+    const { network, unconfined } = requested(params)
+    const { sandbox = Sandbox.off } = options
+    const { allowsUnconfined, status } = sandbox
+    // who runs it without an executor gets no weaker sandbox
+    if (status._tag === "Unavailable" && status.isRequired) {
+      return yield* Effect.fail(WorkspaceFailure.make("SandboxFailed", argv[0], Sandbox.describe(status)))
+    }
+    const isConfined = status._tag === "Holds" && !(unconfined && allowsUnconfined)
     const captures = { stdout: OutputCapture.make(maxOutputBytes), stderr: OutputCapture.make(maxOutputBytes) }
     const reporter = yield* makeReporter
-    const group = yield* ProcessGroup.make({
+    const start = isConfined ? sandbox.start : Sandbox.startOpen
+    const running = yield* start({
       argv,
-      cwd,
+      cwd: isConfined ? real : pinned,
+      workspace,
+      network,
       environment: options.environment,
       killGrace: options.killGrace,
       onOutput: (stream, chunk) => {
@@ -159,13 +253,23 @@ export const make = (
       }
     })
     yield* Effect.forkScoped(reporter.run)
-    const ended = yield* group.exited
-    yield* Effect.timeoutOption(group.closed, options.drain)
+    const ended = yield* running.exited
+    yield* Effect.timeoutOption(running.closed, options.drain)
     yield* reporter.flush
+    const finished = yield* running.finish
     const stdout = captures.stdout.text()
     const stderr = captures.stderr.text()
     const droppedBytes = stdout.droppedBytes + stderr.droppedBytes
-    return { ...ended, stdout: stdout.text, stderr: stderr.text, ...(droppedBytes === 0 ? {} : { droppedBytes }) }
+    const note = isConfined
+      ? SandboxNote.of({ ...ended, ...finished, errors: stderr.text, output: stdout.text, sandbox, network })
+      : undefined
+    return {
+      ...ended,
+      stdout: stdout.text,
+      stderr: stderr.text,
+      ...droppedBytes === 0 ? {} : { droppedBytes },
+      ...note === undefined ? {} : { sandbox: note }
+    }
   }, Effect.scoped)
 
 const reportEvery = Duration.millis(50)

@@ -36,6 +36,8 @@ export const WorkspaceFailure = Schema.Struct({
     "TooLarge",
     /** The command cannot be run as it was given. */
     "InvalidCommand",
+    /** The sandbox of the command could not be made. */
+    "SandboxFailed",
     /** The path changed while the tool worked on it. */
     "ChangedMeanwhile",
     /** Anything else the operating system reports. */

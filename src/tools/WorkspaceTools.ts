@@ -2,8 +2,7 @@
  * Tools over a root folder: `read_file`, `list_directory`, `find_files`, `search_text`, `write_file`, `edit_file` and
  * `run_command`.
  *
- * The file tools cannot leave the root, through links neither. `run_command` can: it starts in the root and is not
- * confined to it.
+ * The file tools cannot leave the root, through links neither. `run_command` can, unless there is a `Sandbox`.
  *
  * **Example** (Giving a model a folder)
  *
@@ -39,6 +38,7 @@ import * as ListDirectory from "./ListDirectory.ts"
 import * as PathTarget from "./PathTarget.ts"
 import * as ReadFile from "./ReadFile.ts"
 import * as RunCommand from "./RunCommand.ts"
+import * as Sandbox from "./Sandbox.ts"
 import * as SearchText from "./SearchText.ts"
 import * as WiderTargets from "./WiderTargets.ts"
 import * as Workspace from "./Workspace.ts"
@@ -70,6 +70,8 @@ export interface Options {
    * milliseconds.
    */
   readonly drain?: Duration.Input | undefined
+  /** Where commands run, the service of `Sandbox`. Default: without a sandbox. */
+  readonly sandbox?: Sandbox.Sandbox["Service"] | undefined
 }
 
 /** Names of the environment variables that commands get by default: nothing that commonly holds a secret. */
@@ -164,7 +166,7 @@ export const make = (options: Options): {
       onPaths(SearchText.tool, "reads"),
       writes(WriteFile.tool, ({ content }) => () => Effect.succeed(content)),
       writes(EditFile.tool, (params) => (before) => Effect.map(EditFile.edit(params, before), ({ text }) => text)),
-      RunCommand.tool.annotate(ToolAnnotations.Targets, RunCommand.targets)
+      RunCommand.toolFor(options.sandbox ?? Sandbox.off).annotate(ToolAnnotations.Targets, RunCommand.targets)
     ),
     layer: layer(options)
   }
@@ -183,7 +185,7 @@ const resourcesOf = (root: string) => (params: unknown): Effect.Effect<ReadonlyA
 /** The one path of a call, as policies know it. */
 const targetsOf = (options: Options, access: PathTarget.Access) => {
   const resources = resourcesOf(options.root)
-  return (params: unknown): Effect.Effect<ToolAnnotations.TargetsOf> =>
+  return (params: unknown): Effect.Effect<ReadonlyArray<PathTarget.PathTarget>> =>
     Effect.gen(function*() {
       const workspace = yield* Effect.orDie(Workspace.make(options.root, options))
       const targetOf = yield* PathTarget.targets(workspace, access)
@@ -208,7 +210,10 @@ const check = Effect.fnUntraced(function*(options: Options) {
     return yield* new ConfigurationError({ subject: "WorkspaceTools", problems })
   }
   const environment = yield* environmentOf(options)
-  return { workspace: workspace.success, command: { environment, killGrace, drain } }
+  return {
+    workspace: workspace.success,
+    command: { environment, killGrace, drain, sandbox: options.sandbox ?? Sandbox.off }
+  }
 })
 
 const durationOf = (input: Duration.Input): Duration.Duration | undefined =>

@@ -18,6 +18,9 @@ export * as FetchTools from "./public/FetchTools.ts"
 /** The journal in a file, for one process that writes and any number that read. */
 export * as JournalFile from "./public/JournalFile.ts"
 
+/** Where commands run: in a sandbox of the operating system, or not. */
+export * as Sandbox from "./public/Sandbox.ts"
+
 /** Sessions in a folder, for processes one after the other: one that is killed leaves a session that opens. */
 export * as TranscriptFolder from "./public/TranscriptFolder.ts"
 

@@ -98,6 +98,14 @@ export interface Service {
    */
   readonly confirmWrite: <E, R>(preview: Effect.Effect<ReadonlyArray<FileChange>, E, R>) => Effect.Effect<void, E, R>
   /**
+   * Requests permission for one more target that only the running handler knows, such as a host that a command wants to
+   * reach: the policy decides, then a lasting approval, then an approver. Returns whether it is given.
+   *
+   * While approval is pending, the call releases its permits but keeps its resource keys, and its time limits pause.
+   * One request at a time is pending. Calling it inside a commit is a defect. Outside an executor it is false.
+   */
+  readonly confirmTarget: (target: Target) => Effect.Effect<boolean>
+  /**
    * Returns the policy's current decision for one target of the call, as if the tool were called on it alone. Tools
    * with many targets use it to leave out those that are not `"allow"`. It never requests approval; standing
    * permissions count.
@@ -167,6 +175,7 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       emit: () => Effect.void,
       commit: (write) => write,
       confirmWrite: () => Effect.void,
+      confirmTarget: () => Effect.succeed(false),
       permits: () => Effect.succeed("allow"),
       isResumed: false,
       waits: () => Effect.void,

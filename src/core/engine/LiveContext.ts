@@ -21,6 +21,7 @@ import type { Call } from "./Call.ts"
 import { type Above, Caller, type Engine } from "./Engine.ts"
 import * as IdempotencyKey from "./IdempotencyKey.ts"
 import { NestedClock } from "./NestedClock.ts"
+import { RunningApprovals } from "./RunningApprovals.ts"
 import type { ProcessState } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 import { Writes } from "./Writes.ts"
@@ -34,6 +35,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   private readonly wave: WaveState
   private readonly attempt: Attempt
   declare private made?: Writes
+  declare private asked?: RunningApprovals
   declare private nested?: NestedClock
   declare private handle?: Executor.Service
   declare private standing?: ReadonlyArray<Grant> | StateStoreError
@@ -244,8 +246,16 @@ export class LiveContext extends Caller implements Service, Surroundings {
     return (preview) => this.writes.confirm(preview)
   }
 
+  get confirmTarget(): Service["confirmTarget"] {
+    return (target) => this.approvals.confirm(target)
+  }
+
+  private get approvals(): RunningApprovals {
+    return this.asked ??= new RunningApprovals(this.wave, this.call, this.attempt)
+  }
+
   private get writes(): Writes {
-    return this.made ??= new Writes(this.wave, this.call, this.attempt)
+    return this.made ??= new Writes(this.wave, this.call, this.attempt, this.approvals)
   }
 
   get artifact(): Service["artifact"] {

@@ -2,7 +2,9 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Predicate from "effect/Predicate"
+import * as Schema from "effect/Schema"
 import * as Detached from "../../internal/detached.ts"
+import { TargetKind } from "../vocabulary/TargetKind.ts"
 import type * as ToolAnnotations from "../vocabulary/ToolAnnotations.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Call } from "./Call.ts"
@@ -20,6 +22,8 @@ export const patience = (wave: WaveState, tool: RegisteredTool): number =>
  */
 const maxSpelled = 500_000
 
+const isKind = Schema.is(TargetKind)
+
 /** Reads the targets that a tool declares; `undefined` if they are malformed. They may come from untyped code. */
 export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefined => {
   if (!Array.isArray(answer)) return undefined
@@ -34,7 +38,7 @@ export const readTargets = (answer: unknown): ToolAnnotations.TargetsOf | undefi
     const spellings = written === undefined ? undefined : readKeys(written)
     const wide = Predicate.hasProperty(it, "wider") ? it.wider : undefined
     const wider = wide === undefined ? undefined : readKeys(wide)
-    const isRight = typeof text === "string" && (kind === undefined || kind === "exact" || kind === "protected") &&
+    const isRight = typeof text === "string" && (kind === undefined || isKind(kind)) &&
       (runBy === undefined || typeof runBy === "string") && (written === undefined || spellings !== undefined) &&
       (wide === undefined || wider !== undefined)
     if (!isRight) return undefined

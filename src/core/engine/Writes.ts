@@ -1,19 +1,16 @@
-/** The writes of a running call: approval requests from inside its handler, and the checks when a write commits. */
+/** The writes of a running call: their approval from inside its handler, and the checks when a write commits. */
 import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Semaphore from "effect/Semaphore"
 import { clip } from "../../internal/clip.ts"
 import * as Detached from "../../internal/detached.ts"
-import * as Permissions from "../gates/Permissions.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
-import * as ApprovalRound from "./ApprovalRound.ts"
-import { type Attempt, InCommit } from "./Attempt.ts"
-import * as Authorize from "./Authorize.ts"
+import type { Attempt } from "./Attempt.ts"
 import type { Call, Shown } from "./Call.ts"
 import { refused } from "./CallEnd.ts"
 import * as Preview from "./Preview.ts"
-import * as ShadowLook from "./ShadowLook.ts"
+import type { RunningApprovals } from "./RunningApprovals.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** The writes of one running call. */
@@ -21,8 +18,7 @@ export class Writes {
   private readonly wave: WaveState
   private readonly call: Call
   private readonly attempt: Attempt
-  /** Approval is requested for one write at a time. */
-  private readonly asking = Semaphore.makeUnsafe(1)
+  private readonly approvals: RunningApprovals
   /** Previews that were approved and not written yet. */
   private readonly confirmed: Array<Shown> = []
   private readonly looking = Semaphore.makeUnsafe(1)
@@ -30,10 +26,11 @@ export class Writes {
   private isPrepared = false
   private isRefused = false
 
-  constructor(wave: WaveState, call: Call, attempt: Attempt) {
+  constructor(wave: WaveState, call: Call, attempt: Attempt, approvals: RunningApprovals) {
     this.wave = wave
     this.call = call
     this.attempt = attempt
+    this.approvals = approvals
   }
 
   /** Adds to a write a last check of its preview, and a checkpoint of the previous content. */
@@ -81,7 +78,11 @@ export class Writes {
   confirm<E, R>(
     preview: Effect.Effect<ReadonlyArray<FileChange.FileChange>, E, R>
   ): Effect.Effect<void, E, R> {
-    const asking = this.asking.withPermits(1)(
+    if (!Effect.isEffect(preview)) {
+      return Effect.die(new TypeError("ToolContext.confirmWrite takes an Effect of changes"))
+    }
+    return this.approvals.inTurn(
+      "confirmWrite",
       Effect.contextWith((context: Context.Context<R>) =>
         Effect.flatMap(
           Preview.made(Effect.provideContext(preview, context)),
@@ -89,80 +90,26 @@ export class Writes {
         )
       )
     )
-    if (!Effect.isEffect(preview)) {
-      return Effect.die(new TypeError("ToolContext.confirmWrite takes an Effect of changes"))
-    }
-    // inside a commit the write has already begun, so a denial could not stop it
-    return Effect.flatMap(InCommit, (commit) => commit === undefined ? asking : Effect.die(new Error(insideCommit)))
   }
 
-  private allowed(changes: ReadonlyArray<FileChange.FileChange>): Effect.Effect<void> {
-    const { attempt, call, wave } = this
-    const { permissions } = call.agent
+  private allowed(changes: ReadonlyArray<FileChange.FileChange>): Effect.Effect<boolean> {
+    const { call, wave } = this
     const targets = changes.map(({ kind, path, runBy }) => ({
       text: path,
       kind,
       ...(runBy === undefined ? {} : { runBy })
     }))
-    const gateCall = { ...call.gateCall!, targets }
-    ShadowLook.look(wave, call, gateCall, true)
-    const refused = Permissions.check(permissions, gateCall, wave)
-    if (refused?._tag === "PolicyDenied") {
-      attempt.stop({ _tag: "Denied", reason: { _tag: "WriteDenied", by: "policy", reason: refused.rule } })
-      return Effect.interrupt
-    }
-    const question = Permissions.asks(permissions, gateCall, call.rules!.consent)
-    if (question === undefined || Preview.isNothing(wave.engine, call, gateCall, changes)) return Effect.void
-    // an approval without targets would be remembered for all targets
-    const asks: Permissions.Asks = targets.length === 0 ? { ...question, remember: "call" } : question
-    return Effect.flatMap(
-      Authorize.grantFor(wave, call, asks, targets),
-      (grant) =>
-        grant !== undefined
-          ? Effect.void
-          : this.ask({ ...asks, targets, preview: Preview.seen(changes) })
-    )
-  }
-
-  /**
-   * Requests approval for a write. Meanwhile the call releases its permits and its clock is paused. It continues only
-   * once it holds its permits again, even if its handler stops waiting.
-   */
-  private ask(question: ApprovalRound.Question): Effect.Effect<void> {
-    const { attempt, call, wave } = this
-    const { pools } = wave.engine
-    return Effect.suspend(() => {
-      // it may have been stopped during the store look-up
-      if (attempt.isOver) return Effect.interrupt
-      pools.releasePermits(call)
-      // the next holder of the permits may have ended this call
-      if (attempt.isOver) return Effect.interrupt
-      attempt.pause()
-      const asked = Effect.onExit(ApprovalRound.ask(wave, call, question), () => Effect.sync(() => attempt.resume()))
-      const reentered = ApprovalRound.withCall(wave, call, Effect.suspend(() => pools.reenter(call)))
-      const confirmed = Effect.flatMap(ApprovalRound.withCall(wave, call, asked), (resolution) => {
-        if (resolution._tag === "Unrecorded") {
-          attempt.stop(refused({ _tag: "StoreUnavailable", operation: "journal" }))
-          return Effect.interrupt
-        }
-        if (resolution._tag === "Denied") {
-          const { by, reason } = resolution
-          attempt.stop(refused({ _tag: "WriteDenied", by, ...(reason === undefined ? {} : { reason }) }))
-          return Effect.interrupt
-        }
-        if (resolution._tag === "Suspended") {
-          attempt.stop({ _tag: "Cancelled", started: true, reason: resolution.reason })
-          return Effect.interrupt
-        }
-        return reentered
-      })
-      // a handler that stops waiting continues like any other: with all its permits
-      return Effect.onInterrupt(confirmed, () => attempt.isOver ? Effect.void : Effect.ignoreCause(reentered))
+    return this.approvals.decide({
+      targets,
+      sandbox: call.gateCall!.sandbox,
+      preview: Preview.seen(changes),
+      // an approval without targets would be remembered for all targets
+      remember: targets.length === 0 ? "call" : undefined,
+      isNothing: (gateCall) => Preview.isNothing(wave.engine, call, gateCall, changes),
+      ends: ({ by, reason }) => refused({ _tag: "WriteDenied", by, ...(reason === undefined ? {} : { reason }) })
     })
   }
 }
-
-const insideCommit = "ToolContext.confirmWrite was called inside ToolContext.commit: confirm first, then commit"
 
 /** Why a write may not happen. */
 type Problem =

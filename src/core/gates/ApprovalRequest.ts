@@ -9,6 +9,7 @@ import type { Approvers, GivenApproval } from "../vocabulary/Approvers.ts"
 import { validateStrict } from "../vocabulary/ConfigurationError.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
 import * as Grant from "../vocabulary/Grant.ts"
+import type { TargetKind } from "../vocabulary/TargetKind.ts"
 
 /** A request for a person to approve a call. */
 export interface ApprovalRequest {
@@ -32,7 +33,7 @@ export interface ApprovalRequest {
   /** The arguments that the tool will be called with. */
   readonly args: unknown
   /** What the call touches, as far as the tool says. */
-  readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: "exact" | "protected" | undefined }>
+  readonly targets: ReadonlyArray<{ readonly text: string; readonly kind?: TargetKind | undefined }>
   /** Why approval is needed. */
   readonly why: string
   /** What the call would write: a unified diff of at most 20,000 characters, or why a preview is missing. */

@@ -9,16 +9,13 @@
  */
 import * as Result from "effect/Result"
 import { matches } from "../../internal/wildcard.ts"
+import type { TargetKind } from "../vocabulary/TargetKind.ts"
 
 /** One thing that a call is about: a path relative to the root, a host, a command line, in its one canonical text. */
 export interface Target {
   readonly text: string
-  /**
-   * `exact`: the text may mean more than it says (a shell line), so only a pattern for the whole tool allows it.
-   * `protected`: it guards other things (`.git`, the executor's own files), so no pattern allows it. Both can be denied
-   * by any.
-   */
-  readonly kind?: "exact" | "protected" | undefined
+  /** What it is besides its text; absent: nothing special. */
+  readonly kind?: TargetKind | undefined
   /** Other ways to write the same, such as a program by its path: patterns that deny or ask are matched against these as well. */
   readonly spellings?: ReadonlyArray<string> | undefined
   /** A tool that runs what is there: `protected` while the policy lets a call of that tool run without asking. */
@@ -82,18 +79,25 @@ export const fits = ({ target }: PermissionPattern, targets: ReadonlyArray<Targe
 
 /**
  * Tells whether patterns cover a call: one is about the tool as a whole, or every target is covered and none is
- * `exact`. A `protected` target of a call is never covered.
+ * `exact`. A `protected` target and one that is asked about `always` are never covered, a `host` only by a pattern
+ * about hosts.
  */
 export const covers = (
   patterns: ReadonlyArray<PermissionPattern>,
   tool: string,
   targets: ReadonlyArray<Target> | undefined
 ): boolean => {
-  if (targets?.some(({ kind }) => kind === "protected") === true) return false
+  if (targets?.some(({ kind }) => kind === "protected" || kind === "always") === true) return false
   const own = patterns.filter((it) => names(it, tool))
-  if (own.some((it) => it.target === undefined)) return true
+  const isHost = targets?.some(({ kind }) => kind === "host") === true
+  if (!isHost && own.some((it) => it.target === undefined)) return true
   return targets !== undefined && targets.length > 0 &&
-    targets.every(({ kind, text }) => kind !== "exact" && own.some((it) => matches(it.target!, text)))
+    targets.every(({ kind, text }) =>
+      kind !== "exact" &&
+      own.some(({ target }) =>
+        target !== undefined && (kind !== "host" || target.startsWith(hostPrefix)) && matches(target, text)
+      )
+    )
 }
 
 /** Gives the patterns that an answer to a call about these targets may be remembered for, the narrowest first. */
@@ -104,3 +108,5 @@ export const widerThan = (targets: ReadonlyArray<Target>): ReadonlyArray<string>
 
 /** More choices than that are none for a person. */
 const maxWider = 4
+/** What a target that is a host begins with. */
+export const hostPrefix = "host:"

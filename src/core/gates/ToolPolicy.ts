@@ -83,7 +83,8 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
   const hasReview = reviewAllow.length > 0 || reviewDeny.length > 0
   const asksOf = (call: Given, targets: Given["targets"], asked: Asked): Decision => {
     const approvers = asked.clauses.flatMap((it) => it.approvers === undefined ? [] : [it.approvers])
-    const isAlways = asked.clauses.some((it) => it.list === "askAlways")
+    const isAlways = asked.clauses.some((it) => it.list === "askAlways") ||
+      targets?.some(({ kind }) => kind === "always") === true
     const review = hasReview ? reviewOf(call, targets, asked) : undefined
     return {
       _tag: "Ask",
@@ -112,9 +113,13 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
   const targetsOf = ({ targets }: Given): Given["targets"] =>
     targets?.map((it) => isRun(self, it) ? { ...it, kind: "protected" as const } : it)
   // what is not known may be protected
-  const guardsOf = (targets: Given["targets"]): ReadonlyArray<string> =>
+  const guardsOf = (targets: Given["targets"], isListed: boolean): ReadonlyArray<string> =>
     targets?.some(({ kind }) => kind === "protected") === true
       ? ["it is protected"]
+      : targets?.some(({ kind }) => kind === "always") === true
+      ? ["it is asked about each time"]
+      : !isListed && targets?.some(({ kind }) => kind === "host") === true
+      ? ["no pattern names the host"]
       : targets === undefined && tool.guardsTargets
       ? [unknown]
       : []
@@ -134,7 +139,9 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
     trace?.({ step: "deny", says: "nothing", why: "no clause denies it" })
     if (forbidden !== undefined) return ends(trace, "mode", { _tag: "Deny", rule: forbidden })
     trace?.({ step: "mode", says: "nothing", why: "no mode denies it" })
-    const guards = guardsOf(targets)
+    const surely = isAllowPlain ? allow : allow.filter((it) => Clause.holds(it, call, schema) === true)
+    const isListed = PermissionPattern.covers(surely, tool.name, targets?.map(unguarded))
+    const guards = guardsOf(targets, isListed)
     const asked = ask.length === 0 ? ask : askedBy(ask.filter(touches))
     if (asked[0] !== undefined) {
       const because = asked.flatMap((it) => it.target === undefined ? [] : [`${it.list} ${it.source}`])
@@ -150,11 +157,11 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
       )
     }
     trace?.({ step: "ask", says: "nothing", why: "no clause asks about it" })
-    const surely = isAllowPlain ? allow : allow.filter((it) => Clause.holds(it, call, schema) === true)
-    const isListed = PermissionPattern.covers(surely, tool.name, targets?.map(unguarded))
     if (guards.length > 0 && (isListed ? !denies : rest._tag !== "Deny")) {
-      const guarded = targets?.find(({ kind }) => kind === "protected")
-      const why = guarded === undefined ? unknown : `${JSON.stringify(guarded.text)} is protected`
+      const guarded = targets?.find(({ kind }) => kind !== undefined && kind in reasons)
+      const why = guarded === undefined
+        ? unknown
+        : `${JSON.stringify(guarded.text)} ${reasons[guarded.kind as keyof typeof reasons]}`
       return ends(
         trace,
         "protected",
@@ -182,7 +189,7 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
   const review: ToolPolicy["review"] = (call) => {
     if (!hasReview) return undefined
     const targets = targetsOf(call)
-    const isReviewable = guardsOf(targets).length === 0
+    const isReviewable = guardsOf(targets, false).length === 0
     return reviewOf(call, targets, { clauses: [], why: "", because: [], isReviewable })
   }
   const isPlain = clauses.every((it) => it.isPlain)
@@ -272,11 +279,17 @@ const namesOf = ({ actsAs = [], name }: Subject): ReadonlyArray<string> => [name
 
 const allowed: Decision = { _tag: "Allow" }
 
+const reasons = {
+  protected: "is protected",
+  always: "needs an approval each time",
+  host: "is a host that no pattern names"
+} as const
+
 const unknown = "what it is about could not be found out"
 
 /** A target as it would be if it guarded nothing. */
 const unguarded = (it: PermissionPattern.Target): PermissionPattern.Target =>
-  it.kind === "protected" ? { ...it, kind: undefined } : it
+  it.kind === "protected" || it.kind === "always" ? { ...it, kind: undefined } : it
 
 /** What the modes of the tiers say no to. */
 const forbiddenBy = ({ modes }: Parsed, tool: Subject): string | undefined => {

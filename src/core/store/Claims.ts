@@ -1,6 +1,7 @@
 /** What calls claim of the state that they share, as plain data: a driver of `StateStore` may keep it anywhere. */
 import * as Schema from "effect/Schema"
 import type { Mark } from "../rules/SharedPast.ts"
+import { TargetKind } from "../vocabulary/TargetKind.ts"
 import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 
 /** One thing that a call needs, as data. */
@@ -197,7 +198,7 @@ export const Kept = Schema.Struct({
   /** What the call was about; absent if that was not known. */
   targets: Schema.optional(Schema.Array(Schema.Struct({
     text: Schema.String,
-    kind: Schema.optional(Schema.Literals(["exact", "protected"])),
+    kind: Schema.optional(TargetKind),
     spellings: Schema.optional(Schema.Array(Schema.String)),
     runBy: Schema.optional(Schema.String)
   })))

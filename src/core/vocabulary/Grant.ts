@@ -2,6 +2,7 @@
 
 import * as Schema from "effect/Schema"
 import { matches } from "../../internal/wildcard.ts"
+import { isCoveredByTool } from "./TargetKind.ts"
 
 /** Schema of a grant. */
 export const Grant = Schema.Struct({
@@ -52,7 +53,7 @@ export const covers = (
   const { patterns = [], targets } = self
   // protected targets are covered only by name
   if (targets === undefined) {
-    return call.targets?.every(({ kind, runBy }) => kind !== "protected" && runBy === undefined) === true
+    return call.targets?.every(({ kind, runBy }) => isCoveredByTool(kind) && runBy === undefined) === true
   }
   return call.targets !== undefined && call.targets.length > 0 &&
     call.targets.every(({ kind, runBy, text }) =>

@@ -26,6 +26,7 @@ import type { Declared } from "../../internal/secrets/index.ts"
 import type * as Provenances from "../provenance/Declared.ts"
 import type { Own } from "../rules/ToolRule.ts"
 import type { FileChange } from "./FileChange.ts"
+import type { TargetKind } from "./TargetKind.ts"
 import type { Circuit, ToolRate } from "./ToolLimits.ts"
 
 /**
@@ -63,7 +64,8 @@ export const Resources = Context.Reference<
  * approval.
  *
  * An `exact` target, such as a shell line, is not allowed by any pattern with a target. A `protected` target guards
- * other things and always needs approval. `spellings` are other names under which it is denied or needs approval. With
+ * other things and always needs approval. A target of kind `always` needs an approval of its own each time, whatever the
+ * policy allows and was approved before. `spellings` are other names under which it is denied or needs approval. With
  * `runBy` it is protected while the policy lets calls of that tool run without approval. `wider` lists patterns that a
  * lasting approval may cover instead of the target alone, such as its folder.
  */
@@ -75,7 +77,7 @@ export const Targets = Context.Reference<((params: unknown) => TargetsOf | Effec
 /** The targets of a call. */
 export type TargetsOf = ReadonlyArray<{
   readonly text: string
-  readonly kind?: "exact" | "protected" | undefined
+  readonly kind?: TargetKind | undefined
   readonly spellings?: ReadonlyArray<string> | undefined
   readonly runBy?: string | undefined
   readonly wider?: ReadonlyArray<string> | undefined

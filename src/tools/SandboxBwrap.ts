@@ -1,0 +1,331 @@
+/**
+ * The sandbox of `bwrap` (bubblewrap), on Linux: namespaces and mounts of its own for each command.
+ *
+ * `BwrapArguments` says what a command sees. Before a command begins, what is mounted is compared with what was meant:
+ * a parallel command may rename folders meanwhile. When the host dies, the kernel ends the command and all it started.
+ */
+import * as Config from "effect/Config"
+import * as Deferred from "effect/Deferred"
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
+import * as Result from "effect/Result"
+import * as Scope from "effect/Scope"
+import * as NodeFs from "node:fs"
+import * as NodeOs from "node:os"
+import * as NodePath from "node:path"
+import NodeProcess from "node:process"
+import type { Duplex } from "node:stream"
+import * as BwrapArguments from "./BwrapArguments.ts"
+import * as GuardedFiles from "./GuardedFiles.ts"
+import * as ProcessGroup from "./ProcessGroup.ts"
+import * as Sandbox from "./Sandbox.ts"
+import * as SandboxProbe from "./SandboxProbe.ts"
+import * as SandboxSystem from "./SandboxSystem.ts"
+import * as Seccomp from "./Seccomp.ts"
+import * as Workspace from "./Workspace.ts"
+import * as WorkspaceFailure from "./WorkspaceFailure.ts"
+
+/** What commands see and reach. */
+export interface Options extends Sandbox.Mode {
+  /** Folders and files that commands can read, besides programs and the workspace. Default: the tools in `PATH`. */
+  readonly readable?: ReadonlyArray<string> | undefined
+  /** Folders that commands can change, besides the workspace, such as a cache. Default: none. */
+  readonly writable?: ReadonlyArray<string> | undefined
+  /** Path of `bwrap`. Default: that of `PATH`. */
+  readonly program?: string | undefined
+}
+
+/** What a driver needs to know of the user, from the environment. */
+export interface User {
+  readonly home: string | undefined
+  readonly path: string | undefined
+}
+
+/** The most mounts of one command: each costs time, and what is beyond is an error rather than unprotected. */
+const maxMounts = 400
+
+/** How long making a sandbox may take. */
+const patience = Duration.seconds(10)
+
+/** How often a sandbox is made anew because a parallel command has changed folders. */
+const maxTries = 3
+
+/** The descriptors of `bwrap`: its arguments, its report, the gate of the command, and the filter of system calls. */
+const [argumentsAt, statusAt, gateAt, filterAt] = [3, 4, 5, 6]
+
+/**
+ * What the command begins with: it says that the sandbox is complete and waits until it has been looked at. Nothing of
+ * ours stays open in the command.
+ */
+const opening = `printf '\\n' >&${gateAt} && IFS= read -r go <&${gateAt} || exit 126; ` +
+  `exec ${[argumentsAt, statusAt, gateAt, filterAt].map((it) => `${it}<&-`).join(" ")}; exec "$@"`
+
+/** Probes the sandbox and gives it, or what is instead of it. */
+export const make = Effect.fnUntraced(function*(
+  options: Options,
+  user: User
+): Effect.fn.Return<Sandbox.Sandbox["Service"]> {
+  if (options.mode === "off") return Sandbox.off
+  if (NodeProcess.platform !== "linux") return Sandbox.unavailable("bwrap", "bwrap exists on Linux only", options)
+  const program = options.program ?? programIn(user.path)
+  if (program === undefined) {
+    const reason = SandboxProbe.unavailableBecause({ apparmor: false, code: "ENOENT", errors: "" })
+    return Sandbox.unavailable("bwrap", reason, options)
+  }
+  const filter = Seccomp.filter(NodeProcess.arch)
+  const driver: Driver = {
+    program,
+    filter,
+    home: user.home,
+    system: SandboxSystem.system(),
+    readable: [...SandboxSystem.tools(user.path, user.home), ...realOf(options.readable)],
+    writable: realOf(options.writable)
+  }
+  const probed = yield* Effect.result(Effect.scoped(probe(driver)))
+  if (Result.isFailure(probed)) return Sandbox.unavailable("bwrap", probed.failure, options)
+  return {
+    status: { _tag: "Holds", driver: "bwrap", network: "none", ...probed.success },
+    allowsUnconfined: options.unconfined ?? true,
+    start: (command) => start(driver, command)
+  }
+})
+
+/**
+ * Layer with the sandbox of `bwrap`, probed when the layer is built. Linux with the package `bubblewrap`.
+ *
+ * **Example** (Commands that change a folder and nothing else)
+ *
+ * ```ts
+ * import { Effect, Layer } from "effect"
+ * import { LocalExecutor } from "effect-tool-executor"
+ * import { Sandbox, WorkspaceTools } from "effect-tool-executor/tools"
+ *
+ * export const executor = Layer.unwrap(Effect.gen(function*() {
+ *   const sandbox = yield* Sandbox.Sandbox
+ *   const { layer, toolkit } = WorkspaceTools.make({ root: ".", sandbox })
+ *   return LocalExecutor.layer(toolkit, { policy: { sandboxed: "allow" } }).pipe(Layer.provide(layer))
+ * })).pipe(Layer.provide(Sandbox.layerBwrap({ mode: "required" })))
+ * ```
+ */
+export const layerBwrap = (options: Options = {}): Layer.Layer<Sandbox.Sandbox> =>
+  Layer.effect(Sandbox.Sandbox, Effect.flatMap(user, (user) => make(options, user)))
+
+const variable = (name: string) =>
+  Effect.map(
+    Effect.orElseSucceed(Config.option(Config.NonEmptyString(name)), Option.none<string>),
+    Option.getOrUndefined
+  )
+
+/** The user, from the environment. */
+export const user: Effect.Effect<User> = Effect.all({ home: variable("HOME"), path: variable("PATH") })
+
+interface Driver {
+  readonly program: string
+  readonly filter: Uint8Array | undefined
+  readonly home: string | undefined
+  readonly system: ReadonlyArray<BwrapArguments.SystemPath>
+  readonly readable: ReadonlyArray<string>
+  readonly writable: ReadonlyArray<string>
+}
+
+const start = (
+  driver: Driver,
+  command: Sandbox.Command
+): Effect.Effect<Sandbox.Running, WorkspaceFailure.WorkspaceFailure, Scope.Scope> =>
+  inOwnScope(Effect.gen(function*() {
+    const { workspace } = command
+    const found = workspace === undefined ? nothingFound : yield* GuardedFiles.find(workspace)
+    const finish = workspace === undefined ? Effect.succeed({}) : yield* finishing(workspace, found, command)
+    const launched = yield* launch(driver, command, confinementOf(driver, command, found))
+    return { ...launched, finish }
+  })).pipe(Effect.retry({
+    times: maxTries - 1,
+    while: (failure) => failure.error === "ChangedMeanwhile"
+  }))
+
+/** What is left of an attempt that has failed is ended before the next one. */
+const inOwnScope = <A, E>(effect: Effect.Effect<A, E, Scope.Scope>): Effect.Effect<A, E, Scope.Scope> =>
+  Effect.flatMap(
+    Effect.scope,
+    (outer) =>
+      Effect.flatMap(Scope.fork(outer), (scope) =>
+        Effect.onError(Scope.provide(effect, scope), (cause) => Scope.close(scope, Exit.failCause(cause))))
+  )
+
+const nothingFound: GuardedFiles.GuardedFiles = { guarded: [], links: new Map(), linked: [], hidden: [] }
+
+/** Runs once, when somebody asks for it or when the scope closes, after the command has been ended. */
+const finishing = Effect.fnUntraced(function*(
+  workspace: Workspace.Workspace,
+  found: GuardedFiles.GuardedFiles,
+  command: Sandbox.Command
+): Effect.fn.Return<Effect.Effect<Sandbox.Finished>, never, Scope.Scope> {
+  const finish = yield* Effect.cached(
+    Effect.map(
+      GuardedFiles.setAside(workspace, found, command.isExpected ?? (() => false)),
+      (setAside): Sandbox.Finished => setAside === undefined ? {} : { setAside }
+    )
+  )
+  yield* Effect.addFinalizer(() => finish)
+  return finish
+})
+
+const confinementOf = (
+  driver: Driver,
+  { cwd, environment, workspace }: Sandbox.Command,
+  { guarded, hidden, linked }: GuardedFiles.GuardedFiles
+): BwrapArguments.Confinement => {
+  const writable = [...workspace === undefined ? [] : [workspace.root], ...driver.writable]
+  const isWritable = (path: string): boolean => writable.some((it) => Workspace.isWithin(it, path))
+  return {
+    system: driver.system,
+    readable: driver.readable.filter((path) => !isWritable(path)),
+    writable,
+    guarded: Array.from(new Set([...guarded, ...linked])),
+    hidden,
+    home: driver.home,
+    cwd,
+    environment: {
+      ...environment,
+      ...driver.home === undefined ? {} : { HOME: driver.home },
+      TMPDIR: "/tmp",
+      // it could only fail to write
+      GIT_OPTIONAL_LOCKS: "0"
+    },
+    seccomp: driver.filter === undefined ? undefined : filterAt,
+    status: statusAt
+  }
+}
+
+/** Starts `bwrap`, checks what it has made, and lets the command begin. */
+const launch = Effect.fnUntraced(function*(
+  driver: Driver,
+  command: Sandbox.Command,
+  confinement: BwrapArguments.Confinement
+): Effect.fn.Return<ProcessGroup.ProcessGroup, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
+  const mounts = confinement.guarded.length + confinement.hidden.length + BwrapArguments.pinsOf(confinement).length
+  if (mounts > maxMounts) {
+    return yield* failed(`There are ${mounts} files and folders to protect, and there may be ${maxMounts}`)
+  }
+  let hasBegun = false
+  let errors = ""
+  const group = yield* ProcessGroup.make({
+    ...command,
+    argv: [
+      driver.program,
+      "--args",
+      String(argumentsAt),
+      "--",
+      "/bin/sh",
+      "-c",
+      opening,
+      "sh",
+      ...command.argv
+    ],
+    cwd: "/",
+    environment: {},
+    channels: driver.filter === undefined ? 3 : 4,
+    isSupervisor: true,
+    onOutput: (stream, chunk, of) => {
+      if (hasBegun) return command.onOutput(stream, chunk, of)
+      errors += chunk.toString()
+    }
+  })
+  const [args, status, gate, filter] = group.channels as [Duplex, Duplex, Duplex, Duplex | undefined]
+  args.end(BwrapArguments.make(confinement).map((it) => `${it}\0`).join(""))
+  filter?.end(driver.filter)
+  const child = Deferred.makeUnsafe<number>()
+  let report = ""
+  status.on("data", (chunk: Buffer) => {
+    report += chunk.toString()
+    const [, pid] = /"child-pid":\s*(\d+)/.exec(report) ?? []
+    if (pid !== undefined) Deferred.doneUnsafe(child, Effect.succeed(Number(pid)))
+  })
+  const complete = Effect.callback<void>((resume) => void gate.once("data", () => resume(Effect.void)))
+  const ready = yield* Effect.raceFirst(
+    Effect.timeoutOption(Effect.andThen(complete, Deferred.await(child)), patience),
+    Effect.as(Effect.tap(group.exited, () => Effect.timeoutOption(group.closed, "1 second")), "ended" as const)
+  )
+  if (ready === "ended") return yield* failed(errors.trim() === "" ? "bwrap ended" : errors.trim())
+  if (ready._tag === "None") return yield* failed("bwrap did not answer in time")
+  const mountinfo = Result.getOrElse(
+    Result.try(() => NodeFs.readFileSync(`/proc/${ready.value}/mountinfo`, "utf8")),
+    () => ""
+  )
+  const wrong = BwrapArguments.wrongMount(confinement, mountinfo)
+  if (wrong !== undefined) {
+    return yield* Effect.fail(WorkspaceFailure.make(
+      "ChangedMeanwhile",
+      wrong,
+      "The folder changed while the sandbox was being made, so the command was not started. Run it again."
+    ))
+  }
+  hasBegun = true
+  gate.end("go\n")
+  return group
+})
+
+const failed = (why: string): Effect.Effect<never, WorkspaceFailure.WorkspaceFailure> =>
+  Effect.fail(WorkspaceFailure.make(
+    "SandboxFailed",
+    "",
+    `The sandbox could not be made, so the command was not started: ${why}.`
+  ))
+
+/** Tries what must not work, in a folder of its own. */
+const probe = Effect.fnUntraced(function*(driver: Driver) {
+  const folder = yield* Effect.acquireRelease(
+    Effect.sync(() => NodeFs.realpathSync(NodeFs.mkdtempSync(NodePath.join(NodeOs.tmpdir(), "sandbox-probe-")))),
+    (folder) => Effect.sync(() => NodeFs.rmSync(folder, { recursive: true, force: true }))
+  )
+  const [root, outside] = [NodePath.join(folder, "root"), NodePath.join(folder, "outside")]
+  NodeFs.mkdirSync(root)
+  NodeFs.writeFileSync(outside, "outside\n")
+  let output = ""
+  const { home } = driver
+  const shown = [folder, ...driver.readable, ...driver.writable].flatMap((path) =>
+    home !== undefined && Workspace.isWithin(home, path) ? NodePath.relative(home, path).split("/").slice(0, 1) : []
+  )
+  const script = SandboxProbe.script({ home, namespaces: SandboxSystem.namespaces(), outside, shown })
+  const ended = yield* start(driver, {
+    argv: ["/bin/sh", "-c", script],
+    cwd: root,
+    environment: { PATH: "/usr/local/bin:/usr/bin:/bin" },
+    killGrace: Duration.zero,
+    onOutput: (stream, chunk) => {
+      if (stream === "stdout") output += chunk.toString()
+    },
+    workspace: { root, given: root }
+  }).pipe(
+    Effect.flatMap((running) => Effect.andThen(running.exited, running.closed)),
+    Effect.timeoutOption(patience),
+    Effect.exit
+  )
+  if (Exit.isFailure(ended)) {
+    const failure = Result.getOrUndefined(Exit.findError(ended))
+    const apparmor = SandboxSystem.isRestrictedByAppArmor()
+    const errors = failure?.message.replace(/^[^:]*: (?:bwrap: )?/, "") ?? ""
+    return yield* Effect.fail(SandboxProbe.unavailableBecause({ apparmor, code: failure?.error ?? "", errors }))
+  }
+  if (NodeFs.readFileSync(outside, "utf8") !== "outside\n") {
+    return yield* Effect.fail("the probe got through: a file outside of the workspace was changed")
+  }
+  return yield* Effect.fromResult(SandboxProbe.verdict(output))
+})
+
+/** The real paths of what exists of these. */
+const realOf = (paths: ReadonlyArray<string> = []): ReadonlyArray<string> =>
+  paths.flatMap((path) => {
+    const real = Result.getOrUndefined(Result.try(() => NodeFs.realpathSync(NodePath.resolve(path))))
+    return real === undefined ? [] : [real]
+  })
+
+/** Where `bwrap` is installed. Not in a folder that is relative to where this process happens to run. */
+const programIn = (path: string | undefined): string | undefined =>
+  [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]
+    .filter((folder) => NodePath.isAbsolute(folder))
+    .map((folder) => NodePath.join(folder, "bwrap"))
+    .find((it) => NodeFs.existsSync(it))

@@ -1,0 +1,42 @@
+/** A sandbox as data: what config files say about it. */
+import * as Effect from "effect/Effect"
+import * as Schema from "effect/Schema"
+import * as Sandbox from "./Sandbox.ts"
+import * as SandboxBwrap from "./SandboxBwrap.ts"
+
+const optional = Schema.optionalKey
+
+const Paths = Schema.Array(Schema.NonEmptyString)
+
+const shared = {
+  mode: optional(Schema.Literals(["required", "auto", "off"])).annotate({
+    description:
+      "required, the default: what cannot be confined does not run; auto: it runs without a sandbox, and approval " +
+      "requests say so; off: there is no sandbox"
+  }),
+  readable: optional(Paths).annotate({
+    description: "Folders and files that can be read in addition to programs, the tools in PATH and the workspace"
+  }),
+  writable: optional(Paths).annotate({ description: "Folders that can be changed in addition to the workspace" })
+}
+
+/** Schema of the sandbox of `run_command`. */
+export const SandboxOptions = Schema.Struct({
+  ...shared,
+  unconfined: optional(Schema.Boolean).annotate({
+    description:
+      "Whether a model may request to run a command without the sandbox, which needs an approval each time; default true"
+  })
+})
+
+/** The sandbox of `run_command`. */
+export type SandboxOptions = typeof SandboxOptions.Type
+
+/** Schema of the sandbox of a program that is not a command of a model. */
+export const OfProgram = Schema.Struct(shared)
+
+/** Probes the sandbox; options that are absent mean that there is none. */
+export const make = (options: SandboxOptions | undefined): Effect.Effect<Sandbox.Sandbox["Service"]> =>
+  options === undefined || options.mode === "off"
+    ? Effect.succeed(Sandbox.off)
+    : Effect.flatMap(SandboxBwrap.user, (user) => SandboxBwrap.make(options, user))

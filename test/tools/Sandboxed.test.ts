@@ -1,0 +1,62 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { spawnSync } from "node:child_process"
+import * as NodeFs from "node:fs"
+import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
+import { call, makeFolders, put } from "./fixture.ts"
+
+const user = { home: process.env.HOME, path: process.env.PATH }
+
+const isThere = spawnSync("bwrap", ["--version"]).status === 0
+
+/** The sandbox, which is the same for all tests here. */
+const bwrap = Effect.runSync(Effect.cached(SandboxBwrap.make({ mode: "required" }, user)))
+
+describe.skipIf(!isThere)("run_command in bwrap", () => {
+  it.live("holds here, as its probe says", () =>
+    Effect.gen(function*() {
+      const { status } = yield* bwrap
+      assert.deepInclude(status, { _tag: "Holds", driver: "bwrap", network: "none", missing: [] })
+    }))
+
+  it.live("changes the workspace, and gives exit code and outputs", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const sandbox = yield* bwrap
+      put(root, { "src/a.txt": "a" })
+      const result = yield* call({ root, sandbox }, "run_command", {
+        command: "cat a.txt; echo b > b.txt; echo oops >&2; exit 3",
+        cwd: "src"
+      })
+      assert.deepStrictEqual(result, { exitCode: 3, signal: null, stdout: "a", stderr: "oops\n" })
+      assert.strictEqual(NodeFs.readFileSync(`${root}/src/b.txt`, "utf8"), "b\n")
+    }))
+
+  it.live("sees nothing beside the workspace, and says that the sandbox may be why", () =>
+    Effect.gen(function*() {
+      const { outside, root } = yield* makeFolders
+      const sandbox = yield* bwrap
+      const result = yield* call({ root, sandbox }, "run_command", { command: `cat ${outside}/secret.txt` })
+      assert.strictEqual(result.stdout, "")
+      const written = yield* call({ root, sandbox }, "run_command", { command: "touch /usr/x" })
+      assert.include(written.sandbox, "because of its sandbox")
+    }))
+
+  it.live("keeps what other programs execute as it is, and moves away what is made anew", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const sandbox = yield* bwrap
+      put(root, { ".git/config": "old", ".git/hooks/": "", "deep/.npmrc": "old", "a.txt": "" })
+      const result = yield* call({ root, sandbox }, "run_command", {
+        command: "echo x > .git/config; echo x > .git/hooks/pre-commit; mv deep other; rm -rf deep/.npmrc; " +
+          "echo x > .npmrc; mkdir -p new/.vscode; echo x > new/.vscode/tasks.json; ln -s a.txt .envrc; echo done"
+      })
+      assert.include(result, { exitCode: 0, stdout: "done\n" })
+      assert.strictEqual(NodeFs.readFileSync(`${root}/.git/config`, "utf8"), "old")
+      assert.strictEqual(NodeFs.readFileSync(`${root}/deep/.npmrc`, "utf8"), "old")
+      assert.deepStrictEqual(NodeFs.readdirSync(`${root}/.git/hooks`), [])
+      assert.deepStrictEqual(NodeFs.readdirSync(root).sort(), [".git", "a.txt", "deep", "new"])
+      assert.deepStrictEqual(NodeFs.readdirSync(`${root}/new`), [])
+      assert.include(result.sandbox, ".npmrc")
+    }))
+})
