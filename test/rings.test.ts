@@ -123,7 +123,7 @@ const problemsOf = (file: string, text: string): ReadonlyArray<string> => {
     }
     if (
       file.startsWith("page/") && !typeOnly &&
-      !/^(?:page\/|internal\/|core\/facts\/(?:EvidenceText|Lanes)\.ts$)/.test(target)
+      !/^(?:page\/|internal\/|core\/(?:facts\/(?:EvidenceText|Lanes)|vocabulary\/WhoApproves)\.ts$)/.test(target)
     ) {
       return [`${file}: the page imports only types of ${target}`]
     }

@@ -139,6 +139,10 @@ const ofCall = (entry: CallEntry): string => {
       } (${entry.reason})`
     case "Asked":
       return `asked, because ${entry.why}`
+    case "ApprovedBy":
+      return `approved by ${entry.approval.person}${
+        entry.approval.note === undefined ? "" : ` (${entry.approval.note})`
+      }`
     case "Answered":
       return `answered: ${entry.answer}${entry.person === undefined ? "" : ` by ${entry.person}`}${
         entry.reason === undefined ? "" : ` (${entry.reason})`

@@ -25,6 +25,7 @@ export const showRequests = Effect.fnUntraced(function*(
   const questions = yield* FiberMap.make<string>()
   yield* Stream.runForEach(approvals.changes, (change) => {
     if (change._tag === "Ended") return FiberMap.remove(questions, change.id)
+    if (change._tag !== "Requested") return Effect.void
     const { request } = change
     const asking = putOf(request)
     return asking === undefined ? Effect.void : FiberMap.run(questions, request.id, asking)

@@ -5,6 +5,7 @@
 import type { ComponentChildren, VNode } from "preact"
 import { useCallback, useEffect, useMemo, useState } from "preact/hooks"
 import { sentence } from "../core/facts/EvidenceText.ts"
+import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
 import type { ApprovalRequest, Part, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { get, type Problem, type Reply } from "./api.ts"
 import type { Context } from "./context.ts"
@@ -51,7 +52,7 @@ export const useApproval = (
     return () => {
       asked.isCurrent = false
     }
-  }, [id, waiting?.hash, waiting?.requestedAt, attempt])
+  }, [id, waiting?.hash, waiting?.requestedAt, waiting?.approvals?.length, attempt])
   return {
     read: ended === undefined ? read : { _tag: "Ended", approval: ended },
     seen,
@@ -159,7 +160,22 @@ export const ApprovalBody = (
         : html`<header><span class="muted mono"><${SafeText} text=${approval.tool} /></span><span class="grow"></span>${actions}</header>`
     }<${Arguments} value=${left} /></section>`
   }
-    <dl class="why"><dt>Asked because</dt><dd><${SafeText} text=${why} /></dd>${
+    <dl class="why">${
+    approval.approvers === undefined
+      ? null
+      : html`<dt>Who approves</dt><dd>${
+        (approval.approvals ?? []).map((it) =>
+          html`<p><${SafeText} text=${it.person} /> approved it, ${clock(it.at)}${
+            it.note === undefined ? "" : html`: “<${SafeText} text=${it.note} />”`
+          }</p>`
+        )
+      }<p><${SafeText} text=${
+        WhoApproves.sentence(approval.approvers, approval.approvals ?? [], {
+          principal: approval.user,
+          requestedAt: approval.requestedAt
+        })
+      } /></p></dd>`
+  }<dt>Asked because</dt><dd><${SafeText} text=${why} /></dd>${
     approval.evidence === undefined
       ? null
       : html`<dt>Known about it</dt><dd><ul>${

@@ -2,13 +2,13 @@
 import type { VNode } from "preact"
 import { useCallback, useRef, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { ApprovalRequest, ResolvedApproval } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalRequest, ResolvedApproval } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
 import { ApprovalBody, RequestHead, useApproval } from "./ApprovalBody.ts"
 import { useContext } from "./context.ts"
 import { DecisionBar } from "./DecisionBar.ts"
 import { html } from "./html.ts"
-import { after } from "./known.ts"
+import { afterAnswer } from "./known.ts"
 import { useLater } from "./later.ts"
 import { Heading, Note, PaneBar } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
@@ -90,25 +90,29 @@ const Open = ({ approval, isChanged, onStale }: {
   const [isWhole, setIsWhole] = useState(false)
   const [isEditing, setIsEditing] = useState(false)
   const [edited, setEdited] = useState<Edited | undefined>(undefined)
-  const form = useLater(isEditing, formModule)
+  const [filled, setFilled] = useState<Edited | undefined>(undefined)
+  const form = useLater(isEditing || approval.form !== undefined, formModule)
   const [isSending, setIsSending] = useState(false)
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
   const onWhole = useCallback((it: boolean) => setIsWhole(it), [])
 
   const send = async (given: Answer) => {
+    const data = given._tag !== "Deny" && filled?._tag === "Fits"
+      ? { data: filled.value as ApprovalRequest["args"] }
+      : {}
     const answer = given._tag === "ApproveOnce" && isEditing && edited?._tag === "Fits"
-      ? { ...given, params: edited.value as ApprovalRequest["args"] }
-      : given
+      ? { ...given, ...data, params: edited.value as ApprovalRequest["args"] }
+      : { ...given, ...data }
     setIsSending(true)
     setProblem(undefined)
-    const reply = await post<ResolvedApproval>(`api/approvals/${encodeURIComponent(id)}/answer`, { hash, answer })
+    const reply = await post<AnsweredApproval>(`api/approvals/${encodeURIComponent(id)}/answer`, { hash, answer })
     setIsSending(false)
     if (reply.ok) {
       const all = inOrder(known.value.open)
       const at = all.findIndex((it) => it.id === id)
       const next = all[at + 1] ?? all[at - 1]
       ticked.value = new Set(Array.from(ticked.value).filter((it) => it !== id))
-      known.value = after(known.value, { _tag: "ApprovalResolved", approval: reply.value })
+      known.value = afterAnswer(known.value, reply.value)
       answered.value = {
         approval: reply.value,
         isUndoable: approval.facts.undoable && reply.value.how === "approved"
@@ -127,6 +131,8 @@ const Open = ({ approval, isChanged, onStale }: {
     ? "Approve is unavailable until everything has loaded."
     : isEditing && edited?._tag !== "Fits"
     ? "Approve is unavailable until the arguments are valid."
+    : approval.form !== undefined && filled?._tag !== "Fits"
+    ? "Approve is unavailable until the form is filled in."
     : ""
   const edit = isRunning
     ? null
@@ -160,6 +166,20 @@ const Open = ({ approval, isChanged, onStale }: {
   }
       <${ApprovalBody} approval=${approval} onWhole=${onWhole} context=${context}
         actions=${isEditing ? null : edit} />
+      ${
+    approval.form === undefined
+      ? null
+      : html`<section class="block" aria-label="Form"><header><span class="grow">The tool gets what you fill in
+          here.</span></header><div class="edit">${
+        form === undefined
+          ? html`<p>Loading …</p>`
+          : form === "failed"
+          ? html`<p>The form could not be loaded. Reload the page to try again.</p>`
+          : html`<${form.module.ArgsForm} schema=${approval.form} value=${
+            approval.approvals?.at(-1)?.data ?? {}
+          } onChange=${setFilled} />`
+      }</div></section>`
+  }
     </div></div>
     <${DecisionBar} consequence=${consequenceOf([approval], commandIn(approval.args))} isGrave=${isGrave} why=${off}
       isSending=${isSending} labels=${{ deny: "Deny", approve: isEditing ? "Approve as edited" : "Approve once" }}

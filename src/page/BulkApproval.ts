@@ -5,12 +5,12 @@
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { ApprovalSummary, ResolvedApproval } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalSummary } from "../server/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
 import { ApprovalBody, Facts, useApproval } from "./ApprovalBody.ts"
 import { DecisionBar } from "./DecisionBar.ts"
 import { html } from "./html.ts"
-import { after, type Known } from "./known.ts"
+import { afterAnswer, type Known } from "./known.ts"
 import { Empty, Heading, Note, PaneBar } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Deadline, Failure, Lines } from "./pieces.ts"
@@ -38,14 +38,11 @@ export const BulkApproval = ({ approvals, back }: {
     setIsSending(true)
     setProblem(undefined)
     const answers = approvals.map(({ hash, id }) => ({ id, hash, answer }))
-    const reply = await post<ReadonlyArray<ResolvedApproval>>("api/approvals/answers", { answers })
+    const reply = await post<ReadonlyArray<AnsweredApproval>>("api/approvals/answers", { answers })
     setIsSending(false)
     if (!reply.ok) return setProblem(reply.problem)
     ticked.value = new Set()
-    known.value = reply.value.reduce<Known>(
-      (known, approval) => after(known, { _tag: "ApprovalResolved", approval }),
-      known.value
-    )
+    known.value = reply.value.reduce<Known>(afterAnswer, known.value)
     say(`${count(reply.value.length, "request")} answered. ${known.value.open.length} pending.`)
     location.hash = to("approvals")
   }

@@ -45,7 +45,8 @@ export const DecisionBar = (
   const give = (answer: Answer) => {
     if (isSettled && !isSending && !isLost) send(answer)
   }
-  const approve = (answer: Answer) => off === "" ? give(answer) : say(off)
+  const approve = (answer: Exclude<Answer, { readonly _tag: "Deny" }>) =>
+    off === "" ? give({ ...answer, ...reason.trim() === "" ? {} : { note: reason.trim() } }) : say(off)
   const deny = (event: Event) => {
     event.preventDefault()
     if (isLost) return say(off)
@@ -89,7 +90,7 @@ const Similar = (
     readonly of: Pick<ApprovalSummary, "remember" | "targets" | "tool">
     readonly kind: string
     readonly off: string
-    readonly approve: (answer: Answer) => void
+    readonly approve: (answer: Exclude<Answer, { readonly _tag: "Deny" }>) => void
   }
 ): VNode => {
   const [isOpen, setIsOpen] = useState(false)

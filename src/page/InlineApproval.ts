@@ -2,12 +2,12 @@
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalRequest, ApprovalSummary, Part } from "../server/ApiApprovals.ts"
 import { get, post, type Problem, type Reply } from "./api.ts"
 import { useApproval } from "./ApprovalBody.ts"
 import { fits } from "./evidence.ts"
 import { html } from "./html.ts"
-import { after } from "./known.ts"
+import { afterAnswer } from "./known.ts"
 import { Arguments } from "./parts/Arguments.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Failure, Lines } from "./pieces.ts"
@@ -71,13 +71,13 @@ const Buttons = ({ again, isWhole, of }: {
     if (!isSettled || isSending || isLost) return
     setIsSending(true)
     const { hash, id } = of
-    const reply = await post<ResolvedApproval>(`api/approvals/${encodeURIComponent(id)}/answer`, { hash, answer })
+    const reply = await post<AnsweredApproval>(`api/approvals/${encodeURIComponent(id)}/answer`, { hash, answer })
     setIsSending(false)
     if (!reply.ok) {
       setProblem(reply.problem)
       return again()
     }
-    known.value = after(known.value, { _tag: "ApprovalResolved", approval: reply.value })
+    known.value = afterAnswer(known.value, reply.value)
     say(`${ending(reply.value)}. ${known.value.open.length} pending.`)
   }
   const isOff = !isWhole || isLost || isSending

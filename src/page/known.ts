@@ -2,7 +2,13 @@
  * What the page knows of the server, and how items of the live stream change it. Pure; repeated items change nothing.
  */
 import type { Wire } from "../core/facts/ToolEvent.ts"
-import type { Approvals, ApprovalSummary, LiveItem, ResolvedApproval } from "../server/ApiApprovals.ts"
+import type {
+  AnsweredApproval,
+  Approvals,
+  ApprovalSummary,
+  LiveItem,
+  ResolvedApproval
+} from "../server/ApiApprovals.ts"
 import type { WaveInfo, Waves } from "../server/ApiModels.ts"
 import type { Conversation } from "../server/ApiOperations.ts"
 
@@ -57,6 +63,12 @@ export const withEvents = (known: Known, key: string, events: ReadonlyArray<Wire
   return { ...known, waves: new Map(known.waves).set(key, whole) }
 }
 
+/** The state after an answer; the live stream has the approvals of a request that others have to approve, too. */
+export const afterAnswer = (known: Known, approval: AnsweredApproval): Known =>
+  isOver(approval) ? after(known, { _tag: "ApprovalResolved", approval }) : known
+
+const isOver = (approval: AnsweredApproval): approval is ResolvedApproval => approval.how !== "waiting"
+
 /** The state after an item of the live stream. */
 export const after = (known: Known, item: LiveItem): Known => {
   switch (item._tag) {
@@ -68,6 +80,10 @@ export const after = (known: Known, item: LiveItem): Known => {
         open: [...known.open.filter((it) => it.id !== approval.id), approval].sort(byAge),
         ended: known.ended.filter((it) => it.id !== approval.id)
       }
+    }
+    case "ApprovalChanged": {
+      const { approval } = item
+      return { ...known, open: known.open.map((it) => it.id === approval.id ? approval : it) }
     }
     case "ApprovalResolved": {
       const { approval } = item

@@ -12,6 +12,7 @@ import { clockOffset, connection, known, me, say } from "./state.ts"
 /** The event names of the server; an event source listens for each name. */
 const names = [
   "approval_requested",
+  "approval_changed",
   "approval_resolved",
   "wave_began",
   "wave_event",

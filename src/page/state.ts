@@ -1,6 +1,6 @@
 /** State that all views share. */
 import { signal } from "@preact/signals"
-import type { ResolvedApproval } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval } from "../server/ApiApprovals.ts"
 import type { Me } from "../server/ApiModels.ts"
 import { type Known, nothing } from "./known.ts"
 
@@ -26,7 +26,7 @@ export const shownApproval = signal<string | undefined>(undefined)
 export const ticked = signal<ReadonlySet<string>>(new Set())
 
 /** The request that was answered last, and whether its write can be undone. */
-export const answered = signal<{ readonly approval: ResolvedApproval; readonly isUndoable: boolean } | undefined>(
+export const answered = signal<{ readonly approval: AnsweredApproval; readonly isUndoable: boolean } | undefined>(
   undefined
 )
 

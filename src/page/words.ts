@@ -1,5 +1,5 @@
 /** Formats values for people. Pure. */
-import type { ResolvedApproval } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval } from "../server/ApiApprovals.ts"
 
 /** Formats a duration in its two largest units, such as `4 min 12 s`. */
 export const span = (millis: number): string => {
@@ -35,7 +35,8 @@ export const time = (millis: number): string => new Date(millis).toLocaleString(
 /** Formats a count with its noun. */
 export const count = (number: number, one: string, many = `${one}s`): string => `${number} ${number === 1 ? one : many}`
 
-const endings: Readonly<Record<ResolvedApproval["how"], string>> = {
+const endings: Readonly<Record<AnsweredApproval["how"], string>> = {
+  waiting: "Approved by you, others are needed",
   approved: "Approved",
   denied: "Denied",
   covered: "Covered by a grant",
@@ -52,7 +53,7 @@ const answers: Readonly<Record<string, string>> = {
 }
 
 /** How an approval request ended, without who ended it. */
-export const ending = ({ answer, how }: Pick<ResolvedApproval, "how" | "answer">): string => {
+export const ending = ({ answer, how }: Pick<AnsweredApproval, "how" | "answer">): string => {
   const kind = answer === undefined || how !== "approved" ? undefined : answers[answer]
   return kind === undefined ? endings[how] : `${endings[how]} ${kind}`
 }

@@ -149,12 +149,12 @@ export class ApprovalsGroup extends HttpApiGroup.make("approvals")
     HttpApiEndpoint.post("answer", "/approvals/:id/answer", {
       params: { id: Schema.String },
       payload: Approvals.ApprovalAnswer,
-      success: Approvals.ResolvedApproval,
+      success: Approvals.AnsweredApproval,
       error: [NotAllowed, NotFound, Problems.AlreadyEnded, Problems.NotAnswered, Unavailable]
     }),
     HttpApiEndpoint.post("answerAll", "/approvals/answers", {
       payload: Approvals.BulkAnswers,
-      success: Schema.Array(Approvals.ResolvedApproval),
+      success: Schema.Array(Approvals.AnsweredApproval),
       error: [NotAllowed, NotFound, Problems.NotAnswered, Unavailable]
     }),
     HttpApiEndpoint.get("grants", "/grants", {

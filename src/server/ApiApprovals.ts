@@ -154,6 +154,18 @@ export const ResolvedApproval = Schema.Struct({
   next: Schema.String
 }).annotate({ identifier: "ResolvedApproval" })
 
+/**
+ * Schema of an answered approval request. `waiting`: it is approved, but not yet by everybody who has to approve it;
+ * `endedAt` is the time of the answer.
+ */
+export const AnsweredApproval = Schema.Struct({
+  ...ResolvedApproval.fields,
+  how: Schema.Literals([...ResolvedApproval.fields.how.literals, "waiting"])
+}).annotate({ identifier: "AnsweredApproval" })
+
+/** An answered approval request. */
+export type AnsweredApproval = typeof AnsweredApproval.Type
+
 /** A resolved approval request. */
 export type ResolvedApproval = typeof ResolvedApproval.Type
 
@@ -182,6 +194,8 @@ export const BulkAnswers = Schema.Struct({
 /** Schema of a live event: what happens to the approval requests and waves that a user may see. */
 export const LiveItem = Schema.Union([
   Schema.TaggedStruct("ApprovalRequested", { approval: ApprovalSummary }),
+  /** A person has approved it, and others are still needed; or others may answer now. */
+  Schema.TaggedStruct("ApprovalChanged", { approval: ApprovalSummary }),
   Schema.TaggedStruct("ApprovalResolved", { approval: ResolvedApproval }),
   Schema.TaggedStruct("WaveBegan", { wave: WaveInfo }),
   Schema.TaggedStruct("WaveEvent", { ...Owner, wave: Schema.String, event: WireEvent }),
@@ -198,6 +212,7 @@ export type LiveItem = typeof LiveItem.Type
 /** Names of live events, for the `event:` line. */
 export const liveNames = {
   ApprovalRequested: "approval_requested",
+  ApprovalChanged: "approval_changed",
   ApprovalResolved: "approval_resolved",
   WaveBegan: "wave_began",
   WaveEvent: "wave_event",

@@ -107,7 +107,16 @@ export class NotAnswered extends HttpApiError.Problem<NotAnswered>()("NotAnswere
 }, {
   errors: Schema.Array(Schema.Struct({
     id: Schema.String,
-    reason: Schema.Literals(["AlreadyEnded", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
+    reason: Schema.Literals([
+      "AlreadyEnded",
+      "NotTheSame",
+      "NoDuration",
+      "NotEditable",
+      "NotAnAnswer",
+      "NotNamed",
+      "AlreadyApproved",
+      "WrongData"
+    ]),
     problem: Schema.String,
     by: Schema.optionalKey(Schema.String),
     answer: Schema.optionalKey(Schema.String),

@@ -61,7 +61,10 @@ export class Refused {
 }
 
 /** The end of a row, which may have expired without anybody noting it. */
-export const endOf = ({ end, kept: { summary: { expiresAt } } }: Row, now: number): ResolvedRequest.End | undefined =>
+export const endOf = (
+  { end, kept: { summary: { expiresAt } } }: Pick<Row, "end" | "kept">,
+  now: number
+): ResolvedRequest.End | undefined =>
   end ?? (expiresAt !== "unlimited" && expiresAt <= now
     ? { at: expiresAt, ending: { _tag: "Denied", by: "timeout" } }
     : undefined)
@@ -70,14 +73,17 @@ export const endOf = ({ end, kept: { summary: { expiresAt } } }: Row, now: numbe
 export const isSeen = (user: User, row: Row | undefined): row is Row =>
   row !== undefined && covers(user.approve, row.kept.summary.user)
 
-/** Gives answers of a user: all or none. The result has the requests in their order, then those that are covered. */
+/**
+ * Gives answers of a user: all or none. The result has the requests in their order, then those that are covered. One
+ * without an end needs others, too.
+ */
 export const give = (
   rows: ApprovalRows,
   user: User,
   given: ReadonlyArray<Given>,
   now: () => number,
   tries = 10
-): Effect.Effect<ReadonlyArray<EndedRow>, NotFound | Refused | ApprovalTableError> =>
+): Effect.Effect<ReadonlyArray<Answering>, NotFound | Refused | ApprovalTableError> =>
   Effect.gen(function*() {
     const at = now()
     const found = yield* rows.find(given.map(({ id }) => id))
@@ -98,10 +104,13 @@ export const give = (
     const moved = yield* Effect.filter(given, (it) => isMoved(rows, found.get(it.id)!.kept, it.answer))
     if (moved.length > 0) return yield* Effect.fail(new Refused(moved.map(({ id }) => notPutBack(id))))
     const meant = given.map(({ answer, id }) => {
-      const { kept } = found.get(id)!
-      const grantId = SecureRandom.uuidV4Unsafe()
-      const said = Approvals.resolve(asked(kept), answer, { now: at, grantId, person: user.name })
-      return Result.map(said, (ending): Answering => ({ kept, end: { at, ending }, isCovered: false }))
+      const row = found.get(id)!
+      const said = Approvals.resolve(asked(row.kept), answer, {
+        now: at,
+        grantId: SecureRandom.uuidV4Unsafe(),
+        person: { name: user.name, roles: user.roles }
+      })
+      return Result.map(said, (it) => answering(row, it, at))
     })
     const wrong = meant.flatMap((it) => Result.isFailure(it) ? [notTaken(it.failure)] : [])
     if (wrong.length > 0) return yield* Effect.fail(new Refused(wrong))
@@ -119,11 +128,30 @@ export const put = Effect.fnUntraced(function*(
   rows: ApprovalRows,
   answers: ReadonlyArray<Answering>,
   now: number
-): Effect.fn.Return<ReadonlyArray<EndedRow>, ApprovalTableError> {
+): Effect.fn.Return<ReadonlyArray<Answering>, ApprovalTableError> {
   const all = [...answers, ...yield* coveredBy(rows, answers, now)]
-  const ended = yield* rows.answer(all, now)
-  return all.filter(({ kept }) => ended.has(kept.summary.id))
+  const changed = yield* rows.answer(all, now)
+  return all.filter(({ kept }) => changed.has(kept.summary.id))
 })
+
+/** What an answer does to a row. */
+export const answering = (
+  { kept, version }: Omit<Row, "end">,
+  said: Approvals.Resolution | Approvals.Waiting,
+  at: number
+): Answering =>
+  said._tag === "Waiting"
+    ? {
+      kept: { ...kept, summary: { ...kept.summary, approvals: said.approvals } },
+      end: undefined,
+      isCovered: false,
+      version
+    }
+    : { kept, end: { at, ending: said }, isCovered: false, version }
+
+/** The rows among some that ended. */
+export const endedOf = (all: ReadonlyArray<Answering>): ReadonlyArray<EndedRow> =>
+  all.flatMap(({ end, kept }) => end === undefined ? [] : [{ kept, end }])
 
 /** Pending requests that the grants of answers cover. */
 const coveredBy = Effect.fnUntraced(function*(
@@ -131,7 +159,7 @@ const coveredBy = Effect.fnUntraced(function*(
   answers: ReadonlyArray<Answering>,
   now: number
 ): Effect.fn.Return<ReadonlyArray<Answering>, ApprovalTableError> {
-  const grants = answers.flatMap(({ end: { ending } }) =>
+  const grants = endedOf(answers).flatMap(({ end: { ending } }) =>
     ending._tag === "Approved" && ending.grant !== undefined ? [{ ...ending, grant: ending.grant }] : []
   )
   const covered = new Map<string, Answering>()
@@ -141,11 +169,12 @@ const coveredBy = Effect.fnUntraced(function*(
     const key = JSON.stringify([grant.principal, grant.tool])
     const others = alike.get(key) ?? (yield* rows.alike(grant.principal, grant.tool))
     alike.set(key, others.filter(({ kept }) => !own.has(kept.summary.id) && !covered.has(kept.summary.id)))
-    for (const { kept } of alike.get(key)!) {
-      const { revision, summary: { agentPath, remember, tool }, targets } = kept
-      if (remember === "call" || !Grant.covers(grant, { tool, revision, agentPath, targets }, now)) continue
+    for (const { kept, version } of alike.get(key)!) {
+      const { revision, summary: { agentPath, approvers, remember, tool }, targets } = kept
+      const about = { tool, revision, agentPath, targets, approvers }
+      if (remember === "call" || !Grant.covers(grant, about, now)) continue
       const ending = { _tag: "Approved" as const, grant, isOwn: false, ...(person === undefined ? {} : { person }) }
-      covered.set(kept.summary.id, { kept, end: { at: now, ending }, isCovered: true })
+      covered.set(kept.summary.id, { kept, end: { at: now, ending }, isCovered: true, version })
     }
   }
   return Array.from(covered.values())

@@ -13,11 +13,13 @@ import type { End } from "./ResolvedRequest.ts"
 /** A request and its end; without one it is pending. */
 export interface Row {
   readonly kept: RedactedRequest.Kept
+  /** How often its approvals were changed. */
+  readonly version: number
   readonly end: End | undefined
 }
 
 /** A row that ended. */
-export interface EndedRow extends Row {
+export interface EndedRow extends Omit<Row, "version"> {
   readonly end: End
 }
 
@@ -27,9 +29,15 @@ export interface Ending {
   readonly end: End
 }
 
-/** An answer; `isCovered`: an answer to another request that also applies to this one. */
-export interface Answering extends Ending {
+/**
+ * An answer; `isCovered`: an answer to another request that also applies to this one. Without an end the request stays
+ * pending, with the approvals of `kept`. `version` is that of the row for which the answer was made.
+ */
+export interface Answering {
+  readonly kept: RedactedRequest.Kept
+  readonly end: End | undefined
   readonly isCovered: boolean
+  readonly version: number
 }
 
 /** What became of a new request. `Lost`: this process does not hold its session. */
@@ -50,7 +58,7 @@ export interface ApprovalRows {
     epoch: Epoch | undefined,
     replaces: string | undefined
   ) => Effect.Effect<Begun, ApprovalTableError>
-  /** Answers requests: all of them, or none. The result has the ids that ended. */
+  /** Answers requests: all of them, or none. The result has the ids that changed. */
   readonly answer: (
     answers: ReadonlyArray<Answering>,
     now: number
@@ -125,7 +133,7 @@ export const make = (
       Effect.sync(() =>
         Array.from(rows.waiting.values())
           .filter(({ request }) => request.principal === principal && request.tool === tool)
-          .map(({ kept }) => ({ kept, end: undefined }))
+          .map(({ kept, version }) => ({ kept, version, end: undefined }))
       ),
     list: (users) =>
       Effect.sync(() => {
@@ -135,7 +143,7 @@ export const make = (
         const open = Array.from(rows.waiting.values()).filter(isSeen)
         return {
           // after a restart, requests return in any order
-          open: open.map(({ kept }) => ({ kept, end: undefined }))
+          open: open.map(({ kept, version }) => ({ kept, version, end: undefined }))
             .sort((a, b) => a.kept.summary.requestedAt - b.kept.summary.requestedAt).slice(-maxListed),
           ended: Array.from(rows.over.values()).filter(isSeen).reverse(),
           pending: open.length
@@ -145,12 +153,17 @@ export const make = (
   }
 }
 
+/** A pending request with its approvals so far. */
+interface Open extends RedactedRequest.RedactedRequest {
+  readonly version: number
+}
+
 class Rows {
   private readonly bounds: Bounds
   private readonly now: () => number
   // oldest first
-  readonly waiting = new Map<string, RedactedRequest.RedactedRequest>()
-  readonly over = new Map<string, EndedRow & { isTaken: boolean }>()
+  readonly waiting = new Map<string, Open>()
+  readonly over = new Map<string, EndedRow & { isTaken: boolean; readonly version: number }>()
   /** In which epoch a request was made last, where sessions are held one by one. */
   private readonly epochs = new Map<string, Epoch>()
 
@@ -161,7 +174,7 @@ class Rows {
 
   row(id: string): Row | undefined {
     const open = this.waiting.get(id)
-    return open === undefined ? this.over.get(id) : { kept: open.kept, end: undefined }
+    return open === undefined ? this.over.get(id) : { ...open, end: undefined }
   }
 
   begin(shown: RedactedRequest.RedactedRequest, epoch: Epoch | undefined, replaces: string | undefined): Begun {
@@ -175,26 +188,37 @@ class Rows {
       return { _tag: "Known", row }
     }
     this.over.delete(id)
-    this.waiting.set(id, shown)
+    this.waiting.set(id, { ...shown, version: 0 })
     return { _tag: "Pending" }
   }
 
   answer(answers: ReadonlyArray<Answering>, now: number): ReadonlySet<string> {
-    const isOpen = ({ kept: { summary } }: Answering) => {
-      const open = this.waiting.get(summary.id)?.kept.summary
-      return open?.hash === summary.hash && (open.expiresAt === "unlimited" || open.expiresAt > now)
+    const isOpen = ({ isCovered, kept: { summary }, version }: Answering) => {
+      const open = this.waiting.get(summary.id)
+      if (open === undefined || !(isCovered || open.version === version)) return false
+      const { expiresAt, hash } = open.kept.summary
+      return hash === summary.hash && (expiresAt === "unlimited" || expiresAt > now)
     }
     if (!answers.every((it) => it.isCovered || isOpen(it))) return new Set()
-    const ended = answers.filter((it) => isOpen(it) && this.end(it.kept.summary.id, it.end, false))
-    return new Set(ended.map(({ kept }) => kept.summary.id))
+    const changed = answers.filter((it) =>
+      isOpen(it) && (it.end === undefined ? this.approve(it.kept) : this.end(it.kept.summary.id, it.end, false))
+    )
+    return new Set(changed.map(({ kept }) => kept.summary.id))
+  }
+
+  approve(kept: RedactedRequest.Kept): boolean {
+    const open = this.waiting.get(kept.summary.id)
+    if (open === undefined) return false
+    this.waiting.set(kept.summary.id, { ...open, kept, version: open.version + 1 })
+    return true
   }
 
   end(id: string, end: End, isTaken: boolean): boolean {
-    const kept = this.waiting.get(id)?.kept
-    if (kept === undefined) return false
+    const open = this.waiting.get(id)
+    if (open === undefined) return false
     this.waiting.delete(id)
     this.epochs.delete(id)
-    this.over.set(id, { kept, end, isTaken })
+    this.over.set(id, { kept: open.kept, version: open.version, end, isTaken })
     return true
   }
 

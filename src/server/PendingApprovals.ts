@@ -25,7 +25,7 @@ import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import { covers, type User } from "./ApiAccess.ts"
-import type { ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
 import { type AlreadyEnded, type NotAnswered, type NotFound, Unavailable } from "./ApiProblems.ts"
 import * as ApprovalAnswers from "./ApprovalAnswers.ts"
 import * as ApprovalRows from "./ApprovalRows.ts"
@@ -69,16 +69,16 @@ export class PendingApprovals extends Context.Service<PendingApprovals, {
     owner: Owner,
     of: { readonly operation: string; readonly id: string }
   ) => Effect.Effect<boolean, Unavailable>
-  /** Answers a request. */
+  /** Answers a request. `waiting`: others have to approve it as well. */
   readonly answer: (
     user: User,
     given: Given
-  ) => Effect.Effect<ResolvedApproval, NotFound | AlreadyEnded | NotAnswered | Unavailable>
+  ) => Effect.Effect<AnsweredApproval, NotFound | AlreadyEnded | NotAnswered | Unavailable>
   /** Answers several requests: all of them, or none if one answer is stale or invalid. */
   readonly answerAll: (
     user: User,
     given: ReadonlyArray<Given>
-  ) => Effect.Effect<ReadonlyArray<ResolvedApproval>, NotFound | NotAnswered | Unavailable>
+  ) => Effect.Effect<ReadonlyArray<AnsweredApproval>, NotFound | NotAnswered | Unavailable>
   /** Number of pending requests. */
   readonly count: Effect.Effect<number>
   /** Resolves the calls of a session that wait in this process for requests that were answered in another one. */
@@ -164,16 +164,23 @@ const over = Effect.fnUntraced(function*(
   const here = new WaitingRequests.WaitingRequests({ rows, recorded, now, run, requested, resolved })
 
   /** Reports answers, and resolves the calls of this process that wait for them. */
-  const answered = (ended: ReadonlyArray<ApprovalRows.EndedRow>) =>
+  const answered = (changed: ReadonlyArray<ApprovalRows.Answering>) =>
     Effect.suspend(() => {
-      resolved(ended)
-      const principals = new Set(ended.map(({ kept }) => kept.principal))
+      resolved(ApprovalAnswers.endedOf(changed))
+      for (const { end, kept: { summary } } of changed) {
+        if (end === undefined) log.tell(summary.user, { _tag: "ApprovalChanged", approval: summary })
+      }
+      const principals = new Set(changed.map(({ kept }) => kept.principal))
       return Effect.forEach(principals, (it) => here.refresh(it), { discard: true })
     })
   const give = (user: User, given: ReadonlyArray<Given>) =>
     ApprovalAnswers.give(rows, user, given, now).pipe(
       Effect.tap(answered),
-      Effect.map((ended) => ended.slice(0, given.length).map(({ end, kept }) => ResolvedRequest.of(kept.summary, end))),
+      Effect.map((changed) =>
+        changed.slice(0, given.length).map(({ end, kept }) =>
+          end === undefined ? ResolvedRequest.waiting(kept) : ResolvedRequest.of(kept.summary, end)
+        )
+      ),
       Effect.catchTag("ApprovalTableError", unavailable)
     )
 
@@ -181,26 +188,30 @@ const over = Effect.fnUntraced(function*(
     Approvals.Approvals,
     Approvals.Approvals.of({
       ...recorded.approvals,
-      submit: (request, told) =>
+      submit: (request, told, heard) =>
         Effect.suspend(() => {
           const tool = handlers?.current().get(request.tool)
           const facts = KnownFacts.of(request, tool, keepsWrites)
           const shown = RedactedRequest.make(request, facts, tool?.redactor.declared)
-          return shown === undefined ? Effect.succeed(notShown) : here.submit(shown, told)
+          return shown === undefined ? Effect.succeed(notShown) : here.submit(shown, told, heard)
         }),
       answer: Effect.fnUntraced(function*(id, answer, of, person) {
         const shown = here.byId(id)
-        if (shown === undefined) return yield* new Approvals.ApprovalError({ id, reason: "NotPending" })
+        const notPending = new Approvals.ApprovalError({ id, reason: "NotPending" })
+        if (shown === undefined) return yield* notPending
+        const found = yield* Effect.catchTag(rows.find([id]), "ApprovalTableError", () => Effect.fail(notPending))
+        const row = found.get(id)
         const at = now()
+        if (row === undefined || ApprovalAnswers.endOf(row, at) !== undefined) return yield* notPending
+        const { summary: { approvals } } = row.kept
+        const request = approvals === undefined ? shown.request : { ...shown.request, approvals }
         const grantId = SecureRandom.uuidV4Unsafe()
-        const ending = yield* Effect.fromResult(
-          Approvals.resolve(shown.request, answer, { now: at, grantId, of, person })
-        )
-        const put = ApprovalAnswers.put(rows, [{ kept: shown.kept, end: { at, ending }, isCovered: false }], at)
-        const ended = yield* Effect.tap(put, answered).pipe(
+        const said = yield* Effect.fromResult(Approvals.resolve(request, answer, { now: at, grantId, of, person }))
+        const put = ApprovalAnswers.put(rows, [ApprovalAnswers.answering(row, said, at)], at)
+        const changed = yield* Effect.tap(put, answered).pipe(
           Effect.catchTag("ApprovalTableError", () => Effect.succeed([]))
         )
-        if (ended.length === 0) return yield* new Approvals.ApprovalError({ id, reason: "NotPending" })
+        if (changed.length === 0) return yield* notPending
       }),
       giveUp: (id) => here.giveUp(id)
     })

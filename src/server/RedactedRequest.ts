@@ -93,7 +93,9 @@ export const make = (
   const asHash = Approvals.hash(request)
   const withSalt = (salt: string): RedactedRequest => {
     const hash = FileChange.hashOf(canonicalJson([id, asHash, request.revision, about, preview, salt]))
-    const summary = { id, ...about, requestedAt, expiresAt, hash, summary: begin(json, summaryChars) }
+    // the others answer to the same content, whoever approved it before
+    const approvals = request.approvals === undefined ? {} : { approvals: request.approvals }
+    const summary = { id, ...about, ...approvals, requestedAt, expiresAt, hash, summary: begin(json, summaryChars) }
     return {
       request,
       owner,

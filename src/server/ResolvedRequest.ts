@@ -1,6 +1,8 @@
 /** How resolved approval requests are shown. */
 import type * as Approvals from "../core/gates/Approvals.ts"
-import type { ApprovalSummary, ResolvedApproval } from "./ApiApprovals.ts"
+import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
+import type { AnsweredApproval, ApprovalSummary, ResolvedApproval } from "./ApiApprovals.ts"
+import type { Kept } from "./RedactedRequest.ts"
 
 /** How a request ended, and when (epoch milliseconds). */
 export interface End {
@@ -9,13 +11,28 @@ export interface End {
 }
 
 /** Shows a request that ended. */
-export const of = (
-  { agentPath, callId, facts, id, requestedAt, session, targets, tool, user }: ApprovalSummary,
-  { at, ending }: End
-): ResolvedApproval => {
-  const about = { id, user, session, callId, tool, agentPath, targets, facts, requestedAt }
-  return { ...about, endedAt: at, ...endOf(ending) }
+export const of = (summary: ApprovalSummary, { at, ending }: End): ResolvedApproval => ({
+  ...aboutOf(summary),
+  endedAt: at,
+  ...endOf(ending)
+})
+
+/** Shows a request that a person has approved, and that others have to approve, too. */
+export const waiting = ({ principal, summary }: Kept): AnsweredApproval => {
+  const { approvals = [], approvers = [], requestedAt } = summary
+  const last = approvals.at(-1)
+  return {
+    ...aboutOf(summary),
+    endedAt: last?.at ?? requestedAt,
+    how: "waiting",
+    ...last === undefined ? {} : { answer: last.answer, by: last.person },
+    next: WhoApproves.sentence(approvers, approvals, { principal, requestedAt })
+  }
 }
+
+const aboutOf = (
+  { agentPath, callId, facts, id, requestedAt, session, targets, tool, user }: ApprovalSummary
+) => ({ id, user, session, callId, tool, agentPath, targets, facts, requestedAt })
 
 /** Says in a sentence how a request ended. */
 export const sentence = (

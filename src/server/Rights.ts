@@ -56,6 +56,7 @@ export const seenBy = ({ approve, name, records }: User): ReadonlyArray<string> 
 export const sees = (user: User) => (owner: string, item: LiveItem): boolean => {
   switch (item._tag) {
     case "ApprovalRequested":
+    case "ApprovalChanged":
     case "ApprovalResolved":
       return covers(user.approve, owner)
     default:

@@ -13,7 +13,7 @@ import type * as Option from "effect/Option"
 import * as Random from "effect/Random"
 import type * as Stream from "effect/Stream"
 import type { User } from "./ApiAccess.ts"
-import type { ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
 import type * as Models from "./ApiModels.ts"
 import type * as Operations from "./ApiOperations.ts"
 import type * as Problems from "./ApiProblems.ts"
@@ -188,14 +188,14 @@ export class SessionDirectory extends Context.Service<SessionDirectory, {
   ) => Effect.Effect<boolean, Unavailable>
   /** Answers a request. The first answer counts; the second one is told who was first. */
   readonly answer: (user: User, given: Given) => Effect.Effect<
-    ResolvedApproval,
+    AnsweredApproval,
     NotFound | Problems.AlreadyEnded | Problems.NotAnswered | Unavailable
   >
   /** Answers several requests: all of them, or none if one answer is stale or invalid. */
   readonly answerAll: (
     user: User,
     given: ReadonlyArray<Given>
-  ) => Effect.Effect<ReadonlyArray<ResolvedApproval>, NotFound | Problems.NotAnswered | Unavailable>
+  ) => Effect.Effect<ReadonlyArray<AnsweredApproval>, NotFound | Problems.NotAnswered | Unavailable>
 
   /** Grants of a user and of the users they approve for, oldest first. */
   readonly grants: (user: User) => Effect.Effect<ReadonlyArray<typeof Records.Grant.Type>, Unavailable>

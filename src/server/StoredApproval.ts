@@ -2,6 +2,7 @@
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Approvals from "../core/gates/Approvals.ts"
+import { GivenApproval } from "../core/vocabulary/Approvers.ts"
 import * as Grant from "../core/vocabulary/Grant.ts"
 import * as versioned from "../internal/versioned.ts"
 import { ApprovalSummary, Preview } from "./ApiApprovals.ts"
@@ -9,6 +10,9 @@ import * as Principals from "./Principals.ts"
 import type { Details, Kept } from "./RedactedRequest.ts"
 
 const version = 1
+
+/** Releases that know nothing of approvers or forms would let anybody approve these. */
+const versionOfNamed = 2
 
 /** Secrets of the arguments are in none of the records. `targets` says whether they contain secrets, too. */
 const Request = Schema.Struct({
@@ -31,7 +35,10 @@ const End = Schema.Struct({
       grant: Schema.optionalKey(Grant.Grant),
       isOwn: Schema.Boolean,
       edited: Schema.optionalKey(Schema.Struct({ params: Schema.Json })),
-      person: Schema.optionalKey(Schema.String)
+      person: Schema.optionalKey(Schema.String),
+      note: Schema.optionalKey(Schema.String),
+      data: Schema.optionalKey(Schema.Json),
+      approvals: Schema.optionalKey(Schema.Array(GivenApproval))
     }),
     Schema.TaggedStruct("Denied", {
       by: Schema.Literals(["user", "timeout", "closed", "noApprover"]),
@@ -43,23 +50,34 @@ const End = Schema.Struct({
   ])
 })
 
-const write = (record: object): string => versioned.encode(version, JSON.stringify(record))
+const write = (record: object, of: number = version): string => versioned.encode(of, JSON.stringify(record))
 
 const read = <A>(schema: Schema.Codec<A, unknown>) => {
-  const readers = { [version]: Schema.decodeUnknownResult(schema) }
+  const decode = Schema.decodeUnknownResult(schema)
+  const readers = { [version]: decode, [versionOfNamed]: decode }
   return (text: string): Result.Result<A, Error> => versioned.decode(readers, text)
 }
 
 export const writeRequest = ({ redacted, revision, salt, summary, targets }: Kept): string => {
+  const { approvals: _, ...rest } = summary
+  const isNamed = summary.approvers !== undefined || summary.form !== undefined
   const isPlain = targets?.every(({ text }, index) => text === summary.targets[index]?.text) === true
   return write({
-    summary,
+    summary: rest,
     revision,
     ...salt === "" ? {} : { salt },
     ...redacted === "none" ? {} : { redacted },
     ...isPlain ? {} : { targets: "redacted" }
-  })
+  }, isNamed ? versionOfNamed : version)
 }
+
+/** The approvals of a request that needs others. */
+export const writeApprovals = (approvals: ReadonlyArray<GivenApproval>): string => write({ approvals })
+
+const approvalsOf = read(Schema.Struct({ approvals: Schema.Array(GivenApproval) }))
+
+export const readApprovals = (text: string): Result.Result<ReadonlyArray<GivenApproval>, Error> =>
+  Result.map(approvalsOf(text), ({ approvals }) => approvals)
 
 const requestOf = read(Request)
 
@@ -89,12 +107,6 @@ const endOf = read(End)
 export const readEnd = (text: string): Result.Result<Approvals.Ending, Error> =>
   Result.map(endOf(text), ({ ending }) => {
     if (ending._tag !== "Approved") return ending
-    const { edited, grant, isOwn, person } = ending
-    return {
-      _tag: "Approved",
-      grant,
-      isOwn,
-      ...edited === undefined ? {} : { edited },
-      ...person === undefined ? {} : { person }
-    }
+    const { grant, ...rest } = ending
+    return { ...rest, grant }
   })

@@ -49,7 +49,14 @@ export const make = (
         }),
     answer: (answers, now) =>
       table.answer(
-        answers.map(({ isCovered, ...it }) => ({ ...endingOf(it), hash: it.kept.summary.hash, isCovered })),
+        answers.map(({ end, isCovered, kept, version }) => ({
+          id: kept.summary.id,
+          end: end && endingOf({ end, kept }).end,
+          hash: kept.summary.hash,
+          isCovered,
+          approvals: approvalsOf(kept),
+          version
+        })),
         now
       ),
     take: (epoch, ids) =>
@@ -119,8 +126,12 @@ const rowOf = (
   expiresAt: request.expiresAt === "unlimited" ? undefined : request.expiresAt,
   request: StoredApproval.writeRequest(kept),
   details: StoredApproval.writeDetails(details()),
+  approvals: approvalsOf(kept),
   replaces
 })
+
+const approvalsOf = ({ summary: { approvals } }: RedactedRequest["kept"]): string | undefined =>
+  approvals === undefined ? undefined : StoredApproval.writeApprovals(approvals)
 
 const endingOf = ({ end: { at, ending }, kept }: ApprovalRows.Ending) => {
   const { how } = ResolvedRequest.of(kept.summary, { at, ending })
@@ -141,19 +152,24 @@ const readEnd = (end: RowEnd, id: string): Effect.Effect<ResolvedRequest.End | u
     (ending) => ending === undefined ? undefined : { at: end.at, ending }
   )
 
-const readable = Effect.fnUntraced(function*({ end, id, request }: ApprovalRow): Effect.fn.Return<
+const readable = Effect.fnUntraced(function*(
+  { approvals: given, end, id, request, version }: ApprovalRow
+): Effect.fn.Return<
   ApprovalRows.Row | undefined
 > {
-  const kept = yield* orWarn(StoredApproval.readRequest(request), id)
-  if (kept === undefined) return undefined
-  if (end === undefined) return { kept, end }
+  const bare = yield* orWarn(StoredApproval.readRequest(request), id)
+  if (bare === undefined) return undefined
+  const approvals = given === undefined ? undefined : yield* orWarn(StoredApproval.readApprovals(given), id)
+  const kept = approvals === undefined ? bare : { ...bare, summary: { ...bare.summary, approvals } }
+  if (end === undefined) return { kept, version, end }
   const read = yield* readEnd(end, id)
-  return read === undefined ? undefined : { kept, end: read }
+  return read === undefined ? undefined : { kept, version, end: read }
 })
 
 /** A row that cannot be read, as one that the request replaces. */
-const unreadable = ({ kept }: RedactedRequest, { end, hash }: ApprovalRow): ApprovalRows.Row => ({
+const unreadable = ({ kept }: RedactedRequest, { end, hash, version }: ApprovalRow): ApprovalRows.Row => ({
   kept: { ...kept, summary: { ...kept.summary, hash } },
+  version,
   end: end === undefined ? undefined : { at: end.at, ending: { _tag: "Withdrawn" } }
 })
 

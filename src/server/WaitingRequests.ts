@@ -12,6 +12,7 @@ import type * as Schema from "effect/Schema"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import type { ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import type { Epoch } from "../core/store/SessionRegistry.ts"
+import type { GivenApproval } from "../core/vocabulary/Approvers.ts"
 import { endOf } from "./ApprovalAnswers.ts"
 import type { ApprovalRows, Begun, EndedRow, Row } from "./ApprovalRows.ts"
 import type { Kept, RedactedRequest } from "./RedactedRequest.ts"
@@ -87,7 +88,8 @@ export class WaitingRequests {
   /** Makes a request pending and waits for its resolution. Interruption withdraws it. */
   submit(
     shown: RedactedRequest,
-    told: ((resolution: Approvals.Resolution) => void) | undefined
+    told: ((resolution: Approvals.Resolution) => void) | undefined,
+    heard?: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
   ): Effect.Effect<Approvals.Resolution> {
     return Effect.suspend(() => {
       const { request } = shown
@@ -99,7 +101,10 @@ export class WaitingRequests {
         Effect.flatMap((arrived) => {
           if (arrived._tag === "Pending") {
             visit.shown = arrived.shown
-            return recorded.approvals.submit(request, told)
+            const { kept: { summary: { approvals } } } = arrived.shown
+            if (approvals === undefined) return recorded.approvals.submit(request, told, heard)
+            heard?.(approvals)
+            return recorded.approvals.submit({ ...request, approvals }, told, heard)
           }
           this.forget(visit)
           told?.(arrived.resolution)
@@ -144,12 +149,25 @@ export class WaitingRequests {
         else if (visit.epoch === epoch) ids.push(id)
       }
       if (ids.length === 0) return Effect.void
-      return Effect.map(rows.take(epoch, ids), (taken) => {
+      return Effect.flatMap(rows.take(epoch, ids), (taken) => {
         for (const { end, id } of taken) {
           const shown = this.find(principal, id)
           if (shown !== undefined) this.around.recorded.end(id, resolutionOf(shown, end.ending))
         }
+        return this.hear(principal, ids)
       })
+    })
+  }
+
+  /** Takes the approvals of requests that need several. */
+  private hear(principal: string, ids: ReadonlyArray<string>): Effect.Effect<void, ApprovalTableError> {
+    const { recorded, rows } = this.around
+    const several = ids.filter((id) => this.find(principal, id)?.request.approvers !== undefined)
+    if (several.length === 0) return Effect.void
+    return Effect.map(rows.find(several), (found) => {
+      for (const [id, { end, kept: { summary: { approvals } } }] of found) {
+        if (end === undefined && approvals !== undefined) recorded.approved(id, approvals)
+      }
     })
   }
 
@@ -319,10 +337,13 @@ export class WaitingRequests {
   }
 
   /** A request of this id exists: it counts if approvers saw the same. */
-  private returned({ epoch, shown }: Visit, { end, kept }: Row): Effect.Effect<Arrived, ApprovalTableError> {
+  private returned(
+    { epoch, shown }: Visit,
+    { end, kept }: Pick<Row, "end" | "kept">
+  ): Effect.Effect<Arrived, ApprovalTableError> {
     const same = shown.kept.salt === kept.salt ? shown : shown.withSalt(kept.salt)
     if (same.kept.summary.hash === kept.summary.hash) {
-      if (end === undefined) return Effect.succeed({ _tag: "Pending", shown: same })
+      if (end === undefined) return Effect.succeed({ _tag: "Pending", shown: approvedAs(same, kept) })
       if (isFinal(end.ending)) return Effect.succeed({ _tag: "Ended", resolution: resolutionOf(same, end.ending) })
     }
     return Effect.map(this.around.rows.begin(shown, epoch, kept.summary.hash), (begun) => this.arrived(shown, begun))
@@ -334,6 +355,12 @@ export class WaitingRequests {
     return { _tag: "Pending", shown }
   }
 }
+
+/** The same request, with the approvals of a row. */
+const approvedAs = (shown: RedactedRequest, { summary: { approvals } }: Kept): RedactedRequest =>
+  approvals === undefined
+    ? shown
+    : { ...shown, kept: { ...shown.kept, summary: { ...shown.kept.summary, approvals } } }
 
 const suspended = (reason: string): Approvals.Resolution => ({ _tag: "Suspended", reason })
 

@@ -67,6 +67,8 @@ export const layer = (
       (change): Effect.Effect<unknown> =>
         change._tag === "Requested"
           ? asked(change.request)
+          : change._tag !== "Ended"
+          ? Effect.void
           // one that is suspended is still pending
           : change.how._tag === "Suspended"
           ? Effect.void
@@ -141,7 +143,7 @@ const once = (table: ApprovalTable["Service"], send: Send): Send => (notice) =>
 
 /** Notifies, so that no other process does. */
 const told = (table: ApprovalTable["Service"], send: Send): Send => (notice) =>
-  Effect.andThen(send(notice), Effect.catch(table.told(notice.id), warned))
+  Effect.andThen(send(notice), Effect.catch(table.told(notice.id, undefined), warned))
 
 /** Requests of which the process that made them did not notify. */
 const leftOver = (table: ApprovalTable["Service"], delay: number): Effect.Effect<ReadonlyArray<Notice>> =>

@@ -46,28 +46,39 @@ const create = Effect.gen(function*() {
     WHERE how IS NULL AND tell_at IS NOT NULL`
 })
 
+/** `approved`: the record of approvals that need others. `version`: how often it was changed. */
+const approved = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql`ALTER TABLE tool_executor_approvals ADD COLUMN approved TEXT,
+    ADD COLUMN version INTEGER NOT NULL DEFAULT 0`
+})
+
 /** The schema of approval requests. That of sessions comes first. */
 export const schema: Schema = {
   table: "tool_executor_approvals_migrations",
   tables: ["tool_executor_approvals"],
-  migrations: { "0001_approvals": create }
+  migrations: { "0001_approvals": create, "0002_approved": approved }
 }
 
 interface Stored {
   readonly id: string
   readonly hash: string
   readonly request: string
+  readonly approved: string | null
+  readonly version: number
   readonly how: string | null
   readonly ending: string | null
   readonly ended_at: number | null
 }
 
-const columns = "it.id, it.hash, it.request, it.how, it.ending, it.ended_at"
+const columns = "it.id, it.hash, it.request, it.approved, it.version, it.how, it.ending, it.ended_at"
 
-const rowOf = ({ ended_at, ending, hash, how, id, request }: Stored): Table.ApprovalRow => ({
+const rowOf = ({ approved, ended_at, ending, hash, how, id, request, version }: Stored): Table.ApprovalRow => ({
   id,
   hash,
   request,
+  approvals: approved ?? undefined,
+  version,
   end: how === null ? undefined : { how, at: ended_at!, ending: ending! }
 })
 
@@ -87,7 +98,7 @@ const epochsOfAll = (of: ReadonlyArray<{ readonly epoch: Epoch }>): string =>
   epochsOf(new Set(of.map(({ epoch }) => epoch)))
 
 const fields = `(id text, session text, username text, tool text, hash text, requested_at float8, expires_at float8,
-  request text, details text, replaces text)`
+  request text, details text, approved text, replaces text)`
 
 const given = (rows: ReadonlyArray<Table.NewRow>): string =>
   JSON.stringify(rows.map((it) => ({
@@ -100,6 +111,7 @@ const given = (rows: ReadonlyArray<Table.NewRow>): string =>
     expires_at: it.expiresAt ?? null,
     request: it.request,
     details: it.details,
+    approved: it.approvals ?? null,
     replaces: it.replaces ?? null
   })))
 
@@ -114,12 +126,13 @@ export const insert = Effect.fnUntraced(function*(
       ORDER BY r.id
     )
     INSERT INTO tool_executor_approvals AS it
-      (id, session, username, tool, hash, epoch, requested_at, expires_at, request, details, tell_at)
-    SELECT id, session, username, tool, hash, epoch, requested_at, expires_at, request, details, requested_at FROM given
+      (id, session, username, tool, hash, epoch, requested_at, expires_at, request, details, approved, tell_at)
+    SELECT id, session, username, tool, hash, epoch, requested_at, expires_at, request, details, approved, requested_at
+      FROM given
     ON CONFLICT (id) DO UPDATE SET epoch = excluded.epoch, taken = it.taken OR it.how IS NOT NULL
       WHERE it.session = excluded.session
     RETURNING it.id, it.xmax = 0 AS is_new, it.hash, CASE WHEN it.xmax = 0 THEN '' ELSE it.request END AS request,
-      it.how, it.ending, it.ended_at`,
+      it.approved, it.version, it.how, it.ending, it.ended_at`,
     [epochsOfAll(rows), given(rows)]
   ).withoutTransform
   return new Map(found.map((it) => [it.id, it.is_new ? undefined : rowOf(it)]))
@@ -139,15 +152,16 @@ export const replace = (
     )
     UPDATE tool_executor_approvals AS it SET tool = given.tool, hash = given.hash, epoch = given.epoch,
       requested_at = given.requested_at, expires_at = given.expires_at, request = given.request,
-      details = given.details, how = NULL, ending = NULL, ended_at = NULL, taken = false
+      details = given.details, approved = given.approved, version = it.version + 1, how = NULL, ending = NULL, ended_at = NULL, taken = false
     FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.hash = given.replaces
     RETURNING it.id`,
     [epochsOfAll(rows), given(rows)]
   ))
 
 /**
- * Ends pending requests and wakes their sessions: all that are not optional, or none. A request that another statement
- * has ended since this one began does not count as pending.
+ * Ends pending requests and wakes their sessions, or notes their approvals: all that are not optional, or none. A
+ * request that another statement has ended since this one began does not count as pending, and one whose approvals
+ * were changed meanwhile does not count as it was.
  */
 export const answer = (
   sql: Sql,
@@ -157,20 +171,24 @@ export const answer = (
   idsOf(sql.unsafe(
     `WITH given AS (
       SELECT * FROM json_to_recordset($1::json)
-        AS r (id text, hash text, how text, ending text, ended_at float8, optional boolean)
+        AS r (id text, hash text, how text, ending text, ended_at float8, optional boolean, approved text, version int)
     ), locked AS (
       SELECT id FROM tool_executor_sessions
       WHERE id IN (SELECT it.session FROM tool_executor_approvals AS it JOIN given ON it.id = given.id)
       ORDER BY id FOR NO KEY UPDATE
     ), ready AS (
       SELECT it.id FROM tool_executor_approvals AS it JOIN given ON it.id = given.id AND it.hash = given.hash
+        AND (given.optional OR it.version = given.version)
       WHERE it.how IS NULL AND (it.expires_at IS NULL OR it.expires_at > $2::float8)
         AND (SELECT count(*) FROM locked) >= 0
       ORDER BY it.id FOR UPDATE OF it
     ), done AS (
       UPDATE tool_executor_approvals AS it
-      SET how = given.how, ending = given.ending, ended_at = given.ended_at, tell_at = NULL
+      SET how = given.how, ending = given.ending, ended_at = given.ended_at,
+        approved = CASE WHEN given.how IS NULL THEN given.approved ELSE it.approved END, version = it.version + 1,
+        tell_at = CASE WHEN given.how IS NULL THEN it.tell_at END
       FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.how IS NULL
+        AND (given.optional OR it.version = given.version)
         AND NOT EXISTS (SELECT 1 FROM given AS other WHERE NOT optional AND other.id NOT IN (SELECT id FROM ready))
       RETURNING it.id, it.session
     ), awake AS (
@@ -178,13 +196,15 @@ export const answer = (
     )
     SELECT id FROM done`,
     [
-      JSON.stringify(answers.map(({ end, hash, id, isCovered }) => ({
+      JSON.stringify(answers.map(({ approvals, end, hash, id, isCovered, version }) => ({
         id: plain(id),
         hash,
-        how: end.how,
-        ending: end.ending,
-        ended_at: end.at,
-        optional: isCovered
+        how: end?.how,
+        ending: end?.ending,
+        ended_at: end?.at,
+        optional: isCovered,
+        approved: approvals,
+        version
       }))),
       now
     ]
@@ -251,11 +271,11 @@ export const settle = Effect.fnUntraced(function*(
       UPDATE tool_executor_approvals AS it SET how = $3, ending = $4, ended_at = $5::float8, taken = true, tell_at = NULL
       WHERE it.id IN (SELECT id FROM ready) AND it.how IS NULL RETURNING ${columns}
     )
-    SELECT count(*) AS pending, NULL AS id, NULL AS hash, NULL AS request, NULL AS how, NULL AS ending,
-      NULL::float8 AS ended_at
+    SELECT count(*) AS pending, NULL AS id, NULL AS hash, NULL AS request, NULL AS approved, NULL::int AS version,
+      NULL AS how, NULL AS ending, NULL::float8 AS ended_at
     FROM tool_executor_approvals AS it JOIN owned ON it.session = owned.id
     WHERE it.how IS NULL AND it.id IN ${among("$2")}
-    UNION ALL SELECT NULL, id, hash, request, how, ending, ended_at FROM gone`,
+    UNION ALL SELECT NULL, id, hash, request, approved, version, how, ending, ended_at FROM gone`,
     [epochsOf([epoch]), json(ids), end.how, end.ending, end.at]
   ).withoutTransform
   return {
@@ -298,7 +318,7 @@ export const list = Effect.fnUntraced(function*(
       ORDER BY it.requested_at DESC LIMIT $1)
     UNION ALL (SELECT ${columns}, NULL FROM tool_executor_approvals AS it
       WHERE it.how IS NOT NULL AND it.ended_at > $3::float8 ${of} ORDER BY it.ended_at DESC LIMIT $2)
-    UNION ALL SELECT '', '', '', NULL, NULL, NULL, count(*)
+    UNION ALL SELECT '', '', '', NULL, 0, NULL, NULL, NULL, count(*)
       FROM (SELECT 1 FROM tool_executor_approvals AS it WHERE it.how IS NULL ${of} LIMIT ${counted})`,
     [limit.open, limit.ended, since, ...users === undefined ? [] : [json(users)]]
   ).withoutTransform
@@ -334,8 +354,11 @@ export const untold = (
     [before, until, limit, ...ids === undefined ? [] : [json(ids)]]
   ))
 
-export const told = (sql: Sql, id: string): Effect.Effect<unknown, SqlError> =>
-  sql.unsafe("UPDATE tool_executor_approvals SET tell_at = NULL WHERE id = $1", [plain(id)])
+export const told = (sql: Sql, id: string, next: number | undefined): Effect.Effect<unknown, SqlError> =>
+  sql.unsafe("UPDATE tool_executor_approvals SET tell_at = $2::float8 WHERE id = $1 AND how IS NULL", [
+    plain(id),
+    next ?? null
+  ])
 
 /**
  * Removes requests that ended before, other than answers that a call may still take: none does where nothing of its

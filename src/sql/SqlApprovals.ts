@@ -69,7 +69,7 @@ export const layer: Layer.Layer<
       list: (options) => run("list", Tables.list(sql, options)),
       count: run("count", Tables.count(sql)),
       untold: (options) => run("untold", Tables.untold(sql, options)),
-      told: (id) => run("told", Effect.asVoid(Tables.told(sql, id))),
+      told: (id, next) => run("told", Effect.asVoid(Tables.told(sql, id, next))),
       prune: (before) =>
         Effect.repeat(run("prune", Tables.prune(sql, before, most)), { while: (removed) => removed === most }).pipe(
           Effect.asVoid

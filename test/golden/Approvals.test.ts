@@ -43,6 +43,63 @@ const endings: ReadonlyArray<Parameters<typeof StoredApproval.writeEnd>[0]> = [
   { _tag: "Withdrawn" }
 ]
 
+const named = readFileSync(new URL("approvals-named.v2.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
+
+const approvals = [{
+  person: "ada",
+  roles: ["lead"],
+  at: 1_500,
+  answer: "ApproveForDuration",
+  duration: "1 hour",
+  scope: { pattern: "a*" },
+  agents: "all",
+  note: "go on",
+  data: { code: 1 }
+}] as const
+
+const several = {
+  ...request,
+  evidence: [{ _tag: "Origin", path: "path", value: "a.txt", origin: "user" }],
+  isAlways: true,
+  wider: ["write(a*)"],
+  approvers: [{
+    people: ["ada"],
+    roles: ["lead"],
+    count: 2,
+    escalate: { after: "1 hour", to: { people: ["cy"] } },
+    remind: "5 minutes"
+  }],
+  form: { type: "object" },
+  escalatesAt: 3_601_000,
+  approvals
+} as const
+
+describe("stored approval requests that say who approves", () => {
+  const { kept } = RedactedRequest.make(several, facts)!
+  const ending = {
+    _tag: "Approved",
+    grant: undefined,
+    isOwn: true,
+    person: "bob",
+    note: "go on",
+    data: { code: 1 },
+    approvals
+  } as const
+
+  it("are written in a version that older releases refuse", () => {
+    const { writeApprovals, writeEnd, writeRequest } = StoredApproval
+    assert.deepStrictEqual([writeRequest(kept), writeApprovals(approvals), writeEnd(ending, kept)], named)
+  })
+
+  it("are read as they were, the approvals from their own record", () => {
+    const { readApprovals, readEnd, readRequest } = StoredApproval
+    const read = Result.getOrThrow(readRequest(named[0]!))
+    const given = Result.getOrThrow(readApprovals(named[1]!))
+    assert.deepStrictEqual({ ...read, summary: { ...read.summary, approvals: given } }, kept)
+    assert.deepStrictEqual(Result.getOrThrow(readEnd(named[2]!)), ending)
+  })
+})
+
 describe("stored approval requests", () => {
   it("are written as this version says", () => {
     const { details, kept } = shown
@@ -71,7 +128,7 @@ describe("stored approval requests", () => {
     const { readDetails, readEnd, readRequest } = StoredApproval
     const isRefused = (text: string) =>
       Result.isFailure(readRequest(text)) && Result.isFailure(readDetails(text)) && Result.isFailure(readEnd(text))
-    assert.isTrue(isRefused(lines[0]!.replace("\"v\":1", "\"v\":2")))
+    assert.isTrue(isRefused(lines[0]!.replace("\"v\":1", "\"v\":3")))
     assert.isTrue(isRefused("{}"))
   })
 })

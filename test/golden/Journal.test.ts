@@ -10,7 +10,12 @@ import * as JournalText from "../../src/core/store/JournalText.ts"
 import { ToolOutcome } from "../../src/core/vocabulary/ToolOutcome.ts"
 
 /** Kinds of entries that were added later have files of their own. */
-const files = ["journal.v1.jsonl", "journal-reviews.v1.jsonl", "journal-words.v1.jsonl"]
+const files = [
+  "journal.v1.jsonl",
+  "journal-reviews.v1.jsonl",
+  "journal-words.v1.jsonl",
+  "journal-approvers.v1.jsonl"
+]
 
 const lines = files.flatMap((it) => readFileSync(new URL(it, import.meta.url), "utf8").trimEnd().split("\n"))
 

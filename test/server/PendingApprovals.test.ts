@@ -275,13 +275,13 @@ describe("PendingApprovals", () => {
       // not half of the face
       assert.strictEqual(summary!.summary, `{"text":"${"x".repeat(290)}`)
       const ended = yield* approvals.answer(ada, yield* to(id, deny))
-      assert.deepStrictEqual(Option.getOrThrow(yield* approvals.get(ada, id)), ended)
+      assert.deepStrictEqual<unknown>(Option.getOrThrow(yield* approvals.get(ada, id)), ended)
       const seen = yield* log.stream(start, (user) => user === "bob").pipe(
         Stream.filter(({ data }) => data._tag !== "Heartbeat"),
         Stream.take(2),
         Stream.runCollect
       )
-      assert.deepStrictEqual(seen.map(({ data }) => data), [
+      assert.deepStrictEqual<ReadonlyArray<unknown>>(seen.map(({ data }) => data), [
         { _tag: "ApprovalRequested", approval: summary! },
         { _tag: "ApprovalResolved", approval: ended }
       ])

@@ -62,7 +62,7 @@ layer(Postgres.layer, { timeout: 60_000 })("approval requests in PostgreSQL", (i
       assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Approved", person: "ada", isOwn: true })
       const second = yield* Effect.flip(one.pending.answer(cy, { ...given, answer: deny }))
       assert.deepInclude(second, { _tag: "AlreadyEnded", how: "approved", by: "ada", answer: "ApproveOnce" })
-      assert.deepStrictEqual((yield* one.pending.list(ada)).ended, [ended])
+      assert.deepStrictEqual<ReadonlyArray<unknown>>((yield* one.pending.list(ada)).ended, [ended])
     }))
 
   test("resolve the call at once where it waits in the process that answers", ({ one }) =>

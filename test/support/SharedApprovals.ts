@@ -94,7 +94,7 @@ const inRealTime = (written: Effect.Effect<void>) =>
         list: (options) => real(table.list(options)),
         count: real(table.count),
         untold: (options) => real(table.untold(options)),
-        told: (id) => real(table.told(id)),
+        told: (id, next) => real(table.told(id, next)),
         prune: (before) => real(table.prune(before))
       }
     })

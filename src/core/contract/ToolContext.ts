@@ -135,6 +135,8 @@ export interface Service {
   readonly waits: (isWaiting: () => boolean) => Effect.Effect<void>
   /** The approval that allowed the call: a grant, or one for this call only. */
   readonly grant: Given | undefined
+  /** What approvers said besides yes: the data of the tool's `Form`, and a note. `undefined`: nothing, or nobody did. */
+  readonly answer: Answer | undefined
   /** Stores a payload as an artifact; `None` without a store, if it fails, or after the outcome. */
   readonly artifact: (payload: string) => Effect.Effect<Option.Option<ArtifactRef>>
   /**
@@ -150,6 +152,16 @@ export interface Service {
    * executor.
    */
   readonly executor: Executor | undefined
+}
+
+/** What approvers said besides yes. */
+export interface Answer {
+  /** What they filled in: it fits the tool's `Form`. */
+  readonly data: unknown
+  /** What the model will read. */
+  readonly note: string | undefined
+  /** Names of the approvers, if known. */
+  readonly people: ReadonlyArray<string>
 }
 
 /** What a running tool can use. Outside an executor the default reports and refuses nothing. */
@@ -181,6 +193,7 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       waits: () => Effect.void,
       suspend: () => Effect.interrupt,
       grant: undefined,
+      answer: undefined,
       artifact: () => Effect.succeedNone,
       readArtifact: (id) => new ArtifactError({ reason: "NotFound", id }),
       executor: undefined

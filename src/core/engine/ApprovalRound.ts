@@ -9,10 +9,13 @@ import * as Unseen from "../../internal/unseen.ts"
 import type { Evidence } from "../facts/Evidence.ts"
 import type { Of } from "../facts/Fact.ts"
 import type * as Approvals from "../gates/Approvals.ts"
+import * as Approving from "../gates/Approving.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as PermissionPattern from "../gates/PermissionPattern.ts"
 import type * as Permissions from "../gates/Permissions.ts"
-import type { Given, Grant } from "../vocabulary/Grant.ts"
+import type { GivenApproval } from "../vocabulary/Approvers.ts"
+import * as Grant from "../vocabulary/Grant.ts"
+import * as WhoApproves from "../vocabulary/WhoApproves.ts"
 import type { Call } from "./Call.ts"
 import * as Review from "./Review.ts"
 import * as Revisions from "./Revisions.ts"
@@ -23,6 +26,8 @@ export interface Question extends Permissions.Asks {
   readonly preview?: Approvals.Preview | undefined
   /** The targets, if they differ from those that the call was judged by. */
   readonly targets?: GateCall["targets"]
+  /** Approvals of this call with its arguments as they are, given before. */
+  readonly approvals?: ReadonlyArray<GivenApproval> | undefined
 }
 
 /**
@@ -39,7 +44,8 @@ export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effec
   Effect.suspend(() => {
     const { people } = wave.process
     const { answers, question: open, reviewed } = call.resumed ?? {}
-    const may = open === undefined ? Review.mandate(wave, call, reason) : undefined
+    // only people fill in forms
+    const may = open === undefined && call.tool!.form === undefined ? Review.mandate(wave, call, reason) : undefined
     if (people === undefined && answers === undefined && may === undefined) return Effect.succeed(nobody(reason))
     const question = withEvidence(reason, call.gateCall!)
     wave.waits.requests++
@@ -73,11 +79,14 @@ const aboutOf = (call: Call, question: Question): Approvals.NewRequest => {
   const { targets = call.gateCall!.targets } = question
   // an answer for unknown targets, or for none, must not be remembered: it would allow everything
   const isKnown = targets !== undefined && (targets.length > 0 || !call.tool!.declaresTargets)
-  const remember = isKnown ? question.remember : "call"
+  const isRunning = call.attempt !== undefined
+  const form = isRunning ? undefined : call.tool!.form
+  const remember = isKnown && form === undefined ? question.remember : "call"
   const wider = remember === "tool" ? PermissionPattern.widerThan(targets!) : []
   return {
     ...shownOf(question),
     ...(wider.length === 0 ? {} : { wider }),
+    ...(form === undefined ? {} : { form }),
     remember,
     agentPath,
     args,
@@ -85,7 +94,7 @@ const aboutOf = (call: Call, question: Question): Approvals.NewRequest => {
     callId: call.call.id,
     index: call.index,
     class: kind,
-    isRunning: call.attempt !== undefined,
+    isRunning,
     principal,
     process,
     revision: Revisions.of(call.tool!),
@@ -98,9 +107,15 @@ const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effe
   Effect.suspend(() => {
     const { people } = wave.process
     const { answers, question: open } = call.resumed ?? {}
-    const about: Approvals.NewRequest = { ...aboutOf(call, question), ...open }
+    const about: Approvals.NewRequest = {
+      ...aboutOf(call, question),
+      ...(open === undefined ? {} : { id: open.id, requestedAt: open.requestedAt, expiresAt: open.expiresAt })
+    }
     const said = answers === undefined ? undefined : onRecord(call, about)
-    if (said !== undefined) return Effect.succeed(said)
+    if (said !== undefined) {
+      hear(call, said)
+      return Effect.succeed(said)
+    }
     if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
     // a later request is a new one
     if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
@@ -116,9 +131,20 @@ const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effe
         evidence: question.evidence
       }, call)
       let said: Approvals.Resolution | undefined
-      const told = (resolution: Approvals.Resolution) => {
+      const known = new Set((request.approvals ?? []).map(keyOf))
+      const heard = (approvals: ReadonlyArray<GivenApproval>) => {
+        for (const approval of approvals) {
+          if (known.has(keyOf(approval))) continue
+          known.add(keyOf(approval))
+          wave.facts?.report({ _tag: "ApprovedBy", at: wave.now(), requestId, approval }, call)
+        }
+      }
+      const told = (given: Approvals.Resolution) => {
+        const resolution = checked(request, given)
         said = resolution
         wave.waits.shown(call, false)
+        if (resolution._tag === "Approved") heard(resolution.approvals ?? [])
+        hear(call, resolution)
         remember(wave, resolution)
         if (resolution._tag === "Approved" && resolution.isOwn) Review.approved(wave)
         if (resolution._tag === "Approved" && resolution.grant === undefined) allowOnce(wave, call, request)
@@ -127,7 +153,7 @@ const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effe
       return Effect.ensuring(
         Effect.suspend(() => {
           wave.waits.shown(call, true)
-          return people.submit(request, told)
+          return Effect.map(people.submit(request, told, heard), (it) => checked(request, it))
         }),
         Effect.sync(() => {
           wave.waits.shown(call, false)
@@ -137,20 +163,24 @@ const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effe
         })
       )
     }
-    const asked = Effect.flatMap(people.request(about), (request): Effect.Effect<Answer> => {
-      if (request === undefined) return Effect.succeed(nobody(question))
-      const { journal } = wave.engine
-      if (call.record === undefined || journal === undefined) return put(request)
-      const withdraw = Effect.sync(() =>
-        wave.facts?.report({ _tag: "Withdrawn", at: wave.now(), requestId: request.id }, call)
-      )
-      wave.facts?.report({ _tag: "Asked", at: wave.now(), request }, call)
-      // a request that approvers saw must survive a crash
-      return Effect.flatMap(
-        Effect.onInterrupt(journal.flush, () => withdraw),
-        (isWritten) => isWritten || call.tool!.readOnly ? put(request) : Effect.as(withdraw, unrecorded)
-      )
-    })
+    const given = open === undefined || open.shown !== call.record?.shown(about) ? question.approvals : open.approvals
+    const asked = Effect.flatMap(
+      people.request(given === undefined ? about : { ...about, approvals: given }),
+      (request): Effect.Effect<Answer> => {
+        if (request === undefined) return Effect.succeed(nobody(question))
+        const { journal } = wave.engine
+        if (call.record === undefined || journal === undefined) return put(request)
+        const withdraw = Effect.sync(() =>
+          wave.facts?.report({ _tag: "Withdrawn", at: wave.now(), requestId: request.id }, call)
+        )
+        wave.facts?.report({ _tag: "Asked", at: wave.now(), request }, call)
+        // a request that approvers saw must survive a crash
+        return Effect.flatMap(
+          Effect.onInterrupt(journal.flush, () => withdraw),
+          (isWritten) => isWritten || call.tool!.readOnly ? put(request) : Effect.as(withdraw, unrecorded)
+        )
+      }
+    )
     begin(wave)
     return Effect.ensuring(asked, Effect.sync(() => wave.process.budget.ask(-1, wave.now())))
   })
@@ -224,6 +254,30 @@ const onRecord = ({ record, resumed }: Call, about: Approvals.NewRequest): Appro
     .find((it) => it.shown === shown && it.again === again && counts(it.resolution))?.resolution
 }
 
+/** Only an answer of everybody who has to approve counts, whatever a driver says. */
+const checked = (request: Approvals.ApprovalRequest, resolution: Approvals.Resolution): Approvals.Resolution => {
+  const { approvers } = request
+  if (approvers === undefined || resolution._tag !== "Approved" || resolution.edited !== undefined) return resolution
+  const { approvals = [], grant, isOwn } = resolution
+  const isByAll = isOwn
+    ? Approving.isApproved(approvals, request)
+    : grant !== undefined && Grant.isByAll(grant, approvers)
+  return isByAll
+    ? resolution
+    : { _tag: "Denied", by: "noApprover", reason: WhoApproves.sentence(approvers, approvals, request) }
+}
+
+/** Keeps what approvers say besides yes. */
+const hear = (call: Call, resolution: Approvals.Resolution): void => {
+  if (resolution._tag !== "Approved") return
+  const { approvals, data, note, person } = resolution
+  if (data === undefined && note === undefined) return
+  const people = approvals?.map((it) => it.person) ?? (person === undefined ? [] : [person])
+  call.consent = { ...call.consent, answer: { data, note, people } }
+}
+
+const keyOf = ({ at, person }: GivenApproval): string => `${at} ${person}`
+
 /** Returns the answer as an `Answered` fact reports it. */
 const answerOf = (
   resolution: Approvals.Resolution | undefined
@@ -232,13 +286,15 @@ const answerOf = (
     case undefined:
       return { answer: "withdrawn", by: "withdrawn" }
     case "Approved": {
-      const { edited, grant, isOwn, person } = resolution
+      const { data, edited, grant, isOwn, note, person } = resolution
       return {
         answer: grant?.answer ?? "ApproveOnce",
         by: isOwn ? "user" : "grant",
         person,
         grant: grant && { id: grant.id, ...(grant.expiresAt === undefined ? {} : { expiresAt: grant.expiresAt }) },
-        isEdited: edited === undefined ? undefined : true
+        isEdited: edited === undefined ? undefined : true,
+        note,
+        hasData: data === undefined ? undefined : true
       }
     }
     case "Suspended":
@@ -254,7 +310,7 @@ const answerOf = (
  * Returns the grant that this answer created, if any. One that another request's answer created does not
  * count.
  */
-const grantOf = (resolution: Approvals.Resolution | undefined): Grant | undefined =>
+const grantOf = (resolution: Approvals.Resolution | undefined): Grant.Grant | undefined =>
   resolution?._tag === "Approved" && resolution.isOwn ? resolution.grant : undefined
 
 /** Stores the grant that the answer created. */
@@ -266,7 +322,7 @@ const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
 /** Records a one-time approval, which the handler sees in `ToolContext.grant`. */
 const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalRequest): void => {
   const { agentPath, id, principal, revision, targets, tool } = request
-  const allowedOnce: Given = {
+  const allowedOnce: Grant.Given = {
     id,
     principal,
     tool,

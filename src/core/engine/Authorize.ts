@@ -1,5 +1,6 @@
 /** Gate 12: a grant or an approver allows the call. */
 import * as Effect from "effect/Effect"
+import * as Approving from "../gates/Approving.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
@@ -27,12 +28,20 @@ const allowed: Authorized = { _tag: "Allowed" }
 const ends = (end: End): Authorized => ({ _tag: "Ends", end })
 
 /** Returns the approval request that a call still needs, if any. */
-export const asks = (call: Call): Permissions.Asks | undefined =>
-  call.consent.approved !== undefined
-    ? undefined
-    : call.resumed?.why !== undefined
-    ? { ...needed(call), why: call.resumed.why, remember: "call" }
-    : needed(call)
+export const asks = (call: Call): ApprovalRound.Question | undefined => {
+  const { consent: { approved, editedBy }, gateCall, resumed, tool } = call
+  if (approved === undefined) {
+    const question = needed(call)
+    if (resumed?.why !== undefined) return { ...question, why: resumed.why, remember: "call" }
+    return question === undefined || tool!.form === undefined ? question : { ...question, remember: "call" }
+  }
+  if (editedBy === undefined) return undefined
+  // with edited arguments it may be a call that others have to approve
+  const question = needed(call)
+  if (question === undefined) return undefined
+  const about = { approvers: question.approvers, principal: gateCall!.principal, requestedAt: call.driver.now() }
+  return Approving.isApproved(editedBy, about) ? undefined : { ...question, approvals: editedBy }
+}
 
 const needed = (call: Call): Permissions.Asks | undefined => {
   const { agent: { permissions }, driver, gateCall, rules } = call
@@ -171,7 +180,7 @@ export const grantFor = (
 export const grantOf = (
   { engine: { handlers, revoked } }: WaveState,
   call: Call,
-  { remember }: Permissions.Asks,
+  { approvers, remember }: Permissions.Asks,
   targets: GateCall["targets"],
   grants: ReadonlyArray<Grant.Grant> | StateStoreError,
   now: number
@@ -180,7 +189,7 @@ export const grantOf = (
     "operation" in grants || remember === "call" || grants.length === 0 || !Revisions.isCurrent(handlers, call.tool!)
   ) return undefined
   const { agentPath, tool: { name: tool } } = call.gateCall!
-  const about = { agentPath, tool, revision: Revisions.of(call.tool!), targets }
+  const about = { agentPath, tool, revision: Revisions.of(call.tool!), targets, approvers }
   return grants.find((it) => !revoked.has(it.id) && Grant.covers(it, about, now))
 }
 
@@ -199,8 +208,10 @@ export const resolved = (call: Call, question: Permissions.Asks, resolution: App
   const { grant, isOwn: isOwnGrant } = resolution
   // an answer to another request was about another diff
   const shown = isOwnGrant ? call.consent.shown : undefined
-  call.consent = { ...call.consent, approved: "answer", grant, isOwnGrant, shown }
-  return resolution.edited === undefined ? allowed : { _tag: "Edited", params: resolution.edited.params }
+  const { approvals = [], edited } = resolution
+  const editedBy = edited === undefined ? undefined : approvals
+  call.consent = { ...call.consent, approved: "answer", grant, isOwnGrant, shown, editedBy }
+  return edited === undefined ? allowed : { _tag: "Edited", params: edited.params }
 }
 
 /** Returns what the call would wait for forever, because the call whose handler makes it holds it. */

@@ -5,6 +5,7 @@
  */
 import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
+import type { Answer } from "../contract/ToolContext.ts"
 import type { ReviewProblem, ReviewVerdict } from "../facts/Fact.ts"
 import type { ApprovalRequest, Resolution } from "../gates/ApprovalRequest.ts"
 import type { Gate, GateCall } from "../gates/Gate.ts"
@@ -15,6 +16,7 @@ import type { Checkpoint } from "../output/Checkpoints.ts"
 import type { WaveHistory } from "../rules/RuleHistory.ts"
 import type { Success, ToolRules } from "../rules/RuleSet.ts"
 import type { Reservation } from "../store/Claims.ts"
+import type { GivenApproval } from "../vocabulary/Approvers.ts"
 import type { FileChange } from "../vocabulary/FileChange.ts"
 import type { Given, Grant } from "../vocabulary/Grant.ts"
 import type { RegisteredTool, ToolClass } from "../vocabulary/ToolHandlers.ts"
@@ -118,7 +120,12 @@ export interface Resumed {
   /** Why approval is requested before it runs again. */
   readonly why?: string | undefined
   /** The approval request that was pending. */
-  readonly question?: Pick<ApprovalRequest, "id" | "requestedAt" | "expiresAt"> | undefined
+  readonly question?:
+    | Pick<ApprovalRequest, "id" | "requestedAt" | "expiresAt" | "approvals"> & {
+      /** What approvers were shown of it, as recorded. */
+      readonly shown: string
+    }
+    | undefined
   /** Earlier answers that still hold. */
   readonly answers?: ReadonlyArray<Answered> | undefined
   /** The last verdict of a reviewer. */
@@ -143,6 +150,10 @@ export interface Consent {
   readonly isReviewable?: true
   /** The grant that covers it. */
   readonly grant?: Grant | undefined
+  /** Who approved it with edited arguments, which may need others. */
+  readonly editedBy?: ReadonlyArray<GivenApproval> | undefined
+  /** What its approvers say besides yes. */
+  readonly answer?: Answer | undefined
   /** The answer to its own request created that permission. */
   readonly isOwnGrant?: boolean
   /** The one-time approval of this call. */

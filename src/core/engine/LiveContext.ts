@@ -201,6 +201,10 @@ export class LiveContext extends Caller implements Service, Surroundings {
     return grant ?? allowedOnce
   }
 
+  get answer(): Service["answer"] {
+    return this.call.consent.answer
+  }
+
   get permits(): Service["permits"] {
     return (target, options) =>
       Effect.suspend(() => {

@@ -5,6 +5,7 @@
 import type { Reservation } from "../store/Claims.ts"
 import type * as Journal from "../store/Journal.ts"
 import { isOfCall } from "../store/Journal.ts"
+import type { GivenApproval } from "../vocabulary/Approvers.ts"
 
 /** What is on record of one call. */
 export interface Life {
@@ -19,6 +20,8 @@ export interface Life {
   reviewed: Journal.Of<"Reviewed"> | undefined
   /** The approval request that is still open. */
   asked: Journal.Of<"Asked"> | undefined
+  /** Who has approved it. */
+  approved: ReadonlyArray<Journal.Of<"ApprovedBy">>
   /** The approval requests that were answered. */
   answered: ReadonlyArray<readonly [Journal.Of<"Asked">, Journal.Of<"Answered">]>
 }
@@ -66,7 +69,14 @@ export const goneOf = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string
   return gone
 }
 
-const unknown = { answered: [], arrived: undefined, asked: undefined, reviewed: undefined, settled: undefined }
+const unknown = {
+  answered: [],
+  approved: [],
+  arrived: undefined,
+  asked: undefined,
+  reviewed: undefined,
+  settled: undefined
+}
 
 const notStarted = { isSpent: false, started: undefined }
 
@@ -100,12 +110,22 @@ const add = (life: Life, entry: Journal.CallEntry): void => {
       // a request repeated under its id has been open since the first time
       if (life.asked?.requestId !== entry.requestId) life.asked = entry
       return
+    case "ApprovedBy":
+      life.approved = [...life.approved, entry]
+      return
     case "Answered":
       if (entry.by === "suspended" || entry.by === "withdrawn") return
       if (life.asked?.requestId === entry.requestId) life.answered = [...life.answered, [life.asked, entry]]
       life.asked = undefined
   }
 }
+
+/** The approvals of a request that are on record. Those with data are not: the record leaves their data out. */
+export const approvalsOf = (
+  { approved }: Life,
+  { requestId }: Journal.Of<"Asked">
+): ReadonlyArray<GivenApproval> =>
+  approved.flatMap((it) => it.requestId === requestId && it.hasData !== true ? [it.approval] : [])
 
 const isSameWave = (one: Journal.CallEntry, other: Journal.CallEntry): boolean =>
   one.session === other.session && one.process === other.process && one.wave === other.wave

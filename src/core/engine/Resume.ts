@@ -169,11 +169,11 @@ const startOf = (
 }
 
 /**
- * A recorded answer, if it still holds. An edited approval does not, since the edit is not on record; a standing
+ * A recorded answer, if it still holds. An edited approval and one with data do not, since these are not on record; a standing
  * permission may have expired or been revoked.
  */
 const answerOf = (
-  [asked, { answer, by, grant, isEdited, person, reason }]: RecordedLives.Life["answered"][number],
+  [asked, { answer, by, grant, hasData, isEdited, note, person, reason }]: RecordedLives.Life["answered"][number],
   revoked: ReadonlySet<string>,
   now: number
 ): ReadonlyArray<Answered> => {
@@ -184,9 +184,10 @@ const answerOf = (
     return [{ ...about, resolution: { _tag: "Denied", by, ...(reason === undefined ? {} : { reason }), ...said } }]
   }
   const isOver = grant !== undefined && (revoked.has(grant.id) || (grant.expiresAt ?? Infinity) <= now)
-  if (isOver || isEdited === true || (by !== "user" && by !== "grant")) return []
+  if (isOver || isEdited === true || hasData === true || (by !== "user" && by !== "grant")) return []
   const isOwn = by === "user"
-  return [{ ...about, resolution: { _tag: "Approved", grant: undefined, isOwn, edited: undefined, ...said } }]
+  const noted = note === undefined ? {} : { note }
+  return [{ ...about, resolution: { _tag: "Approved", grant: undefined, isOwn, edited: undefined, ...said, ...noted } }]
 }
 
 /** Grants revoked since they were given. Reads the journal only if there are any. */
@@ -223,7 +224,15 @@ const goOn = Effect.fnUntraced(function*(
   const { asked, started } = life
   const question = asked === undefined
     ? {}
-    : { question: { id: asked.requestId, requestedAt: asked.at, expiresAt: asked.expiresAt } }
+    : {
+      question: {
+        id: asked.requestId,
+        requestedAt: asked.at,
+        expiresAt: asked.expiresAt,
+        shown: asked.shown,
+        approvals: RecordedLives.approvalsOf(life, asked)
+      }
+    }
   if (started === undefined) {
     call.resumed = question
     return

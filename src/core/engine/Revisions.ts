@@ -9,8 +9,8 @@ import type { Grant } from "../vocabulary/Grant.ts"
 import type { RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 
 /** The revision of a tool: equal for tools with the same description and arguments. */
-export const of: (tool: RegisteredTool) => string = memoize(({ description, jsonSchema }: RegisteredTool) =>
-  hashOf(canonicalJson([description, jsonSchema]))
+export const of: (tool: RegisteredTool) => string = memoize(({ description, form, jsonSchema }: RegisteredTool) =>
+  hashOf(canonicalJson(form === undefined ? [description, jsonSchema] : [description, jsonSchema, form]))
 )
 
 /** Whether a tool is unchanged at this moment. A tool that is no longer registered counts as unchanged. */

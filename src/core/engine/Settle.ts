@@ -50,7 +50,7 @@ const settled = (
   const now = wave.now()
   // a call that started in an earlier life and does not run again was not refused
   const own = attempt === undefined ? call.resumed?.unless ?? end : isUnknown(wave, call) ? unknown : end
-  const outcome = outcomeOf(call, attempt, fitted(wave, call, own), now)
+  const outcome = outcomeOf(call, attempt, withNote(call, fitted(wave, call, own)), now)
   call.phase = { _tag: "Settled", outcome, attempt }
   const ran = attempt ?? joined?.attempt
   if (end._tag === "Cancelled" && isSuspended(wave, call)) {
@@ -121,6 +121,17 @@ const fitted = (wave: WaveState, call: Call, end: End): End => {
   const isForeign = attempt !== undefined && gateCall !== undefined &&
     (!call.told || gateCall.batch !== wave.process.batch.id)
   return { ...end, output: SharedOutcome.fit(end.output, wave.outputRoom(), isForeign ? attempt : undefined) }
+}
+
+/** Adds what approvers say to the model. */
+const withNote = ({ consent: { answer } }: Call, end: End): End => {
+  if (answer?.note === undefined) return end
+  const note = `\n\nNote of the approver: ${answer.note}`
+  if (end._tag === "Failed") return { ...end, modelText: end.modelText + note }
+  if (end._tag !== "Succeeded") return end
+  const { content, modelText } = end.output
+  const more = content === undefined ? {} : { content: [...content, ToolContent.text(note.trim())] }
+  return { ...end, output: { ...end.output, modelText: modelText + note, ...more } }
 }
 
 const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: number): ToolOutcome.ToolOutcome => {

@@ -24,6 +24,8 @@ import { type Reviewer, type ReviewRequest, Verdict } from "../gates/Reviewer.ts
 import { ArtifactError, type ArtifactStore } from "../output/ArtifactStore.ts"
 import { CheckpointError, type Checkpoints } from "../output/Checkpoints.ts"
 import { type Journal, JournalError } from "../store/Journal.ts"
+import { GivenApproval } from "../vocabulary/Approvers.ts"
+import { escalationOf } from "../vocabulary/WhoApproves.ts"
 
 /** How long a driver may take for an answer; the state store has a separate setting. */
 export const timeoutMillis = 5_000
@@ -109,9 +111,13 @@ export interface People {
   /**
    * Waits for the answer to a request. What follows runs in a separate turn, never in the fiber that answers.
    * Interruption withdraws the request immediately. `told` is called once, as soon as there is an answer: it is not
-   * lost if the caller is interrupted before its turn.
+   * lost if the caller is interrupted before its turn. `heard` is called with approvals after which others are needed.
    */
-  readonly submit: (request: ApprovalRequest, told: (resolution: Resolution) => void) => Effect.Effect<Resolution>
+  readonly submit: (
+    request: ApprovalRequest,
+    told: (resolution: Resolution) => void,
+    heard: (approvals: ReadonlyArray<GivenApproval>) => void
+  ) => Effect.Effect<Resolution>
 }
 
 /** Approvers who answer in time. Silence after the request has expired is a denial, and so is a malformed answer. */
@@ -126,10 +132,16 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
     request: (question) =>
       inTime(Effect.suspend(() => driver.request(question)), (cause) => cause).pipe(
         Effect.filterOrFail(isRequest, () => "it is not an approval request"),
-        Effect.map(({ requestedAt, expiresAt, id }) => ({ ...question, requestedAt, expiresAt, id })),
+        Effect.map(({ requestedAt, expiresAt, id }) => ({
+          ...question,
+          requestedAt,
+          expiresAt,
+          id,
+          ...escalationOf(question.approvers, requestedAt)
+        })),
         Effect.catch((cause) => Effect.as(warn("request failed", Cause.die(cause), question), undefined))
       ),
-    submit: (request, told) =>
+    submit: (request, told, heard) =>
       Effect.callback((resume) => {
         let deadline: Deadline | undefined
         let isOver = false
@@ -139,7 +151,10 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
           isTold = true
           told(resolution)
         }
-        const asked = run(Effect.suspend(() => driver.submit(request, tell)))
+        const hear = (approvals: ReadonlyArray<GivenApproval>) => {
+          if (!isOver && areApprovals(approvals)) heard(approvals)
+        }
+        const asked = run(Effect.suspend(() => driver.submit(request, tell, hear)))
         const end = (resolution: Resolution) => {
           if (isOver) return
           tell(resolution)
@@ -227,6 +242,8 @@ const safely = <A>(is: (value: unknown) => value is A) => (value: unknown): valu
 const isResolution = safely(Schema.is(Resolution))
 
 const isVerdict = safely(Schema.is(Verdict))
+
+const areApprovals = safely(Schema.is(Schema.Array(GivenApproval)))
 
 const isRequest = safely(Schema.is(Schema.Struct({
   id: Schema.String,

@@ -1,8 +1,6 @@
 /** What approvers see of a call besides the call itself, as one closed union. `EvidenceText` says each in a sentence. */
 import * as Schema from "effect/Schema"
 
-const Verdict = Schema.Literals(["allow", "ask", "deny"])
-
 /** Where a value of the arguments comes from, as far as it can be proved. */
 export const Origin = Schema.TaggedStruct("Origin", {
   /** Path of the value in the arguments. */
@@ -26,7 +24,7 @@ export const Sandboxed = Schema.TaggedStruct("Sandboxed", {
 
 /** A reviewer judged the call before people. */
 export const Reviewed = Schema.TaggedStruct("Reviewed", {
-  verdict: Verdict,
+  verdict: Schema.Literals(["allow", "ask", "deny"]),
   reason: Schema.String,
   model: Schema.optionalKey(Schema.String)
 })
@@ -43,12 +41,12 @@ export const Unseen = Schema.TaggedStruct("Unseen", {
 /** A shadow policy would have decided otherwise. */
 export const Shadow = Schema.TaggedStruct("Shadow", {
   policy: Schema.String,
-  would: Verdict,
+  would: Schema.Literals(["allow", "ask", "deny"]),
   because: Schema.optionalKey(Schema.String)
 })
 
 /** Schema of what approvers see of a call besides the call itself. */
-export const Evidence = Schema.Union([Origin, Sandboxed, Reviewed, Unseen, Shadow])
+export const Evidence = Schema.Union([Origin, Sandboxed, Reviewed, Unseen, Shadow]).annotate({ identifier: "Evidence" })
 
 /** What approvers see of a call besides the call itself. */
 export type Evidence = typeof Evidence.Type

@@ -8,7 +8,7 @@
 import * as Schema from "effect/Schema"
 import * as Struct from "effect/Struct"
 import { ToolRule } from "../rules/ToolRule.ts"
-import { Approvers } from "../vocabulary/Approvers.ts"
+import { Approvers, GivenApproval } from "../vocabulary/Approvers.ts"
 import { Grant } from "../vocabulary/Grant.ts"
 import { ToolMessage, ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
@@ -135,6 +135,13 @@ export const Presented = Schema.TaggedStruct("Presented", {
   evidence: Schema.optional(Schema.Array(Evidence))
 })
 
+/** A person has approved the call, whether others are still needed or not. */
+export const ApprovedBy = Schema.TaggedStruct("ApprovedBy", {
+  at,
+  requestId: Schema.String,
+  approval: GivenApproval
+})
+
 /** What ended an approval request. */
 export const AnsweredBy = Schema.Literals([
   "user",
@@ -159,7 +166,11 @@ export const Answered = Schema.TaggedStruct("Answered", {
   /** The grant that the answer made, or that stood in for an answer. */
   grant: Schema.optional(Schema.Struct({ id: Schema.String, expiresAt: Schema.optionalKey(Schema.Finite) })),
   /** The answer came with other arguments. */
-  isEdited: Schema.optional(Schema.Boolean)
+  isEdited: Schema.optional(Schema.Boolean),
+  /** What the approvers say to the model. */
+  note: Schema.optional(Schema.String),
+  /** The answer came with data for the handler. */
+  hasData: Schema.optional(Schema.Boolean)
 })
 
 /** An answer made a grant. */
@@ -288,6 +299,7 @@ export const CallFact = Schema.Union([
   Asked,
   Withdrawn,
   Presented,
+  ApprovedBy,
   Answered,
   Granted,
   Starting,

@@ -5,11 +5,13 @@ import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { canonicalJson } from "../../internal/canonicalJson.ts"
 import type { Evidence } from "../facts/Evidence.ts"
-import type { Approvers, GivenApproval } from "../vocabulary/Approvers.ts"
+import { type Approvers, GivenApproval } from "../vocabulary/Approvers.ts"
 import { validateStrict } from "../vocabulary/ConfigurationError.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
 import * as Grant from "../vocabulary/Grant.ts"
 import type { TargetKind } from "../vocabulary/TargetKind.ts"
+import type * as WhoApproves from "../vocabulary/WhoApproves.ts"
+import * as Approving from "./Approving.ts"
 
 /** A request for a person to approve a call. */
 export interface ApprovalRequest {
@@ -48,7 +50,7 @@ export interface ApprovalRequest {
   readonly isAlways?: boolean | undefined
   /** Patterns between these targets and all of the tool, for which the answer may be remembered. */
   readonly wider?: ReadonlyArray<string> | undefined
-  /** Who approves: all of these must be satisfied. Without it, everybody who may answer. */
+  /** Who approves: all of these must be satisfied. Without it, everybody who may answer; denying is open to all of them. */
   readonly approvers?: ReadonlyArray<Approvers> | undefined
   /** Approvals given so far, while others are still needed. */
   readonly approvals?: ReadonlyArray<GivenApproval> | undefined
@@ -84,7 +86,13 @@ export interface NewRequest extends Omit<ApprovalRequest, "id" | "requestedAt" |
   readonly expiresAt?: ApprovalRequest["expiresAt"] | undefined
 }
 
-const params = Schema.optionalKey(Schema.Json)
+const approval = {
+  params: Schema.optionalKey(Schema.Json),
+  /** The model reads it with the result. */
+  note: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(2_000))),
+  /** The data that the request's `form` describes. */
+  data: Schema.optionalKey(Schema.Json)
+}
 const scope = Schema.optionalKey(
   Schema.Union([Schema.Literals(["resources", "tool"]), Schema.Struct({ pattern: Schema.String })])
 )
@@ -97,12 +105,13 @@ const agents = Schema.optionalKey(Schema.Literals(["subtree", "all"]))
  * the whole tool if the call has no targets or `scope` is `"tool"`, or also for a pattern of those that the request
  * offers in `wider`. The grant counts for the calling agent and its
  * sub-agents, with `agents: "all"` for every agent of the principal. `params` are edited arguments: the call is checked
- * again with them but needs no second approval, and no grant is made.
+ * again with them, but the same person need not approve again, and no grant is made. `note` is a text for the model,
+ * `data` what the request's `form` asks for.
  */
 export const Answer = Schema.Union([
-  Schema.TaggedStruct("ApproveOnce", { params }),
-  Schema.TaggedStruct("ApproveForDuration", { params, duration: Schema.String, scope, agents }),
-  Schema.TaggedStruct("ApproveForScope", { params, scope, agents }),
+  Schema.TaggedStruct("ApproveOnce", approval),
+  Schema.TaggedStruct("ApproveForDuration", { ...approval, duration: Schema.String, scope, agents }),
+  Schema.TaggedStruct("ApproveForScope", { ...approval, scope, agents }),
   Schema.TaggedStruct("Deny", { reason: Schema.optionalKey(Schema.String) })
 ])
 
@@ -113,16 +122,20 @@ export type Answer = typeof Answer.Type
  * Schema of how a submitted request ends.
  *
  * `Approved`: `grant` is the grant that the answer made, or the grant of another request that covers this one; `edited`
- * has the edited arguments. `Denied`: by a person (`user`), on expiry, because the service closed, or without an
- * approver. `Suspended`: the wait ended without an answer; the request stays open elsewhere and the call is cancelled.
- * `person` is the approver, if known.
+ * has the edited arguments, `note` what the approvers say to the model, `data` what they filled in, `approvals` who
+ * approved where the request says who may. `Denied`: by a person (`user`), on expiry, because the service closed, or
+ * without an approver. `Suspended`: the wait ended without an answer; the request stays open elsewhere and the call is
+ * cancelled. `person` is the approver, if known; of several, the last one.
  */
 export const Resolution = Schema.Union([
   Schema.TaggedStruct("Approved", {
     grant: Schema.UndefinedOr(Grant.Grant),
     isOwn: Schema.Boolean,
     edited: Schema.optional(Schema.Struct({ params: Schema.Unknown })),
-    person: Schema.optional(Schema.String)
+    person: Schema.optional(Schema.String),
+    note: Schema.optional(Schema.String),
+    data: Schema.optional(Schema.Json),
+    approvals: Schema.optional(Schema.Array(GivenApproval))
   }),
   Schema.TaggedStruct("Denied", {
     by: Schema.Literals(["user", "timeout", "closed", "noApprover"]),
@@ -135,6 +148,12 @@ export const Resolution = Schema.Union([
 /** How a submitted request ends. */
 export type Resolution = typeof Resolution.Type
 
+/** An approval after which others are still needed: the request stays pending with `approvals`. */
+export interface Waiting {
+  readonly _tag: "Waiting"
+  readonly approvals: ReadonlyArray<GivenApproval>
+}
+
 /** An answer that was rejected. */
 export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-tool-executor/ApprovalError")(
   "ApprovalError",
@@ -143,9 +162,19 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
     /**
      * `NotPending`: unknown, answered, withdrawn or expired. `NotTheSame`: the answer was to another call.
      * `NotEditable`: the call is already running. `NotAnAnswer`: malformed; `problem` says where. `NoDuration`: the
-     * duration is missing or invalid.
+     * duration is missing or invalid. `NotNamed`: others approve; `problem` says who. `AlreadyApproved`: by the same
+     * person; others are needed. `WrongData`: the form is not filled in correctly; `problem` says where.
      */
-    reason: Schema.Literals(["NotPending", "NotTheSame", "NoDuration", "NotEditable", "NotAnAnswer"]),
+    reason: Schema.Literals([
+      "NotPending",
+      "NotTheSame",
+      "NoDuration",
+      "NotEditable",
+      "NotAnAnswer",
+      "NotNamed",
+      "AlreadyApproved",
+      "WrongData"
+    ]),
     problem: Schema.optionalKey(Schema.String)
   }
 ) {
@@ -160,6 +189,12 @@ export class ApprovalError extends Schema.TaggedError<ApprovalError>("effect-too
       case "NotAnAnswer":
         return `The answer to request ${this.id} is not valid (${this.problem}). ` +
           "Answer with ApproveOnce, ApproveForDuration, ApproveForScope or Deny."
+      case "NotNamed":
+        return `Others approve request ${this.id}. ${this.problem}`
+      case "AlreadyApproved":
+        return `Request ${this.id} was approved by you already. ${this.problem}`
+      case "WrongData":
+        return `The data of the answer to request ${this.id} is not valid (${this.problem}).`
       case "NoDuration":
         return `The answer to request ${this.id} needs a duration above zero and at most ${maxDays} days, such as "1 hour".`
     }
@@ -177,8 +212,8 @@ export const hash = ({ args, tool }: { readonly tool: string; readonly args: unk
   FileChange.hashOf(canonical([tool, args]))
 
 /**
- * Resolves a pending request by an answer, or says why the answer is rejected. `of` is what the approver saw, `grantId`
- * the id of the grant if the answer makes one. For drivers.
+ * Resolves a pending request by an answer, or says why the answer is rejected. `Waiting`: others are still needed. `of`
+ * is what the approver saw, `grantId` the id of the grant if the answer makes one. For drivers.
  */
 export const resolve = (
   request: ApprovalRequest,
@@ -187,10 +222,11 @@ export const resolve = (
     readonly now: number
     readonly grantId: string
     readonly of?: Shown | undefined
-    readonly person?: string | undefined
+    readonly person?: string | WhoApproves.Person | undefined
   }
-): Result.Result<Resolution, ApprovalError> => {
+): Result.Result<Resolution | Waiting, ApprovalError> => {
   const { id } = request
+  const { now } = options
   const failed = (reason: ApprovalError["reason"], problem?: string) =>
     Result.fail(new ApprovalError({ id, reason, ...(problem === undefined ? {} : { problem }) }))
   // unchecked input of a page
@@ -199,7 +235,6 @@ export const resolve = (
     return failed("NotAnAnswer", problems.map((it) => `${it.path}: ${it.problem}`).join("; "))
   }
   if (options.of !== undefined && !isShown(request, options.of)) return failed("NotTheSame")
-  const by = options.person === undefined ? {} : { person: options.person }
   if (answer._tag !== "Deny" && answer._tag !== "ApproveOnce" && isWider(answer.scope)) {
     const { wider = [] } = request
     if (!wider.includes(answer.scope.pattern)) {
@@ -207,14 +242,34 @@ export const resolve = (
       return failed("NotAnAnswer", `scope.pattern: it is not among those that the request offers: ${offered}`)
     }
   }
+  const person = typeof options.person === "string" ? { name: options.person } : options.person
+  const turn = Approving.turnOf(request, answer, person, now)
+  if (turn._tag === "Refused") return failed(turn.reason, turn.problem)
+  const by = person === undefined ? {} : { person: person.name }
   if (answer._tag === "Deny") return Result.succeed({ _tag: "Denied", by: "user", reason: answer.reason, ...by })
   if (request.isRunning && answer.params !== undefined) return failed("NotEditable")
-  const millis = answer._tag === "ApproveForDuration" ? millisOf(answer.duration) : Infinity
-  if (millis === undefined) return failed("NoDuration")
-  const expiry = millis === Infinity ? {} : { expiresAt: options.now + millis }
-  const edited = answer.params === undefined ? undefined : { params: answer.params }
-  const grant = grantOf(request, answer, { id: options.grantId, grantedAt: options.now, ...expiry })
-  return Result.succeed({ _tag: "Approved", grant, isOwn: true, edited, ...by })
+  if (answer._tag === "ApproveForDuration" && millisOf(answer.duration) === undefined) return failed("NoDuration")
+  const wrong = Approving.wrongData(request, answer)
+  if (wrong !== undefined) return failed("WrongData", wrong)
+  if (turn._tag === "Waiting") return Result.succeed(turn)
+  const { approvals } = turn
+  const said = approvals === undefined ? answer : Approving.strictest(approvals, millisOf)
+  const millis = said._tag === "ApproveForDuration" ? millisOf(said.duration)! : Infinity
+  const expiry = millis === Infinity ? {} : { expiresAt: now + millis }
+  const note = Approving.noteOf(answer, approvals)
+  return Result.succeed({
+    _tag: "Approved",
+    // edited arguments are approved for this call only
+    grant: answer.params === undefined
+      ? grantOf(request, said, { id: options.grantId, grantedAt: now, ...expiry })
+      : undefined,
+    isOwn: true,
+    edited: answer.params === undefined ? undefined : { params: answer.params },
+    ...by,
+    ...(note === undefined ? {} : { note }),
+    ...(answer.data === undefined ? {} : { data: answer.data }),
+    ...(approvals === undefined ? {} : { approvals })
+  })
 }
 
 const isWider = (scope: unknown): scope is { readonly pattern: string } => typeof scope === "object"
@@ -250,12 +305,11 @@ const millisOf = (duration: string): number | undefined =>
   )
 
 const grantOf = (
-  { agentPath, principal, remember, revision, targets, tool }: ApprovalRequest,
-  answer: Exclude<Answer, { readonly _tag: "Deny" }>,
+  { agentPath, approvers, principal, remember, revision, targets, tool }: ApprovalRequest,
+  answer: Approving.Lasting,
   made: Pick<Grant.Grant, "id" | "grantedAt" | "expiresAt">
 ): Grant.Grant | undefined => {
-  // edited arguments are approved for this call only
-  if (answer._tag === "ApproveOnce" || remember === "call" || answer.params !== undefined) return undefined
+  if (answer._tag === "ApproveOnce" || remember === "call") return undefined
   const isWhole = targets.length === 0 || (answer.scope === "tool" && remember === "tool")
   return {
     ...made,
@@ -264,6 +318,7 @@ const grantOf = (
     revision,
     agentPath: answer.agents === "all" ? [] : agentPath,
     answer: answer._tag,
+    ...(approvers === undefined ? {} : { approvers }),
     ...(isWhole ? {} : { targets: targets.map((it) => it.text) }),
     ...(isWhole || !isWider(answer.scope) ? {} : { patterns: [answer.scope.pattern] })
   }

@@ -19,16 +19,23 @@ import * as Stream from "effect/Stream"
 import * as CallLog from "../../internal/callLog.ts"
 import { Deadlines } from "../../internal/deadlines.ts"
 import { OptionReader } from "../../internal/OptionReader.ts"
+import type { GivenApproval } from "../vocabulary/Approvers.ts"
 import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
+import { escalationOf, type Person } from "../vocabulary/WhoApproves.ts"
 import type { Answer, ApprovalError, ApprovalRequest, NewRequest, Resolution, Shown } from "./ApprovalRequest.ts"
-import { type Begin, type Ending, type Expire, PendingRequests } from "./PendingRequests.ts"
+import { type Begin, type Ending, type Expire, type Notice, PendingRequests } from "./PendingRequests.ts"
 
 export * from "./ApprovalRequest.ts"
 export type { Begin, Ending } from "./PendingRequests.ts"
 
-/** A change of the pending requests. A withdrawn request has no answer. */
+/**
+ * A change of the pending requests. A withdrawn request has no answer. `Approved`: a person has approved the request,
+ * and others are still needed. `Escalated`: others may answer now as well. `Reminded`: approvers are to be notified
+ * again.
+ */
 export type Change =
   | { readonly _tag: "Requested"; readonly request: ApprovalRequest }
+  | { readonly _tag: Notice["why"]; readonly request: ApprovalRequest }
   | { readonly _tag: "Ended"; readonly id: string; readonly how: Ending }
 
 /** The pending requests. */
@@ -37,19 +44,25 @@ export class Approvals extends Context.Service<Approvals, {
   readonly request: (question: NewRequest) => Effect.Effect<ApprovalRequest>
   /**
    * Makes a request pending and waits for its resolution. Interruption withdraws it. `onResolved` runs in the step that
-   * resolves the request, so that an answer counts even if the waiting call is interrupted before it resumes. For
-   * executors.
+   * resolves the request, so that an answer counts even if the waiting call is interrupted before it resumes.
+   * `onApproved` is called when a person has approved it and others are still needed. For executors.
    */
   readonly submit: (
     request: ApprovalRequest,
-    onResolved?: ((resolution: Resolution) => void) | undefined
+    onResolved?: ((resolution: Resolution) => void) | undefined,
+    onApproved?: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
   ) => Effect.Effect<Resolution>
   /**
    * Answers a request, once. `of` is what the approver saw, or its `hash`: an answer to a different tool or different
-   * arguments is rejected. `person` is the approver, for the record. The approved call runs only after this has
-   * returned.
+   * arguments is rejected. `person` is the approver, a name or a name with roles: the caller has authenticated them. The
+   * approved call runs only after this has returned. If others have to approve as well, the request stays pending.
    */
-  readonly answer: (id: string, answer: Answer, of?: Shown, person?: string) => Effect.Effect<void, ApprovalError>
+  readonly answer: (
+    id: string,
+    answer: Answer,
+    of?: Shown,
+    person?: string | Person
+  ) => Effect.Effect<void, ApprovalError>
   /** Denies a request immediately because no approver can be reached, as without `Approvals`. */
   readonly giveUp: (id: string) => Effect.Effect<void>
   /** The pending requests, oldest first. */
@@ -64,6 +77,8 @@ export interface Options {
   readonly timeout?: Duration.Input | "unlimited" | undefined
   /** Makes the id of a request that has none. Default: a random UUID, which cannot be guessed. */
   readonly makeId?: Effect.Effect<string> | undefined
+  /** Who answers with the function of `layerApprover`, for requests that say who approves. Default: nobody by name. */
+  readonly person?: string | Person | undefined
 }
 
 /** Creates the service in memory. Requests that are pending when the scope closes are denied. */
@@ -76,6 +91,8 @@ export interface Recorded {
   readonly approvals: Approvals["Service"]
   /** Resolves a request, if it is pending. */
   readonly end: (id: string, resolution: Resolution) => void
+  /** Notes the approvals of a request, if it is pending. */
+  readonly approved: (id: string, approvals: ReadonlyArray<GivenApproval>) => void
   /** Suspends all pending and all later requests. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }
@@ -124,7 +141,8 @@ export const makeRecorded = Effect.fnUntraced(function*(
       tell({ _tag: "Ended", id: request.id, how })
     }
   }
-  const pending = new PendingRequests(clock, new Deadlines(clock, run), beginning, expire)
+  const noticed = ({ request, why }: Notice) => tell({ _tag: why, request })
+  const pending = new PendingRequests(clock, new Deadlines(clock, run), beginning, noticed, expire)
   yield* Effect.addFinalizer(() => Effect.sync(() => pending.endAll(closed)))
 
   const approvals = Approvals.of({
@@ -132,9 +150,9 @@ export const makeRecorded = Effect.fnUntraced(function*(
       Effect.map(question.id === undefined ? makeId : Effect.succeed(question.id), (id) => {
         const now = clock.currentTimeMillisUnsafe()
         const { requestedAt = now, expiresAt = timeout === Infinity ? "unlimited" : now + timeout } = question
-        return { ...question, id, requestedAt, expiresAt }
+        return { ...question, id, requestedAt, expiresAt, ...escalationOf(question.approvers, requestedAt) }
       }),
-    submit: (request, onResolved) => pending.wait(request, onResolved),
+    submit: (request, onResolved, onApproved) => pending.wait(request, onResolved, onApproved),
     answer: (id, answer, of, person) =>
       Effect.suspend(() => Effect.fromResult(pending.answer({ id, answer, of, person }))),
     giveUp: (id) =>
@@ -145,6 +163,7 @@ export const makeRecorded = Effect.fnUntraced(function*(
   return {
     approvals,
     end: (id, resolution) => pending.endOne(id, () => resolution),
+    approved: (id, approvals) => pending.approved(id, approvals),
     suspend: (reason) => Effect.sync(() => pending.endAll({ _tag: "Suspended", reason }))
   }
 })
@@ -164,7 +183,9 @@ export const makeApprover = Effect.fnUntraced(function*<R>(
     const fiber = run(Effect.yieldNow.pipe(
       Effect.flatMap(() => put(request)),
       // it ends the request, which interrupts this
-      Effect.flatMap((answer) => Effect.uninterruptible(approvals.answer(request.id, answer, request))),
+      Effect.flatMap((answer) =>
+        Effect.uninterruptible(approvals.answer(request.id, answer, request, options?.person))
+      ),
       Effect.tapCause((cause) =>
         Cause.hasInterruptsOnly(cause)
           ? Effect.void

@@ -8,7 +8,9 @@ import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Deadline, Deadlines } from "../../internal/deadlines.ts"
+import type { GivenApproval } from "../vocabulary/Approvers.ts"
 import * as Grant from "../vocabulary/Grant.ts"
+import { nextNotice, type Person } from "../vocabulary/WhoApproves.ts"
 import {
   type Answer,
   ApprovalError,
@@ -33,8 +35,15 @@ export interface Given {
   readonly answer: Answer
   /** What the approver saw. An answer to anything else is rejected. */
   readonly of?: Shown | undefined
-  /** The approver, for the record. */
-  readonly person?: string | undefined
+  /** The approver. */
+  readonly person?: string | Person | undefined
+}
+
+/** What is told of a request while it is pending. */
+export interface Notice {
+  /** `Approved`: a person has approved it, and others are still needed. `Escalated`: others may answer now. */
+  readonly why: "Approved" | "Escalated" | "Reminded"
+  readonly request: ApprovalRequest
 }
 
 /** The pending requests. */
@@ -43,14 +52,22 @@ export class PendingRequests {
   private readonly deadlines: Deadlines
   private readonly begin: Begin
   private readonly expire: Expire | undefined
+  private readonly notice: (notice: Notice) => void
   // oldest first
   private readonly pending = new Map<string, Pending>()
   // requests that one answer may also settle, by tool and first target, so that the cost is constant
   private readonly alike = new Map<string, Set<Pending>>()
   private over: Resolution | undefined
 
-  constructor(clock: Clock.Clock, deadlines: Deadlines, begin: Begin, expire?: Expire) {
+  constructor(
+    clock: Clock.Clock,
+    deadlines: Deadlines,
+    begin: Begin,
+    notice: (notice: Notice) => void,
+    expire?: Expire
+  ) {
     this.clock = clock
+    this.notice = notice
     this.deadlines = deadlines
     this.begin = begin
     this.expire = expire
@@ -60,14 +77,18 @@ export class PendingRequests {
     return Array.from(this.pending.values(), (it) => it.request)
   }
 
-  /** Waits for the resolution of a request. Interruption withdraws the request. */
-  wait(request: ApprovalRequest, told: ((resolution: Resolution) => void) | undefined): Effect.Effect<Resolution> {
+  /** Waits for the resolution of a request. Interruption withdraws the request. `heard` is called with approvals before. */
+  wait(
+    request: ApprovalRequest,
+    told: ((resolution: Resolution) => void) | undefined,
+    heard?: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
+  ): Effect.Effect<Resolution> {
     return Effect.callback((resume) => {
       if (this.over !== undefined) return resume(Effect.succeed(this.over))
       if (this.pending.has(request.id)) {
         return resume(Effect.die(new Error(`request ${request.id} is already pending`)))
       }
-      const it: Pending = { request, resume, told, deadline: undefined, ended: undefined }
+      const it: Pending = { request, resume, told, heard, deadline: undefined, notice: undefined, ended: undefined }
       this.pending.set(request.id, it)
       for (const key of keysOf(request)) {
         const others = this.alike.get(key)
@@ -81,6 +102,7 @@ export class PendingRequests {
           () => expire === undefined ? this.end(it, { _tag: "Denied", by: "timeout" }) : expire(request)
         )
       }
+      this.remind(it, Math.max(request.requestedAt, this.clock.currentTimeMillisUnsafe()))
       it.ended = this.begin(request)
       return Effect.sync(() => void this.remove(it, { _tag: "Withdrawn" }))
     })
@@ -93,11 +115,24 @@ export class PendingRequests {
     if (it === undefined) return Result.fail(new ApprovalError({ id, reason: "NotPending" }))
     const resolved = resolve(it.request, answer, { now, grantId: SecureRandom.uuidV4Unsafe(), of, person })
     if (Result.isFailure(resolved)) return Result.fail(resolved.failure)
+    if (resolved.success._tag === "Waiting") {
+      this.approved(it.request.id, resolved.success.approvals)
+      return Result.succeed(undefined)
+    }
     // found before any request ends and ended afterwards, so that resumed calls submit nothing in between
     const covered = this.coveredBy(it, resolved.success, now)
     this.end(it, resolved.success)
     for (const [other, resolution] of covered) this.end(other, resolution)
     return Result.succeed(undefined)
+  }
+
+  /** Notes the approvals of a pending request that needs others as well. */
+  approved(id: string, approvals: ReadonlyArray<GivenApproval>): void {
+    const it = this.pending.get(id)
+    if (it === undefined || areEqual(it.request.approvals ?? [], approvals)) return
+    it.request = { ...it.request, approvals }
+    it.heard?.(approvals)
+    this.notice({ why: "Approved", request: it.request })
   }
 
   /** Ends one request if it is pending. */
@@ -132,8 +167,20 @@ export class PendingRequests {
       if (others?.size === 0) this.alike.delete(key)
     }
     if (it.deadline !== undefined) this.deadlines.delete(it.deadline)
+    if (it.notice !== undefined) this.deadlines.delete(it.notice)
     it.ended?.(how)
     return true
+  }
+
+  /** Sets the time at which approvers are notified again, or others may answer. */
+  private remind(it: Pending, after: number): void {
+    const { approvers, requestedAt } = it.request
+    const next = approvers === undefined ? undefined : nextNotice(approvers, requestedAt, after)
+    if (next === undefined) return
+    it.notice = this.deadlines.add(next.at, () => {
+      this.notice({ why: next.why, request: it.request })
+      this.remind(it, Math.max(next.at, this.clock.currentTimeMillisUnsafe()))
+    })
   }
 
   /** The waiting call resumes after a yield, outside the step of the approver. */
@@ -145,12 +192,18 @@ export class PendingRequests {
 }
 
 interface Pending {
-  readonly request: ApprovalRequest
+  request: ApprovalRequest
   readonly resume: (effect: Effect.Effect<Resolution>) => void
   readonly told: ((resolution: Resolution) => void) | undefined
+  readonly heard: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
   deadline: Deadline | undefined
+  notice: Deadline | undefined
   ended: ((how: Ending) => void) | undefined
 }
+
+const areEqual = (one: ReadonlyArray<GivenApproval>, other: ReadonlyArray<GivenApproval>): boolean =>
+  one.length === other.length &&
+  one.every(({ at, person }, index) => at === other[index]!.at && person === other[index]!.person)
 
 const keyOf = (principal: string, tool: string, target: string | undefined): string =>
   JSON.stringify([principal, tool, target])

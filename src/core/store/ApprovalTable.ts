@@ -35,12 +35,16 @@ export interface ApprovalRow {
   readonly hash: string
   /** The record of the request, as far as lists show it. */
   readonly request: string
+  /** The record of the approvals given while others were still needed; `undefined`: none. */
+  readonly approvals: string | undefined
+  /** How often its approvals were changed. */
+  readonly version: number
   /** How it ended; `undefined`: it is pending. */
   readonly end: RowEnd | undefined
 }
 
 /** A request that becomes pending. */
-export interface NewRow extends Omit<ApprovalRow, "end"> {
+export interface NewRow extends Omit<ApprovalRow, "end" | "version"> {
   readonly epoch: Epoch
   readonly user: string
   readonly tool: string
@@ -69,11 +73,19 @@ export interface Ending {
   readonly end: RowEnd
 }
 
-/** An answer, or what an answer to another request also decides (`isCovered`). */
-export interface Answering extends Ending {
+/**
+ * An answer, or what an answer to another request also decides (`isCovered`). Without an end the request stays pending,
+ * with `approvals`.
+ */
+export interface Answering {
+  readonly id: string
+  readonly end: RowEnd | undefined
   /** What the approver saw. */
   readonly hash: string
   readonly isCovered: boolean
+  readonly approvals: string | undefined
+  /** The `version` that the answer was made for. */
+  readonly version: number
 }
 
 /** An end that the process which holds the session has found. */
@@ -88,8 +100,9 @@ export class ApprovalTable extends Context.Service<ApprovalTable, {
   /** Makes requests pending, each if its epoch is current. The results are in their order. */
   readonly begin: (rows: ReadonlyArray<NewRow>) => Effect.Effect<ReadonlyArray<Begun>, ApprovalTableError>
   /**
-   * Ends pending requests that have not expired at `now`, and wakes their sessions. All of them or none; those that are
-   * covered end if they still can. The result has the ids that ended, and is empty if none did.
+   * Ends pending requests that have not expired at `now`, and wakes their sessions, or notes their approvals. All of them
+   * or none, and none if the approvals of one were changed; those that are covered end if they still can. The result has
+   * the ids that changed.
    */
   readonly answer: (
     answers: ReadonlyArray<Answering>,
@@ -138,7 +151,8 @@ export class ApprovalTable extends Context.Service<ApprovalTable, {
     readonly until: number
     readonly limit: number
   }) => Effect.Effect<ReadonlyArray<ApprovalRow>, ApprovalTableError>
-  readonly told: (id: string) => Effect.Effect<void, ApprovalTableError>
+  /** `next`: the time at which to notify again, if there is one. */
+  readonly told: (id: string, next: number | undefined) => Effect.Effect<void, ApprovalTableError>
   /** Deletes requests that ended before a time and whose end was taken. */
   readonly prune: (before: number) => Effect.Effect<void, ApprovalTableError>
 }>()("effect-tool-executor/store/ApprovalTable") {}

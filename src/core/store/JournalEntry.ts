@@ -9,7 +9,7 @@ import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import { Evidence } from "../facts/Evidence.ts"
 import * as Fact from "../facts/Fact.ts"
-import { Approvers } from "../vocabulary/Approvers.ts"
+import { Approvers, GivenApproval } from "../vocabulary/Approvers.ts"
 import { Grant } from "../vocabulary/Grant.ts"
 import { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 
@@ -142,7 +142,20 @@ export const Answered = Schema.TaggedStruct("Answered", {
   /** The grant that was made by it, or that was in the place of an answer. */
   grant: Schema.optionalKey(Schema.Struct({ id: Schema.String, expiresAt: Schema.optionalKey(Schema.Finite) })),
   /** It came with other arguments. */
-  isEdited: Schema.optionalKey(Schema.Boolean)
+  isEdited: Schema.optionalKey(Schema.Boolean),
+  /** What the approvers say to the model. */
+  note: Schema.optionalKey(Schema.String),
+  /** It came with data for the handler, which is left out. */
+  hasData: Schema.optionalKey(Schema.Boolean)
+})
+
+/** A person has approved the call, whether others are still needed or not. Data for the handler is left out. */
+export const ApprovedBy = Schema.TaggedStruct("ApprovedBy", {
+  ...call,
+  requestId: Schema.String,
+  approval: GivenApproval,
+  /** It came with data for the handler. */
+  hasData: Schema.optionalKey(Schema.Boolean)
 })
 
 /** The handler is about to begin. Of a call that may change things this is on record before it does. */
@@ -227,6 +240,7 @@ export const CallEntry = Schema.Union([
   Shadowed,
   Reviewed,
   Asked,
+  ApprovedBy,
   Answered,
   Started,
   Committed,

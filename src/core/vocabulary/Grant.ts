@@ -1,7 +1,9 @@
 /** Grants: approvals that outlast one call. */
 
 import * as Schema from "effect/Schema"
+import { canonicalJson } from "../../internal/canonicalJson.ts"
 import { matches } from "../../internal/wildcard.ts"
+import { Approvers } from "./Approvers.ts"
 import { isCoveredByTool } from "./TargetKind.ts"
 
 /** Schema of a grant. */
@@ -19,6 +21,8 @@ export const Grant = Schema.Struct({
   patterns: Schema.optional(Schema.Array(Schema.String)),
   /** The answer that created it. */
   answer: Schema.Literals(["ApproveForDuration", "ApproveForScope"]),
+  /** Who approved it, as the request said. It covers only calls that nobody else has to approve. */
+  approvers: Schema.optional(Schema.Array(Approvers)),
   /** Epoch milliseconds. */
   grantedAt: Schema.Finite,
   /** Epoch milliseconds at which it expires; absent: valid until revoked. */
@@ -45,9 +49,11 @@ export const covers = (
         { readonly text: string; readonly kind?: string | undefined; readonly runBy?: string | undefined }
       >
       | undefined
+    readonly approvers?: ReadonlyArray<Approvers> | undefined
   },
   now: number
 ): boolean => {
+  if (call.approvers !== undefined && !isByAll(self, call.approvers)) return false
   if (self.tool !== call.tool || self.revision !== call.revision || !isOpen(self, now)) return false
   if (!self.agentPath.every((name, depth) => call.agentPath[depth] === name)) return false
   const { patterns = [], targets } = self
@@ -60,6 +66,12 @@ export const covers = (
       targets.includes(text) ||
       (kind === undefined && runBy === undefined && patterns.some((it) => matches(it, text)))
     )
+}
+
+/** Whether a grant was approved by those who have to approve a call. */
+export const isByAll = ({ approvers = [] }: Grant, needed: ReadonlyArray<Approvers>): boolean => {
+  const known = approvers.map((it) => canonicalJson(it))
+  return needed.every((it) => known.includes(canonicalJson(it)))
 }
 
 /** Whether a grant has not expired. */

@@ -21,7 +21,9 @@ import type * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
+import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schedule from "effect/Schedule"
+import type * as Schema from "effect/Schema"
 import type { Declared } from "../../internal/secrets/index.ts"
 import type * as Provenances from "../provenance/Declared.ts"
 import type { Own } from "../rules/ToolRule.ts"
@@ -292,6 +294,20 @@ export const Provenance = Context.Reference<Provenances.Declared | undefined>(
   "effect-tool-executor/ToolAnnotations/Provenance",
   { defaultValue: () => undefined }
 )
+
+/**
+ * The data that people fill in when they approve a call: a `Schema`, whose encoded form is what they write, or a JSON
+ * Schema.
+ *
+ * An approval without it, or with data that does not fit, is refused. The handler reads it from `ToolContext.answer`. It
+ * is for one call, so no grant covers calls of such a tool. It does not make a call need approval: use `needsApproval`.
+ */
+export const Form = Context.Reference<FormOf | undefined>("effect-tool-executor/ToolAnnotations/Form", {
+  defaultValue: () => undefined
+})
+
+/** A form: a `Schema` or a JSON Schema. */
+export type FormOf = Schema.Top | JsonSchema.JsonSchema
 
 /** Rules declared by the tool, without the field `tool`. They apply in addition to the host's (`Rules.layer`). */
 export const Rules = Context.Reference<ReadonlyArray<Own>>("effect-tool-executor/ToolAnnotations/Rules", {

@@ -16,6 +16,7 @@ import * as Schema from "effect/Schema"
 import type * as Stream from "effect/Stream"
 import * as Changes from "../../internal/changes.ts"
 import { escape } from "../../internal/escape.ts"
+import { compile } from "../../internal/json-schema/index.ts"
 import { OptionReader } from "../../internal/OptionReader.ts"
 import * as Redact from "../../internal/secrets/index.ts"
 import * as Adapter from "../../internal/toolkitAdapter.ts"
@@ -117,6 +118,8 @@ export interface RegisteredTool {
   readonly recursive: boolean
   /** Previews the write of a call. */
   readonly preview: ((params: unknown) => Effect.Effect<ReadonlyArray<FileChange>, unknown>) | undefined
+  /** JSON Schema of the data that an approval must bring. */
+  readonly form?: Schema.Json | undefined
   /** Decodes untrusted parameters; fails with at most ten issues. */
   readonly decode: (params: unknown) => Effect.Effect<unknown, ReadonlyArray<ParameterIssue>>
   /** The same text for equal parameters, from their encoded form or, if they cannot be encoded, the arguments. */
@@ -337,6 +340,20 @@ const reportUnseen = (
   return Effect.void
 }
 
+/** The JSON Schema of a form. */
+const formOf = (form: ToolAnnotations.FormOf | undefined, report: Report): JsonSchema.JsonSchema | undefined => {
+  if (form === undefined) return undefined
+  const schema = Schema.isSchema(form) ? Tool.getJsonSchemaFromSchema(form) : form
+  const compiled = compile(schema)
+  if (Result.isFailure(compiled)) {
+    report(
+      `its form does not compile: ${compiled.failure}`,
+      "a Schema, or a JSON Schema of draft 6, 7, 2019-09 or 2020-12"
+    )
+  }
+  return schema
+}
+
 const register = (
   tool: Tool.Any,
   entry: Adapter.Entry,
@@ -381,6 +398,7 @@ const register = (
       "another name; the executor takes this argument out of every call"
     )
   }
+  const form = formOf(annotation(ToolAnnotations.Form), report)
   const keys = annotation(ToolAnnotations.Resources)
   const resources = keys ?? (() => [])
   const targets = annotation(ToolAnnotations.Targets)
@@ -441,6 +459,7 @@ const register = (
     bounded: annotation(ToolAnnotations.Bounded),
     recursive: annotation(ToolAnnotations.Recursive),
     preview: annotation(ToolAnnotations.Preview),
+    ...(form === undefined ? {} : { form: form as Schema.Json }),
     decode: schemas.success.decode,
     canonical: schemas.success.canonical,
     handler: entry.handler,

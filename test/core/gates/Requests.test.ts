@@ -52,8 +52,9 @@ const watched = (approvals: Service) =>
     yield* Effect.forkScoped(
       Stream.runForEach(approvals.changes, (change) =>
         Effect.sync(() => {
-          const how = change._tag === "Requested" ? "" : change.how._tag === "Denied" ? change.how.by : change.how._tag
-          seen.push(change._tag === "Requested" ? `asked ${change.request.tool}` : how)
+          if (change._tag === "Requested") seen.push(`asked ${change.request.tool}`)
+          else if (change._tag !== "Ended") seen.push(change._tag)
+          else seen.push(change.how._tag === "Denied" ? change.how.by : change.how._tag)
         })),
       { startImmediately: true }
     )

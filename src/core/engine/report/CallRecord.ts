@@ -215,8 +215,11 @@ export class CallRecord implements JournalFold.Subject {
   }
 
   /** A hash of what approvers were shown. */
-  shown({ args, preview, revision, targets, tool }: Omit<typeof Request.Type, "expiresAt" | "id" | "why">): string {
-    return this.digest(JSON.stringify([tool, revision, args, targets.map(({ text }) => text), preview]))
+  shown(
+    { approvers, args, preview, revision, targets, tool }: Omit<typeof Request.Type, "expiresAt" | "id" | "why">
+  ): string {
+    const about = [tool, revision, args, targets.map(({ text }) => text), preview]
+    return this.digest(JSON.stringify(approvers === undefined ? about : [...about, approvers]))
   }
 
   /** A text without the secrets of the call. */

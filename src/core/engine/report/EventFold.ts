@@ -53,6 +53,7 @@ const calls: { readonly [T in CallFact["_tag"]]: (fact: Of<T>, about: About) => 
     ...(diff === undefined ? {} : { diff }),
     ...(evidence === undefined ? {} : { evidence })
   }),
+  ApprovedBy: none,
   Answered: ({ answer, at, by, requestId }, about) => ({
     _tag: "ToolApprovalResolved",
     ...about,

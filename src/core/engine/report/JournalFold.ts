@@ -137,7 +137,13 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
     by: "withdrawn"
   })),
   Presented: none,
-  Answered: entry(({ answer, by, grant, isEdited, person, reason, requestId }, record) => ({
+  ApprovedBy: entry(({ approval: { data, note, ...approval }, requestId }, record) => ({
+    _tag: "ApprovedBy",
+    requestId,
+    approval: { ...approval, ...(note === undefined ? {} : { note: record.scrub(note) }) },
+    ...(data === undefined ? {} : { hasData: true })
+  })),
+  Answered: entry(({ answer, by, grant, hasData, isEdited, note, person, reason, requestId }, record) => ({
     _tag: "Answered",
     requestId,
     answer,
@@ -145,7 +151,9 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
     ...(person === undefined ? {} : { person }),
     ...(reason === undefined ? {} : { reason: record.scrub(reason) }),
     ...(grant === undefined ? {} : { grant }),
-    ...(isEdited === undefined ? {} : { isEdited })
+    ...(isEdited === undefined ? {} : { isEdited }),
+    ...(note === undefined ? {} : { note: record.scrub(note) }),
+    ...(hasData === undefined ? {} : { hasData })
   })),
   Granted: () => granted,
   Starting: started,

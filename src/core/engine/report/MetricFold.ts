@@ -45,6 +45,7 @@ const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
   Asked: undefined,
   Withdrawn: undefined,
   Presented: ({ all }) => all.questions(1),
+  ApprovedBy: undefined,
   Answered: ({ all }) => all.questions(-1),
   Granted: undefined,
   Starting: undefined,

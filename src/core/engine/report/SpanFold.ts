@@ -152,6 +152,10 @@ const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
   Withdrawn: undefined,
   Presented: (it, _, { requestId }) =>
     log(it, "Info", "asked", `Approval requested for "${it.name}"`, { "tool_executor.request": requestId }),
+  ApprovedBy: (it, _, { approval, requestId }) =>
+    log(it, "Info", "approved", `"${it.name}" was approved by ${approval.person}`, {
+      "tool_executor.request": requestId
+    }),
   Answered: (it, _, fact) => {
     const answer = fact.answer === "Deny" ? fact.by : fact.answer
     const about = { "tool_executor.request": fact.requestId, "tool_executor.answer": answer }

@@ -79,6 +79,11 @@ const calls: { readonly [T in Fact.CallFact["_tag"]]: ReadonlyArray<Row<Fact.Of<
     metrics: true,
     spans: true
   }],
+  ApprovedBy: [{
+    fact: { _tag: "ApprovedBy", at: 1, requestId: "r", approval: { person: "ada", at: 1, answer: "ApproveOnce" } },
+    entry: "ApprovedBy",
+    spans: true
+  }],
   Answered: [{
     fact: { _tag: "Answered", at: 1, requestId: "r", answer: "Deny", by: "user" },
     event: "ToolApprovalResolved",

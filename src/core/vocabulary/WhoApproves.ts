@@ -1,0 +1,138 @@
+/** Decides who may approve, and whether enough people have. Pure, and used in browsers. */
+import { millisOf } from "../../internal/interval.ts"
+import type { Approvers, GivenApproval } from "./Approvers.ts"
+
+/** Somebody who answers. The name is that of an authenticated user. */
+export interface Person {
+  readonly name: string
+  readonly roles?: ReadonlyArray<string> | undefined
+}
+
+/** What decides about approvers besides their rules. */
+export interface About {
+  /** Whose call it is. */
+  readonly principal: string
+  /** Epoch milliseconds. */
+  readonly requestedAt: number
+}
+
+/** The user of a principal, which may name a session after a slash. */
+export const userOf = (principal: string): string => {
+  const at = principal.indexOf("/")
+  return at < 0 ? principal : principal.slice(0, at)
+}
+
+/** Whether two names could be one person: capitals, forms of letters and invisible characters do not count. */
+export const isSame = (one: string, other: string): boolean => folded(one) === folded(other)
+
+/** Tells whether a person may answer at a time, as far as one of the rules says. */
+export const isNamed = (all: ReadonlyArray<Approvers>, person: Person, at: number, about: About): boolean =>
+  all.some((it) => counts(it, person, at, about))
+
+/** Tells whether enough people have approved. */
+export const isEnough = (
+  all: ReadonlyArray<Approvers>,
+  given: ReadonlyArray<GivenApproval>,
+  about: About
+): boolean => all.every((it) => missing(it, given, about) === 0)
+
+/** Tells whether an approval of a person would bring a request nearer to its end. */
+export const adds = (
+  all: ReadonlyArray<Approvers>,
+  given: ReadonlyArray<GivenApproval>,
+  next: GivenApproval,
+  about: About
+): boolean => all.some((it) => missing(it, [...given, next], about) < missing(it, given, about))
+
+/** Tells whether one person alone can approve. */
+export const isForOne = (all: ReadonlyArray<Approvers>): boolean => all.every(({ count = 1 }) => count === 1)
+
+/** Tells whether a rule names nobody: it only reminds. */
+export const isAnybody = (self: Approvers): boolean => isOpen(self) && !isOthersOnly(self)
+
+/** The first time at which others may answer, as a field of a request. */
+export const escalationOf = (
+  all: ReadonlyArray<Approvers> | undefined,
+  requestedAt: number
+): { readonly escalatesAt?: number } => {
+  const times = all === undefined ? [] : escalations(all)
+  return times.length === 0 ? {} : { escalatesAt: requestedAt + Math.min(...times) }
+}
+
+/** The next time after `after` at which somebody is notified again, and why. */
+export const nextNotice = (
+  all: ReadonlyArray<Approvers>,
+  requestedAt: number,
+  after: number
+): { readonly at: number; readonly why: "Escalated" | "Reminded" } | undefined => {
+  const escalated = escalations(all).map((millis) => ({ at: requestedAt + millis, why: "Escalated" as const }))
+  const reminded = all.flatMap(({ remind }) => {
+    if (remind === undefined) return []
+    const every = millisOf(remind)!
+    const past = Math.max(0, Math.floor((after - requestedAt) / every))
+    return [{ at: requestedAt + (past + 1) * every, why: "Reminded" as const }]
+  })
+  return [...escalated, ...reminded].filter(({ at }) => at > after).sort((a, b) => a.at - b.at)[0]
+}
+
+/** Says who can approve, and whose approval is still missing. */
+export const sentence = (
+  all: ReadonlyArray<Approvers>,
+  given: ReadonlyArray<GivenApproval>,
+  about: About
+): string => {
+  const open = all.filter((it) => missing(it, given, about) > 0)
+  const said = open.map((it) => {
+    const count = missing(it, given, about)
+    const who = whoOf(it)
+    const others = given.length === 0 ? "" : " more"
+    const own = isOthersOnly(it) && it.people === undefined ? `, other than ${userOf(about.principal)}` : ""
+    const later = it.escalate === undefined
+      ? ""
+      : `, and after ${it.escalate.after} also ${whoOf(it.escalate.to) ?? "nobody"}`
+    const many = count === 1 ? `1${others} person` : `${count}${others} different people`
+    return `${many}${who === undefined ? "" : ` of: ${who}`}${own}${later}`
+  })
+  return said.length === 0 ? "Nobody else has to approve." : `It needs ${said.join("; and ")}.`
+}
+
+/** Times in milliseconds after the request at which others may answer. */
+const escalations = (all: ReadonlyArray<Approvers>): ReadonlyArray<number> =>
+  all.flatMap(({ escalate }) => escalate === undefined ? [] : [millisOf(escalate.after)!])
+
+/** Letters that look the same to a computer, without capitals and invisible characters. */
+const folded = (name: string): string =>
+  name.normalize("NFKC").replace(/\p{Cf}|\p{Cc}|\s/gu, "").toLowerCase().normalize("NFKC")
+
+/** How many approvals a rule still needs. */
+const missing = (self: Approvers, given: ReadonlyArray<GivenApproval>, about: About): number => {
+  const people = new Set<string>()
+  for (const { at, person: name, roles } of given) {
+    if (counts(self, { name, roles }, at, about)) people.add(folded(name))
+  }
+  return Math.max(0, (self.count ?? 1) - people.size)
+}
+
+const counts = (self: Approvers, person: Person, at: number, about: About): boolean => {
+  const { escalate, people } = self
+  const isLate = escalate !== undefined && at >= about.requestedAt + millisOf(escalate.after)!
+  const isListed = people?.includes(person.name) === true ||
+    (isLate && escalate.to.people?.includes(person.name) === true)
+  if (isOthersOnly(self) && !isListed && isSame(person.name, userOf(about.principal))) return false
+  return isListed || isOpen(self) || hasRole(self.roles, person) || (isLate && hasRole(escalate.to.roles, person))
+}
+
+/** Everybody who may answer counts. */
+const isOpen = ({ people, roles }: Approvers): boolean => people === undefined && roles === undefined
+
+/** Nobody counts for their own call without being listed by name. */
+const isOthersOnly = ({ count = 1, escalate, roles }: Approvers): boolean =>
+  count > 1 || roles !== undefined || escalate?.to.roles !== undefined
+
+const hasRole = (roles: ReadonlyArray<string> | undefined, person: Person): boolean =>
+  roles?.some((it) => person.roles?.includes(it) === true) === true
+
+const whoOf = ({ people = [], roles = [] }: Pick<Approvers, "people" | "roles">): string | undefined =>
+  people.length + roles.length === 0
+    ? undefined
+    : [...people, ...roles.map((it) => `anybody with the role ${it}`)].join(", ")
