@@ -18,6 +18,7 @@ import * as AgentConfig from "./AgentConfig.ts"
 import * as AgentLines from "./AgentLines.ts"
 import * as AgentModel from "./AgentModel.ts"
 import * as AgentTools from "./AgentTools.ts"
+import * as BesidePolicy from "./BesidePolicy.ts"
 import * as Checkpoints from "./Checkpoints.ts"
 import { CliFailure, describe, inLines, wrong } from "./CliFailure.ts"
 import * as EventLines from "./EventLines.ts"
@@ -63,8 +64,10 @@ export const run = Effect.fnUntraced(function*(input: Input) {
   ]
   const checkpoints = yield* Checkpoints.layerOf(input.checkpoints, root)
   const record = Option.isSome(input.journal) ? yield* JournalAt.layerOutside(input.journal.value, root) : Layer.empty
+  const beside = yield* BesidePolicy.layerOf(told.folder)
+  const tools = AgentTools.layer({ root, told, protect, subAgents: input.subAgents }).pipe(Layer.provide(beside))
   const agents = AgentExecutor.layer.pipe(
-    Layer.provideMerge(AgentTools.layer({ root, told, protect, subAgents: input.subAgents })),
+    Layer.provideMerge(tools),
     Layer.provide(model.layer),
     Layer.provide(session === undefined ? Layer.empty : Layer.succeed(Transcripts, session.transcripts)),
     Layer.provide(checkpoints ?? Layer.empty),

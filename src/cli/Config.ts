@@ -18,6 +18,7 @@ import * as FetchTools from "../tools/FetchTools.ts"
 import * as PublicAddress from "../tools/PublicAddress.ts"
 import * as SandboxOptions from "../tools/SandboxOptions.ts"
 import * as WorkspaceTools from "../tools/WorkspaceTools.ts"
+import * as BesidePolicy from "./BesidePolicy.ts"
 import { type CliFailure, describe, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as PolicyTiers from "./PolicyTiers.ts"
@@ -43,6 +44,7 @@ export const tools: ReadonlyMap<string, RuleSet.RuleTool> = new Map(
 export const Config = Schema.Struct({
   $schema: Schema.optionalKey(Schema.String),
   ...fields,
+  ...BesidePolicy.fields,
   tools: Schema.optionalKey(
     Schema.Struct(Object.fromEntries(toolNames.map((name) => [name, Schema.optionalKey(Tool)])))
   ),
@@ -107,7 +109,16 @@ export const toOptions = (
   more: Policy.Policy,
   above: Pick<PolicyTiers.Above, "tiers">
 ): LocalExecutor.Options => {
-  const { $schema: _, environment: __, fetch: ___, policy, sandbox: ____, ...same } = config
+  const {
+    $schema: _,
+    environment: __,
+    fetch: ___,
+    policy,
+    reviewer: ____,
+    sandbox: _____,
+    shadow: ______,
+    ...same
+  } = config
   // durations were checked when the file was decoded
   return { ...same, policy: PolicyTiers.under(above, policy, more) } as LocalExecutor.Options
 }

@@ -24,6 +24,7 @@ import { escape } from "../internal/escape.ts"
 import * as Workspace from "../tools/Workspace.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 import * as Approver from "./Approver.ts"
+import * as BesidePolicy from "./BesidePolicy.ts"
 import * as Checkpoints from "./Checkpoints.ts"
 import { CliFailure, describe, incomplete, wrong } from "./CliFailure.ts"
 import { clip } from "./clip.ts"
@@ -97,10 +98,12 @@ export const command = Command.make(
       ? (yield* Effect.mapError(Workspace.make(root), (error) => wrong(describe(error)))).root
       : undefined
     const record = Option.isSome(journal) ? yield* JournalAt.layerOutside(journal.value, root) : Layer.empty
+    const beside = yield* BesidePolicy.layerOf(settings)
     yield* execute(wave, yield* writerOf(events), approve, { resume, turn }).pipe(
       Effect.provide(
         layerOf(root, settings, options, [...Option.toArray(config).map((it) => resolve(it)), ...above.files]).pipe(
           Layer.provide((yield* Checkpoints.layerOf(checkpoints, root)) ?? Layer.empty),
+          Layer.provide(beside),
           Layer.provideMerge(Layer.merge(approvals, record))
         )
       ),

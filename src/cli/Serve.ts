@@ -25,6 +25,7 @@ import type { WaveStoreError } from "../server/WaveStore.ts"
 import * as Webhook from "../server/Webhook.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import * as Workspace from "../tools/Workspace.ts"
+import * as BesidePolicy from "./BesidePolicy.ts"
 import { type CliFailure, describe, inLines, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
 import * as FolderTools from "./FolderTools.ts"
@@ -112,6 +113,7 @@ const layerOf = Effect.fnUntraced(
 
     const executors = Server.layerExecutors(executorsOptions(server)).pipe(
       Layer.provide(gatesOf(config, above, root, [path.resolve(file), ...above.files], agents)),
+      Layer.provide(yield* BesidePolicy.layerOf(config)),
       Layer.provide(agents.agents)
     )
     const told = webhook === undefined
@@ -160,7 +162,16 @@ const gatesOf = (
   protect: ReadonlyArray<string>,
   { handlers, toolkits }: Pick<Effect.Success<ReturnType<typeof ServeAgents.make>>, "handlers" | "toolkits">
 ) => {
-  const { $schema: _, agents: __, mcpServers: servers, server: ___, workspace, ...unverified } = config
+  const {
+    $schema: _,
+    agents: __,
+    mcpServers: servers,
+    reviewer: ___,
+    server: ____,
+    shadow: _____,
+    workspace,
+    ...unverified
+  } = config
   const options = ServeConfig.toOptions(config, above)
   const about = { servers, tools: options.tools, unverified: [unverified] }
   const gates = LocalExecutor.layerGates(options)

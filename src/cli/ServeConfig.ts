@@ -17,6 +17,7 @@ import * as McpServers from "../mcp/McpServers.ts"
 import { isUserName } from "../server/Access.ts"
 import * as Tokens from "../server/Tokens.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
+import * as BesidePolicy from "./BesidePolicy.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import * as Config from "./Config.ts"
 import * as Files from "./Files.ts"
@@ -205,6 +206,7 @@ export const ServeConfig = Schema.Struct({
     description: "MCP servers, by name; ${NAME} in their texts is an environment variable"
   }),
   ...fields,
+  ...BesidePolicy.fields,
   policy: fields.policy.annotate({ description: "What may run" }),
   tools: optional(Schema.Record(Schema.String, Tool)).annotate({
     description: "Settings of single tools, by the names that a model sees"
@@ -273,7 +275,17 @@ export const read = Effect.fnUntraced(function*(
 
 /** Gives the options of the executors. */
 export const toOptions = (config: ServeConfig, above: Pick<PolicyTiers.Above, "tiers">): LocalExecutor.Options => {
-  const { $schema: _, agents: __, mcpServers: ___, policy, server: ____, workspace: _____, ...same } = config
+  const {
+    $schema: _,
+    agents: __,
+    mcpServers: ___,
+    policy,
+    reviewer: ____,
+    server: _____,
+    shadow: ______,
+    workspace: _______,
+    ...same
+  } = config
   // durations were checked when the file was decoded
   return { ...same, policy: PolicyTiers.under(above, policy) } as LocalExecutor.Options
 }
