@@ -112,8 +112,8 @@ const spelledOut = Effect.fnUntraced(function*(text: string, tools: ToolHandlers
   return whole
 })
 
-/** The targets that a tool computes from arguments, of which some may be missing; `undefined` if it cannot. */
-const targetsOf = (tool: ToolHandlers.RegisteredTool, args: unknown) =>
+/** Gives the targets that a tool computes from arguments, of which some may be missing; `undefined` if it cannot. */
+export const targetsOf = (tool: ToolHandlers.RegisteredTool, args: unknown) =>
   Effect.gen(function*() {
     const params = yield* Effect.orElseSucceed(tool.decode(args ?? {}), () => args ?? {})
     const found = tool.targets(params)

@@ -1,9 +1,7 @@
 /** `tool-executor policy`: looks at policies without running anything. */
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
-import * as Flag from "effect/cli/Flag"
 import * as Effect from "effect/Effect"
-import * as Path from "effect/Path"
 import * as Schema from "effect/Schema"
 import * as PolicyQuestion from "../core/gates/PolicyQuestion.ts"
 import * as ToolPolicy from "../core/gates/ToolPolicy.ts"
@@ -16,27 +14,15 @@ import * as PolicyCalls from "./PolicyCalls.ts"
 import * as PolicyDiffCommand from "./PolicyDiffCommand.ts"
 import * as PolicyInput from "./PolicyInput.ts"
 import * as Lines from "./PolicyLines.ts"
-
-const flags = {
-  policy: Flag.String("policy").pipe(
-    Flag.withMetavar("FILE"),
-    Flag.withDescription(`The policy: ${PolicyInput.description}; may be repeated, the uppermost tier first`),
-    Flag.atLeast(1)
-  ),
-  root: Flag.String("root").pipe(
-    Flag.withMetavar("DIR"),
-    Flag.withDescription("Folder that paths are relative to; default the current one"),
-    Flag.withDefault(".")
-  )
-}
+import * as PolicyReplayCommand from "./PolicyReplayCommand.ts"
+import * as PolicySuggestCommand from "./PolicySuggestCommand.ts"
 
 const json = Flags.toggle("json", "Print JSON")
 
-/** The policy of the flags, and the tools in the root. */
-const load = Effect.fnUntraced(function*(files: ReadonlyArray<string>, root: string) {
-  const { resolve } = yield* Path.Path
-  const policy = yield* PolicyInput.parse((yield* Effect.forEach(files, PolicyInput.read)).flat())
-  return { policy, tools: yield* PolicyCalls.registry(root, files.map((it) => resolve(it))) }
+/** The policy of the flags, and the tools in the root, where the files of the policy are protected. */
+const load = Effect.fnUntraced(function*(given: Parameters<typeof PolicyInput.load>[0], root: string) {
+  const { files, policy } = yield* PolicyInput.load(given)
+  return { policy, tools: yield* PolicyCalls.registry(root, files) }
 })
 
 const explain = Command.make(
@@ -47,11 +33,11 @@ const explain = Command.make(
         "The call: tool(target), such as \"run_command(npm test)\", or JSON: { tool, args?, targets?, roles?, needsApproval? }"
       )
     ),
-    ...flags,
+    ...PolicyInput.flags,
     json
   },
-  Effect.fnUntraced(function*({ call: text, json, policy: files, root }) {
-    const { policy, tools } = yield* load(files, root)
+  Effect.fnUntraced(function*({ call: text, json, root, ...given }) {
+    const { policy, tools } = yield* load(given, root)
     const call = yield* PolicyCalls.read(text)
     const judge = PolicyQuestion.judge(policy)
     const explained = (yield* PolicyCalls.questions(call, tools)).map((question) => {
@@ -122,10 +108,10 @@ const test = Command.make(
     file: Argument.String("FILE").pipe(
       Argument.withDescription("JSON: { cases: [{ call, expect: \"allow\" | \"ask\" | \"deny\", roles?, name? }] }")
     ),
-    ...flags
+    ...PolicyInput.flags
   },
-  Effect.fnUntraced(function*({ file, policy: files, root }) {
-    const { policy, tools } = yield* load(files, root)
+  Effect.fnUntraced(function*({ file, root, ...given }) {
+    const { policy, tools } = yield* load(given, root)
     const input = yield* Effect.flatMap(Files.read(file), (text) => Files.parseJson(text, file))
     const { cases } = yield* Effect.mapError(decodeStrict(Cases, file)(input), (error) => wrong(describe(error)))
     const judge = PolicyQuestion.judge(policy)
@@ -167,6 +153,12 @@ const test = Command.make(
 /** The command with its subcommands. */
 export const command = Command.make("policy").pipe(
   Command.withDescription("Looks at policies without running anything"),
-  Command.withShortDescription("Explain, compare and test policies"),
-  Command.withSubcommands([explain, PolicyDiffCommand.command, test])
+  Command.withShortDescription("Explain, compare and test policies, and learn from a journal"),
+  Command.withSubcommands([
+    explain,
+    PolicyDiffCommand.command,
+    test,
+    PolicyReplayCommand.command,
+    PolicySuggestCommand.command
+  ])
 )

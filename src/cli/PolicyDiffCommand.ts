@@ -31,9 +31,11 @@ export const command = Command.make(
     json: Flags.toggle("json", "Print JSON")
   },
   Effect.fnUntraced(function*({ from, json, only, to }) {
-    const parsed = (file: string) => Effect.flatMap(PolicyInput.read(file), PolicyInput.parse)
     const tools = PolicyTools.of(yield* PolicyCalls.registry(".", []))
-    const found = PolicyDiff.diff(yield* parsed(from), yield* parsed(to), { tools, isOpen: true })
+    const found = PolicyDiff.diff(yield* PolicyInput.loadFile(from), yield* PolicyInput.loadFile(to), {
+      tools,
+      isOpen: true
+    })
     const differences = found.differences.filter((it) =>
       Option.isNone(only) || PolicyDiff.isLooser(it) === (only.value === "looser")
     )

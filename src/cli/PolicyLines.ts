@@ -2,7 +2,9 @@
 import type * as Clause from "../core/gates/Clause.ts"
 import type * as PolicyQuestion from "../core/gates/PolicyQuestion.ts"
 import { natureOf } from "../core/gates/PolicyQuestion.ts"
+import type { Recorded } from "../core/gates/RecordedCalls.ts"
 import type * as ToolPolicy from "../core/gates/ToolPolicy.ts"
+import { clip } from "../internal/clip.ts"
 import { escape } from "../internal/escape.ts"
 
 /** What becomes of a call, in words. */
@@ -34,6 +36,14 @@ export const callOf = ({ args, needsApproval, roles, sandbox, targets, tool }: P
   ]
   return escape(`${tool.name}${about}${conditions.length === 0 ? "" : `  [${conditions.join("; ")}]`}`)
 }
+
+/** A call on record: its tool and targets, or its arguments. */
+export const recordedCall = ({ args, targets = [], tool }: Recorded): string =>
+  targets.length > 0
+    ? `${tool}(${targets.join(", ")})`
+    : args._tag === "Full"
+    ? `${tool} ${clip(JSON.stringify(args.value) ?? "", 200)}`
+    : tool
 
 /** What decides, in words: the clause with its tier and place, or the step. */
 export const reasonOf = ({ clause, step, why }: PolicyQuestion.Verdict): string =>

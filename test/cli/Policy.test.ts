@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { folder, run } from "./harness.ts"
+import { folder, openai, run } from "./harness.ts"
 
 const policy = {
   allow: ["run_command(npm test*)", "write_file(src/*)"],
@@ -184,5 +184,76 @@ describe("tool-executor policy test", () => {
         stdout,
         "everybody deploys\n- allow\n+ ask  run_command(make deploy): default: the tool changes things\n\n2 cases, 1 failed\n"
       )
+    }))
+})
+
+/** A folder in which a model's calls were approved and recorded, in so many runs. */
+const approved = Effect.fnUntraced(function*(runs: number) {
+  const outer = yield* folder({
+    "message.json": openai(
+      ["1", "run_command", { command: "echo done" }],
+      ["2", "read_file", { path: "a.txt" }]
+    ),
+    "new.json": { allow: ["run_command(echo *)"], deny: ["read_file"], default: "ask" }
+  })
+  const { root } = yield* folder({ "a.txt": "a" })
+  const journal = outer.file("journal.ndjson")
+  for (let index = 0; index < runs; index++) {
+    const ran = yield* run([
+      "run",
+      outer.file("message.json"),
+      "--root",
+      root,
+      "--journal",
+      journal,
+      "--approve",
+      "auto",
+      "--checkpoints",
+      "none"
+    ])
+    assert.strictEqual(ran.code, 0, ran.stderr)
+  }
+  return { ...outer, journal, root }
+})
+
+describe("tool-executor policy replay", () => {
+  it.live("decides what is on record by another policy, and counts what differs", () =>
+    Effect.gen(function*() {
+      const { file, journal, root } = yield* approved(2)
+      const ran = yield* run(["policy", "replay", journal, "--policy", file("new.json"), "--root", root])
+      assert.strictEqual(ran.code, 0, ran.stderr)
+      assert.deepStrictEqual(ran.stdout.trimEnd().split("\n"), [
+        "tool         calls  would run  approval  denied  undecidable",
+        "run_command      2          2         0       0            0",
+        "read_file        2          0         0       2            0",
+        "",
+        "Decided differently:",
+        "  2 × run_command(echo done): approval was requested, it would have run",
+        "    allow[0] run_command(echo *)",
+        "  2 × read_file(a.txt): it ran, it would have been denied",
+        "    deny[0] read_file"
+      ])
+      const asData = yield* run(["policy", "replay", journal, "--policy", file("new.json"), "--root", root, "--json"])
+      assert.deepInclude(JSON.parse(asData.stdout), { calls: 4, undecidable: [] })
+    }))
+})
+
+describe("tool-executor policy suggest", () => {
+  it.live("proposes rules for what was approved again and again", () =>
+    Effect.gen(function*() {
+      const { journal, root } = yield* approved(3)
+      const ran = yield* run(["policy", "suggest", journal, "--root", root])
+      assert.strictEqual(ran.code, 0, ran.stderr)
+      assert.include(
+        ran.stdout,
+        "3 approvals in 14 days, none denied. Add this rule?\n  \"allow\": [\"run_command(echo done)\"]"
+      )
+      const asData = yield* run(["policy", "suggest", journal, "--root", root, "--json"])
+      assert.deepStrictEqual(
+        (JSON.parse(asData.stdout) as ReadonlyArray<{ readonly policy: unknown }>).map((it) => it.policy),
+        [{ allow: ["run_command(echo done)"] }]
+      )
+      const few = yield* run(["policy", "suggest", journal, "--root", root, "--approvals", "4"])
+      assert.strictEqual(few.stdout, "No rule has enough approvals to speak for it.\n")
     }))
 })

@@ -55,7 +55,7 @@ export const classesOf = (
 }
 
 /** Sets of the roles that clauses name, none first; `undefined`: the roles are unknown. */
-const rolesOf = (clauses: ReadonlyArray<Clause.Parsed>): ReadonlyArray<ReadonlyArray<string> | undefined> => {
+export const rolesOf = (clauses: ReadonlyArray<Clause.Parsed>): ReadonlyArray<ReadonlyArray<string> | undefined> => {
   const roles = Array.from(new Set(clauses.flatMap((it) => it.roles ?? [])))
   if (roles.length === 0) return [[]]
   const sets = roles.slice(0, mostRoles).reduce<ReadonlyArray<ReadonlyArray<string>>>(

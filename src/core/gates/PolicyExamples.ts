@@ -50,7 +50,7 @@ export const of = (
   tool: Tool
 ): Result.Result<Iterable<Example>, string> => {
   const lists = policies.map((it) => listsOf(it, tool.subject))
-  const clauses = Array.from(new Set(lists.flatMap((it) => Object.values(it).flat())))
+  const clauses = Array.from(new Set(policies.flatMap((it) => clausesOf(it, tool.subject))))
   const given = ArgumentClasses.classesOf(clauses, tool.subject.jsonSchema)
   if (Result.isFailure(given)) return Result.fail(given.failure)
   const kinds = new Map<string, Kind>()
@@ -134,12 +134,17 @@ const sandboxes: ReadonlyArray<PolicyQuestion.Question["sandbox"]> = [
   { _tag: "Confined", driver: "sandbox", network: "none", holds: [], missing: [] }
 ]
 
-const approvalOf = ({ subject: { needsApproval } }: Tool): ReadonlyArray<boolean> =>
+/** What a tool may say of a call. */
+export const approvalOf = ({ subject: { needsApproval } }: Tool): ReadonlyArray<boolean> =>
   needsApproval === undefined || needsApproval === false
     ? [false]
     : needsApproval === true
     ? [true]
     : [false, true]
+
+/** The clauses of a policy that are about a tool. */
+export const clausesOf = (policy: Parsed, subject: Tool["subject"]): ReadonlyArray<Clause.Parsed> =>
+  Array.from(new Set(Object.values(listsOf(policy, subject)).flat()))
 
 /** The clauses that are about a tool, in the order in which the first that applies decides. */
 const listsOf = (policy: Parsed, { actsAs = [], name }: Tool["subject"]) => {
@@ -172,7 +177,8 @@ const chainsOf = (
     clauses.filter((it) => isOn.has(it)).map(({ target }) => target ?? "*")
   )
 
-const formsOf = ({ kinds: own = kinds, runBy = [] }: Tool): ReadonlyArray<Omit<Target, "text">> => [
+/** The forms that a target of a tool's calls may have. */
+export const formsOf = ({ kinds: own = kinds, runBy = [] }: Tool): ReadonlyArray<Omit<Target, "text">> => [
   ...own.map((kind) => kind === undefined ? {} : { kind }),
   ...runBy.map((it) => ({ runBy: it }))
 ]
