@@ -70,18 +70,23 @@ export const trustOf = (sort: Sort, kind: string, path: string): Trust => {
 
 /** The words of what a tool is about. */
 const subjectOf = (words: ReadonlyArray<string>): ReadonlyArray<string> => {
-  const rest = words.slice(1)
+  const rest = words[0] === verbOf(words) ? words.slice(1) : words.slice(0, -1)
   const end = rest.findIndex((it) => Words.prepositions.has(it))
   const nouns = (end === -1 ? rest : rest.slice(0, end)).filter((it) => !Words.fillers.has(it))
   return nouns.length > 0 ? nouns : rest.filter((it) => !Words.prepositions.has(it))
 }
 
-/** The verb comes first, or last as in `web_search`. */
-const isReading = (words: ReadonlyArray<string>): boolean => {
+/** The verb of a name: its first word, or its last one as in `web_search` and `order_cancel`. */
+const verbOf = (words: ReadonlyArray<string>): string => {
   const [first = ""] = words
-  const isVerb = Words.creating.has(first) || Words.destroying.has(first)
-  return Words.reading.has(first) || (!isVerb && Words.reading.has(words.at(-1) ?? ""))
+  const last = words.at(-1) ?? ""
+  return isVerb(last) && (!isVerb(first) || Words.nouns.has(first)) ? last : first
 }
+
+const isVerb = (word: string): boolean =>
+  Words.reading.has(word) || Words.creating.has(word) || Words.destroying.has(word) || Words.changing.has(word)
+
+const isReading = (words: ReadonlyArray<string>): boolean => Words.reading.has(verbOf(words))
 
 const titles = new Set(["subject", "title", "label", "tag", "topic", "reference", "heading", "headline"])
 
@@ -97,7 +102,7 @@ const deriveOne = (tool: ToolShape, listed: ReadonlySet<string>, isPlace: boolea
     tool.parameters.some((path) => Words.has(Words.wordsOf(lastOf(path)), Words.outside))
   const effect = isRead ? isOutside ? "egress" : "read" : "write"
   const sort = sortOf(subject, isPlace)
-  const isCreating = Words.creating.has(words[0] ?? "")
+  const isCreating = Words.creating.has(verbOf(words))
   const roles = tool.parameters.map((path) =>
     [
       path,
@@ -125,7 +130,7 @@ const deriveOne = (tool: ToolShape, listed: ReadonlySet<string>, isPlace: boolea
     declared: { effect, parameters, output: { "": "foreign", ...output } },
     kind,
     sort,
-    isDestructive: Words.destroying.has(words[0] ?? ""),
+    isDestructive: Words.destroying.has(verbOf(words)),
     isCreating
   }
 }

@@ -35,6 +35,15 @@ export const destroying = set(
 /** Verbs of tools that make a thing which has no id before. */
 export const creating = set("create add make new draft write save upload send post schedule book reserve open register")
 
+/** Other verbs. */
+export const changing = set(
+  "set change update edit modify rename move pay append insert invite assign merge push forward grant approve " +
+    "reschedule redirect buy turn lock unlock start stop run execute apply submit"
+)
+
+/** Verbs that are nouns as well, as in `book_search`. */
+export const nouns = set("book draft post schedule report")
+
 /** Words that end the name of what a tool is about. */
 export const prepositions = set("by for in from with of at to on near about via using between during")
 
@@ -84,7 +93,7 @@ export const details = set(
   "date time day month year start end begin duration timezone hour minute week permission page size count limit " +
     "offset sort order format language currency priority recurring recurrence unread type status quantity night " +
     "rating flag enabled category color colour mode cabin class role level until since n departure arrival birthday dob " +
-    "interval frequency cycle repeat every check_in check_out checkin checkout diet"
+    "interval frequency cycle repeat every check_in check_out checkin checkout diet method"
 )
 
 /** Lookups by these find what is called like that. */
