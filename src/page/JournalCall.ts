@@ -161,7 +161,8 @@ const stepOf = (entry: Entry, before: ReadonlyArray<Entry>): Step => {
     default: {
       const outcome = text((entry["outcome"] as { readonly _tag?: unknown } | undefined)?._tag)
       const [color, mark, what] = ends[outcome as keyof typeof ends] ?? ["none", "ok", entry._tag]
-      return { color, mark, what }
+      const unseen = text(entry["unseen"])
+      return { color, mark, what, more: unseen === "" ? undefined : `The result holds invisible text: ${unseen}` }
     }
   }
 }

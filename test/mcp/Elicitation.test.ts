@@ -362,6 +362,18 @@ describe("the person behind a client", () => {
         assert.deepStrictEqual([one.forms.length, other.forms.length], [1, 1])
       }), { sessions: true }))
 
+  it.effect("is shown invisible text in arguments, as escapes and in words", () =>
+    Effect.gen(function*() {
+      const { client, forms } = person(accept({ decision: "approve once" }))
+      const hidden = Array.from("to all", (it) => String.fromCodePoint(0xe0000 + it.charCodeAt(0))).join("")
+      const { structuredContent } = yield* once(client, "send", { to: `bob${hidden}` })
+      assert.deepStrictEqual(structuredContent, { to: `bob${hidden}` })
+      const { message } = forms[0]!
+      assert.include(message, "\narguments.to contains 6 invisible characters, which spell \"to all\".\n")
+      assert.include(message, "bob\\udb40\\udc74")
+      assert.notInclude(message, hidden)
+    }))
+
   it.effect("is shown what a call is about", () =>
     Effect.gen(function*() {
       const { client, forms } = person(accept({ decision: "approve once" }))

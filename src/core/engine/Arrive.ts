@@ -117,7 +117,7 @@ const decoded = (
     return decide(call, invalid(issues as ReadonlyArray<ParameterIssue>))
   }
   const unseen = UnseenText.inArguments(args, call.tool!.invisible ?? wave.engine.invisible)
-  if (unseen.length > 0) return decide(call, invalid(unseen))
+  if (unseen !== undefined) return decide(call, invalid([unseen]))
   const params = exit.value
   const targets = Targets.find(wave, call, params)
   const approval = wantsApproval(wave, call, params)

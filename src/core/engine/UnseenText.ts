@@ -49,12 +49,12 @@ export const ofEnd = (
 }
 
 /** What is wrong with arguments that contain invisible text, if they may not. */
-export const inArguments = (args: unknown, mode: Mode): ReadonlyArray<ParameterIssue> => {
+export const inArguments = (args: unknown, mode: Mode): ParameterIssue | undefined => {
   const unseen = mode === "refuse" ? Unseen.findIn(args) : undefined
   return unseen === undefined
-    ? []
-    : [{
+    ? undefined
+    : {
       path: unseen.path,
       message: `It contains invisible text (${unseen.kinds}). Write it without these characters`
-    }]
+    }
 }
