@@ -26,6 +26,7 @@ import { Current } from "./OperationTree.ts"
 import * as Watch from "./ProcessEvents.ts"
 import * as Requirements from "./Requirements.ts"
 import type { TranscriptError } from "./Transcripts.ts"
+import * as UserMessages from "./UserMessages.ts"
 
 /** Runs an operation to its last event. `prompt` is appended to its history. */
 export const run = (
@@ -91,6 +92,7 @@ const turns = Effect.fnUntraced(function*(
   prompt: ReadonlyArray<Prompt.Message>
 ): Effect.fn.Return<EndReason, TranscriptError, Scope.Scope> {
   const { given, given: { tree: { spending, model } } } = operation
+  const before = [...operation.messages]
   // the conversation so far, then the new prompt
   const asked = prompt.findLastIndex((it) =>
     it.role !== "user" && it.role !== "system" || CompactedHistory.isRecord(it)
@@ -100,6 +102,7 @@ const turns = Effect.fnUntraced(function*(
   const { next } = yield* sequence(operation)
   const found = unfinished(operation, more.length === 0)
   const begun = yield* next(found?.run)
+  yield* UserMessages.hear(given.agentPath, [...before.filter(({ role }) => role === "user"), ...prompt], begun)
   const requirements = yield* Requirements.make(operation, begun)
   if (found !== undefined) {
     const end = yield* goOn(operation, begun, found, requirements, more.length > 0)

@@ -69,6 +69,16 @@ export const inputOf = (message: Prompt.Message): string | undefined => {
   return isInput(found) ? found.input : undefined
 }
 
+/** A message of the executor: the model reads it as a user's, but nobody said it. */
+export const notice = (text: string): Prompt.UserMessage =>
+  Prompt.userMessage({ content: [Prompt.textPart({ text })], options: { [key]: { notice: true } } })
+
+/** Tells whether a message is the executor's. */
+export const isNotice = ({ options }: Prompt.Message): boolean => {
+  const found: unknown = Object.hasOwn(options, key) ? options[key] : undefined
+  return typeof found === "object" && found !== null && "notice" in found
+}
+
 /** Returns the recorded origin of a message. */
 export const originOf = (message: Prompt.AssistantMessage): Origin | undefined => {
   for (const part of message.content) {

@@ -15,6 +15,7 @@ import type { BackgroundCalls } from "./BackgroundCalls.ts"
 import * as Conversation from "./Conversation.ts"
 import type { OperationTree } from "./OperationTree.ts"
 import type { Transcript, TranscriptError } from "./Transcripts.ts"
+import * as UserMessages from "./UserMessages.ts"
 
 /** The checked options of an operation. */
 export interface Given {
@@ -155,10 +156,6 @@ export class Operation {
     return Prompt.fromMessages([...this.given.tree.branch.carriedIn(this.messages)])
   }
 
-  user(text: string): Prompt.Message {
-    return Prompt.userMessage({ content: [Prompt.textPart({ text })] })
-  }
-
   /** Queues a message for the next turn; `settles`: approval requests are denied until it is taken. */
   say(text: string, name?: string, settles = false): boolean {
     if (this.isOver) return false
@@ -195,7 +192,11 @@ export class Operation {
       this.given.tree.settling.delete(said.id)
       this.report({ _tag: "MessageTaken", ...said })
     }
-    return this.append(...heard.map(({ id, text }) => Conversation.input(text, id)))
+    const messages = heard.map(({ id, text }) => Conversation.input(text, id))
+    const told = this.process === undefined
+      ? Effect.void
+      : UserMessages.hear(this.given.agentPath, messages, this.process)
+    return Effect.andThen(told, this.append(...messages))
   }
 
   /** Stops it: no call starts, and running calls are cancelled. The first reason counts. */

@@ -3,6 +3,7 @@ import * as Effect from "effect/Effect"
 import type { HostArguments, HostRun, ToolProcess } from "../core/contract/ToolProcess.ts"
 import type { WaveResult } from "../core/vocabulary/ToolOutcome.ts"
 import type { EndReason, Reminded } from "./AgentEvent.ts"
+import * as Conversation from "./Conversation.ts"
 import type { Operation } from "./Operation.ts"
 import type { TranscriptError } from "./Transcripts.ts"
 
@@ -43,7 +44,7 @@ export class Requirements {
         if (++this.missed[when] > reminders) return yield* this.call(when, process)
         const text = reminder(when, tools)
         this.operation.report<Reminded>({ _tag: "Reminded", about: when, tools, text })
-        yield* this.operation.append(this.operation.user(text))
+        yield* this.operation.append(Conversation.notice(text))
         return "goesOn"
       }
       return undefined
@@ -57,7 +58,7 @@ export class Requirements {
     const args: HostArguments = given[when]
     return Effect.gen({ self: this }, function*() {
       const called = yield* run(args)
-      yield* this.operation.append(this.operation.user(told(called)))
+      yield* this.operation.append(Conversation.notice(told(called)))
       const left = yield* when === "start" ? process.startPending : process.exitPending
       if (left.length > 0) return { _tag: "RequirementUnmet", when, tools: left } as const
       return "goesOn" as const

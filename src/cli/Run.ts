@@ -60,6 +60,10 @@ const input = {
     "resume",
     "Resume these calls after an earlier run with the same --journal stopped; calls with an outcome do not run again"
   ),
+  said: Flag.String("said").pipe(
+    Flag.withDescription("What the user said, for the section provenance of the config; may be repeated"),
+    Flag.atLeast(0)
+  ),
   events: Flag.Literals("events", ["pretty", "ndjson", "sse", "none"]).pipe(
     Flag.withDescription("Format of events on standard error; default pretty"),
     Flag.withDefault("pretty")
@@ -71,7 +75,7 @@ export const command = Command.make(
   "run",
   input,
   Effect.fnUntraced(function*(
-    { allow, approve, checkpoints, config, deny, events, file, format, journal, mode, resume, root }
+    { allow, approve, checkpoints, config, deny, events, file, format, journal, mode, resume, root, said }
   ) {
     const policy: Policy.Policy = { allow, deny, mode: Option.getOrUndefined(mode) }
     yield* Config.checkFlags(policy)
@@ -99,7 +103,7 @@ export const command = Command.make(
       : undefined
     const record = Option.isSome(journal) ? yield* JournalAt.layerOutside(journal.value, root) : Layer.empty
     const beside = yield* BesidePolicy.layerOf(settings)
-    yield* execute(wave, yield* writerOf(events), approve, { resume, turn }).pipe(
+    yield* execute(wave, yield* writerOf(events), approve, { resume, said, turn }).pipe(
       Effect.provide(
         layerOf(root, settings, options, [...Option.toArray(config).map((it) => resolve(it)), ...above.files]).pipe(
           Layer.provide((yield* Checkpoints.layerOf(checkpoints, root)) ?? Layer.empty),
@@ -155,10 +159,15 @@ const execute = Effect.fnUntraced(
     { calls, format }: WireFormat.Wave,
     write: EventLines.Writer,
     approve: "ask" | "deny" | "auto",
-    { resume, turn }: { readonly resume: boolean; readonly turn: string | undefined }
+    { resume, said, turn }: {
+      readonly resume: boolean
+      readonly said: ReadonlyArray<string>
+      readonly turn: string | undefined
+    }
   ) {
     const executor = yield* ToolExecutor
-    const process = yield* executor.process({ batch: resume ? yield* batchOf(calls, turn) : undefined, id: turn })
+    const batch = resume ? yield* batchOf(calls, turn) : undefined
+    const process = yield* executor.process({ batch, id: turn, ...said.length === 0 ? {} : { heard: said } })
     const interruption = yield* Interruption
     yield* Effect.forkScoped(Effect.flatMap(interruption, process.cancel), { startImmediately: true })
     const screen = yield* Semaphore.make(1)

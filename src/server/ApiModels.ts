@@ -68,7 +68,12 @@ export const Submission = Schema.Struct({
    * Name of the wave, so that submitting it twice runs it once: the second request with the same name and message gets
    * the wave of the first. Default: a random name.
    */
-  wave: Schema.optionalKey(Name)
+  wave: Schema.optionalKey(Name),
+  /**
+   * What the user said before this message, for provenance and reviewers: the user's own messages and nothing else.
+   * They count for the user whose session this is. Messages that were given before count once.
+   */
+  said: Schema.optionalKey(Schema.Array(Schema.NonEmptyString))
 }).annotate({ identifier: "Submission" })
 
 /** A message to submit. */

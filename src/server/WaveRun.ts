@@ -88,8 +88,8 @@ const inProcess = Effect.fnUntraced(function*<E>(
   before: TurnState | undefined,
   run: (process: Effect.Success<ReturnType<Turn["batch"]["process"]>>) => Effect.Effect<WaveResult, E>
 ) {
-  const { session, wave: id } = wave.submitted
-  const process = yield* batch.process({ id, session: session === "" ? undefined : session, state: before })
+  const { said: heard, session, wave: id } = wave.submitted
+  const process = yield* batch.process({ id, session: session === "" ? undefined : session, state: before, heard })
   yield* process.listen((event) => {
     wave.tell(event)
     return true

@@ -21,6 +21,8 @@ export const SubmittedWave = Schema.Struct({
   wave: Schema.String,
   format: WireFormat.Format,
   message: Schema.Json,
+  /** What the user said before it. */
+  said: Schema.optionalKey(Schema.Array(Schema.String)),
   /** Epoch milliseconds. */
   beganAt: Schema.Finite
 })

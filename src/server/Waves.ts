@@ -286,7 +286,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   ))
 
   return {
-    submit: Effect.fnUntraced(function*(owner, { format, message, turn, wave }) {
+    submit: Effect.fnUntraced(function*(owner, { format, message, said, turn, wave }) {
       const read = WireFormat.read(message, format)
       if (Result.isFailure(read)) return yield* invalid(read.failure)
       const { calls } = read.success
@@ -298,6 +298,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         wave: name,
         format: read.success.format,
         message,
+        ...(said === undefined ? {} : { said }),
         beganAt: yield* Clock.currentTimeMillis
       }
       const kept = wave === undefined ? undefined : yield* find(owner, name)

@@ -64,6 +64,7 @@ export const tool = Tool.make("fetch_url", {
   .annotate(ToolAnnotations.Closed, true)
   .annotate(ToolAnnotations.Timeout, "60 seconds")
   .annotate(ToolAnnotations.Targets, FetchTarget.targets)
+  .annotate(ToolAnnotations.Provenance, { effect: "egress", parameters: { url: "target" }, output: "foreign" })
 
 /** How URLs are fetched. */
 export interface Options extends HttpExchange.Network {

@@ -10,7 +10,7 @@
  * - rules: this is an error;
  * - guards: all run;
  * - settings and turn budget: the option wins, field by field;
- * - dedupe and pools: the option wins as a whole.
+ * - dedupe, pools and provenance: the option wins as a whole.
  */
 import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Context from "effect/Context"
@@ -25,6 +25,7 @@ import * as Guards from "../gates/Guards.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type * as Policy from "../gates/Policy.ts"
 import * as Pools from "../gates/Pools.ts"
+import * as Provenance from "../gates/Provenance.ts"
 import * as Rules from "../gates/Rules.ts"
 import * as TurnBudget from "../gates/TurnBudget.ts"
 import * as ArtifactStore from "../output/ArtifactStore.ts"
@@ -44,6 +45,8 @@ export interface Options<Name extends string = string> extends ExecutorSettings.
   readonly policy?: Policy.Policy | ReadonlyArray<Policy.Tier> | undefined
   /** Host settings by tool name. */
   readonly tools?: ToolHandlers.Options<Name>["tools"]
+  /** Requests approval where neither the user nor a trusted output named a target. Default: off. */
+  readonly provenance?: Provenance.Options | undefined
   /** Whether equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */
   readonly dedupe?: Dedupe.Options | false | undefined
   /** Sizes of the pools. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
@@ -143,6 +146,7 @@ const gatesWith = (
       ? foundOr(TurnBudget.TurnBudget, TurnBudget.layerNoop)
       : TurnBudget.layer(options.turn),
     ExecutorSettings.layer(options),
+    options.provenance === undefined ? Layer.empty : Provenance.layer(options.provenance),
     options.guards === undefined ? Layer.empty : Guards.layer(options.guards)
   )
 

@@ -4,6 +4,7 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import { ToolRule } from "../rules/ToolRule.ts"
 import * as Policy from "./Policy.ts"
+import * as Provenance from "./Provenance.ts"
 
 const optional = Schema.optionalKey
 
@@ -77,6 +78,7 @@ export const dedupeFields = {
 export const fields = {
   rules: optional(Schema.Array(ToolRule)).annotate({ description: "Rules that hold whatever the model wants" }),
   policy: optional(Policy.Policy).annotate({ description: "What may run; --allow, --deny and --mode add to it" }),
+  provenance: optional(Provenance.Fields),
   dedupe: optional(Schema.Union([Schema.Literal(false), Schema.Struct(dedupeFields)]))
     .annotate({ description: "What becomes of equal calls; false lets them run" }),
   pools: optional(Schema.Struct({

@@ -1,8 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Layer, Schema } from "effect"
+import { type Context, Effect, Layer, Schema, type Scope } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import {
   Approvals,
+  Journal,
   LocalExecutor,
   type Policy,
   Provenance,
@@ -121,5 +122,172 @@ describe("Provenance", () => {
         executor(requests, { policy: { ask: ["send_mail"] }, answer: { _tag: "ApproveForScope", scope: "tool" } })
       )
     )
+  })
+
+  it.effect("is not switched off by an allow of the policy, but by the tool's name in skipProvenance", () => {
+    const policy = { allow: ["send_mail"], skipProvenance: ["wipe"] }
+    const requests: Array<Approvals.ApprovalRequest> = []
+    return Effect.gen(function*() {
+      const run = outcomes(yield* (yield* ToolExecutor.ToolExecutor).process())
+      assert.deepStrictEqual(
+        yield* run(mail("x@example.com"), ToolCall.make("w", "wipe", {})),
+        ["Denied", "Succeeded"]
+      )
+      assert.deepStrictEqual(requests.map(({ tool }) => tool), ["send_mail"])
+    }).pipe(Effect.scoped, Effect.provide(executor(requests, { policy: { ...policy, default: "allow" } })))
+  })
+
+  it.effect("never lets a call run that the policy asks about or denies", () => {
+    const requests: Array<Approvals.ApprovalRequest> = []
+    const policy: Policy.Policy = { default: "allow", ask: ["post"], deny: ["send_mail"] }
+    return Effect.gen(function*() {
+      const process = yield* (yield* ToolExecutor.ToolExecutor).process({
+        heard: ["Post in general, tell bob@example.com"]
+      })
+      const run = outcomes(process)
+      const post = ToolCall.make("p", "post", { channel: "general" })
+      assert.deepStrictEqual(yield* run(mail("bob@example.com"), post), ["Denied", "Denied"])
+      assert.deepStrictEqual(requests.map(({ remember, why }) => [why, remember]), [[
+        "the policy asks about post",
+        "tool"
+      ]])
+    }).pipe(Effect.scoped, Effect.provide(executor(requests, { policy })))
+  })
+
+  it.effect("reads what a tool declares about itself, and asks about tools that declare nothing", () => {
+    const requests: Array<Approvals.ApprovalRequest> = []
+    return Effect.gen(function*() {
+      const process = yield* (yield* ToolExecutor.ToolExecutor).process({ heard: ["Post in general"] })
+      const run = outcomes(process)
+      assert.deepStrictEqual(
+        yield* run(
+          ToolCall.make("1", "post", { channel: "general" }),
+          ToolCall.make("2", "post", { channel: "random" }),
+          ToolCall.make("3", "wipe", {})
+        ),
+        ["Succeeded", "Denied", "Denied"]
+      )
+      assert.deepStrictEqual(requests.map(({ why }) => why), [
+        "neither the user nor a trusted output named the value of channel",
+        "nobody declared where the arguments of the tool may come from"
+      ])
+    }).pipe(Effect.scoped, Effect.provide(executor(requests)))
+  })
+
+  it.effect("refuses without an approver, and says why", () =>
+    Effect.gen(function*() {
+      const process = yield* (yield* ToolExecutor.ToolExecutor).process()
+      const wave = yield* process.executeWave([mail("x@example.com")])
+      assert.include(wave.toolMessages[0]!.text, "neither the user nor a trusted output named the value of to")
+    }).pipe(
+      Effect.scoped,
+      Effect.provide(
+        LocalExecutor.layer(kit, { policy: { default: "allow" } }).pipe(Layer.provide(handlers), Layer.provide(traced))
+      )
+    ))
+
+  it.effect("keeps conversations apart, by session and else by batch", () => {
+    const requests: Array<Approvals.ApprovalRequest> = []
+    return Effect.gen(function*() {
+      const executor = yield* ToolExecutor.ToolExecutor
+      yield* executor.process({ session: "one", heard: ["Write to bob@example.com"] })
+      const same = yield* executor.process({ session: "one" })
+      assert.deepStrictEqual(yield* outcomes(same)(mail("bob@example.com")), ["Succeeded"])
+      for (const options of [{ session: "two" }, {}, { batch: "b" }]) {
+        assert.deepStrictEqual(yield* outcomes(yield* executor.process(options))(mail("bob@example.com")), ["Denied"])
+      }
+      yield* executor.process({ batch: "b", heard: ["Write to bob@example.com"] })
+      const joined = yield* executor.process({ batch: "b" })
+      assert.deepStrictEqual(yield* outcomes(joined)(mail("bob@example.com")), ["Succeeded"])
+      yield* executor.forgetSession("one")
+      assert.deepStrictEqual(
+        yield* outcomes(yield* executor.process({ session: "one" }))(mail("bob@example.com")),
+        ["Denied"]
+      )
+    }).pipe(Effect.scoped, Effect.provide(executor(requests)))
+  })
+
+  it.effect("judges a sub-agent by the conversation of its call", () => {
+    const requests: Array<Approvals.ApprovalRequest> = []
+    const Delegate = Tool.make("delegate", {
+      parameters: Schema.Struct({ task: Schema.String }),
+      success: Schema.String
+    })
+      .annotate(ToolAnnotations.Recursive, true)
+      .annotate(ToolAnnotations.Provenance, { effect: "write", parameters: { task: "content" } })
+    const both = Toolkit.make(SendMail, Delegate)
+    const layer = LocalExecutor.layer(both, { policy: { default: "allow" }, dedupe: false }).pipe(
+      Layer.provide(both.toLayer({
+        send_mail: () => Effect.succeed({ id: "m" }),
+        delegate: () =>
+          Effect.orDie(Effect.scoped(Effect.gen(function*() {
+            const agent = yield* ToolExecutor.fork({ name: "helper" })
+            const run = outcomes(yield* agent.process())
+            return (yield* run(mail("bob@example.com"), mail("mark@evil.example"))).join()
+          })))
+      })),
+      Layer.provide(
+        Provenance.layer({ tools: { send_mail: { effect: "write", parameters: { to: "target" } } } })
+      ),
+      Layer.provide(Approvals.layerApprover((request) =>
+        Effect.sync(() => {
+          requests.push(request)
+          return { _tag: "Deny" as const }
+        })
+      ))
+    )
+    return Effect.gen(function*() {
+      const process = yield* (yield* ToolExecutor.ToolExecutor).process({ heard: ["Write to bob@example.com"] })
+      const wave = yield* process.executeWave([ToolCall.make("d", "delegate", { task: "write" })])
+      assert.deepStrictEqual(wave.toolMessages.map((it) => it.text), ["Succeeded,Denied"])
+      assert.deepStrictEqual(requests.map((it) => it.agentPath), [["helper"]])
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  describe("after a restart", () => {
+    const one = (kept: Context.Context<Journal.Journal>, requests: Array<Approvals.ApprovalRequest> = []) =>
+      Layer.fresh(executor(requests)).pipe(Layer.provide(Layer.succeedContext(kept)))
+    const journal = (options?: Journal.MemoryOptions) =>
+      Effect.orDie(Layer.build(Layer.fresh(Journal.layerMemory(options))))
+
+    const life = (
+      kept: Context.Context<Journal.Journal>,
+      run: (executor: ToolExecutor.Service) => Effect.Effect<ReadonlyArray<string>, unknown, Scope.Scope>
+    ) =>
+      Effect.gen(function*() {
+        return yield* run(yield* ToolExecutor.ToolExecutor)
+      }).pipe(Effect.scoped, Effect.provide(one(kept)))
+
+    const talk = (executor: ToolExecutor.Service) =>
+      Effect.gen(function*() {
+        const process = yield* executor.process({ session: "talk", heard: ["Write to Ada"] })
+        return yield* outcomes(process)(ToolCall.make("c", "contacts", { query: "Ada" }))
+      })
+    const write = (to: string, session = "talk") => (executor: ToolExecutor.Service) =>
+      Effect.gen(function*() {
+        return yield* outcomes(yield* executor.process({ session }))(mail(to))
+      })
+
+    it.effect("restores a conversation from the journal, and no other one", () =>
+      Effect.gen(function*() {
+        const kept = yield* journal()
+        yield* life(kept, talk)
+        assert.deepStrictEqual(yield* life(kept, write("ada@example.com")), ["Succeeded"])
+        assert.deepStrictEqual(yield* life(kept, write("Ada")), ["Succeeded"])
+        assert.deepStrictEqual(yield* life(kept, write("ada@example.com", "other")), ["Denied"])
+        assert.deepStrictEqual(yield* life(kept, write("Ada", "other")), ["Denied"])
+      }))
+
+    it.effect("asks about what the journal did not keep", () =>
+      Effect.gen(function*() {
+        const withoutWords = yield* journal({ arguments: "hashes" })
+        yield* life(withoutWords, talk)
+        assert.deepStrictEqual(yield* life(withoutWords, write("Ada")), ["Denied"])
+        assert.deepStrictEqual(yield* life(withoutWords, write("ada@example.com")), ["Denied"])
+        const withoutOutputs = yield* journal({ outputs: "none" })
+        yield* life(withoutOutputs, talk)
+        assert.deepStrictEqual(yield* life(withoutOutputs, write("Ada")), ["Succeeded"])
+        assert.deepStrictEqual(yield* life(withoutOutputs, write("ada@example.com")), ["Denied"])
+      }))
   })
 })
