@@ -44,8 +44,7 @@ export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effec
   Effect.suspend(() => {
     const { people } = wave.process
     const { answers, question: open, reviewed } = call.resumed ?? {}
-    // only people fill in forms
-    const may = open === undefined && call.tool!.form === undefined ? Review.mandate(wave, call, reason) : undefined
+    const may = open === undefined ? Review.mandate(wave, call, reason) : undefined
     if (people === undefined && answers === undefined && may === undefined) return Effect.succeed(nobody(reason))
     const question = withEvidence(reason, call.gateCall!)
     wave.waits.requests++

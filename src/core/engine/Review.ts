@@ -11,6 +11,7 @@ import type { NewRequest } from "../gates/ApprovalRequest.ts"
 import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { ReviewRequest } from "../gates/ReviewRequest.ts"
+import type { TargetKind } from "../vocabulary/TargetKind.ts"
 import type { Call, Reviewed } from "./Call.ts"
 import { Secrets } from "./report/Secrets.ts"
 import type { Said } from "./TimedPorts.ts"
@@ -39,17 +40,20 @@ export type Result =
 /**
  * Returns what the reviewer may decide about a call; `undefined` if it is not asked.
  *
- * Whatever the policy says, it does not replace people where each call or certain people must approve, where a target
- * is protected or unknown, or where the call may have happened already.
+ * Whatever the policy says, it does not replace people where each call or certain people must approve, where an
+ * approval brings data, where a target is protected or unknown, or where the call may have happened already.
  */
 export const mandate = ({ engine: { reviewer } }: WaveState, call: Call, question: Reviewable): Mandate | undefined => {
   const { approvers, isAlways, review, targets = call.gateCall!.targets } = question
   if (reviewer === undefined || review === undefined || isAlways === true || approvers !== undefined) return undefined
-  if (call.resumed?.why !== undefined) return undefined
+  // only people fill in forms
+  if (call.resumed?.why !== undefined || (call.attempt === undefined && call.tool!.form !== undefined)) return undefined
   const { mayDeny } = review
-  const mayAllow = review.mayAllow && targets !== undefined && targets.every(({ kind }) => kind !== "protected")
+  const mayAllow = review.mayAllow && targets !== undefined && targets.every(({ kind }) => !isForPeople(kind))
   return mayAllow || mayDeny ? { mayAllow, mayDeny } : undefined
 }
+
+const isForPeople = (kind: TargetKind | undefined): boolean => kind === "protected" || kind === "always"
 
 /** Reviews a call, or finds its verdict on record; `undefined` if there is none and the reviewer is not asked. */
 export const review = (

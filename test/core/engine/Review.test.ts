@@ -183,6 +183,91 @@ describe("a reviewer", () => {
       assert.deepStrictEqual(ran, [])
     }))
 
+  test("is not asked about a call whose approval brings data", () =>
+    Effect.gen(function*() {
+      const { asked, process, reviewed } = yield* world({
+        says: () => verdict("Allow"),
+        people: no,
+        specs: {
+          form: {
+            class: "SerialMut",
+            handler: () => Effect.void,
+            annotate: (tool) =>
+              tool.annotate(ToolAnnotations.Form, { type: "object", properties: { code: { type: "string" } } })
+          }
+        }
+      })
+      assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "form", {})])), ["PermissionDenied"])
+      assert.deepStrictEqual([reviewed, asked.length], [[], 1])
+    }))
+
+  for (const [tag, outcome] of [["Allow", "Succeeded"], ["Deny", "WriteDenied"]] as const) {
+    test(`may ${tag.toLowerCase()} a write of a running call, too`, () =>
+      Effect.gen(function*() {
+        const written: Array<string> = []
+        const { asked, process, reviewed } = yield* world({
+          says: () => verdict(tag),
+          people: no,
+          options: {
+            permissions: Layer.succeed(Permissions.Permissions, {
+              decide: ({ targets = [] }) =>
+                targets.length === 0 ? { _tag: "Allow" } : { _tag: "Ask", why: "it writes", review: both },
+              sees: () => true
+            })
+          },
+          specs: {
+            patch: {
+              class: "SerialMut",
+              handler: () =>
+                Effect.flatMap(
+                  ToolContext.ToolContext,
+                  (context) =>
+                    Effect.andThen(
+                      context.confirmWrite(Effect.succeed([{ path: "a", before: "1", after: "2" }])),
+                      context.commit(Effect.sync(() => void written.push("a")))
+                    )
+                )
+            }
+          }
+        })
+        assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "patch", {})])), [outcome])
+        assert.deepStrictEqual([asked, written], [[], tag === "Allow" ? ["a"] : []])
+        assert.deepInclude(reviewed[0], { isRunning: true, targets: [{ text: "a" }] })
+        assert.include(JSON.stringify(reviewed[0]!.preview), "+2")
+      }))
+  }
+
+  test("sees the call without its secrets, the user's words and the sub-agent that calls, and no outputs", () =>
+    Effect.gen(function*() {
+      const { executor, reviewed } = yield* world({
+        says: () => verdict("Allow", "the token is hunter2"),
+        people: no,
+        specs: {
+          login: {
+            class: "SerialMut",
+            handler: () => Effect.succeed("output of hunter2"),
+            annotate: (tool) => tool.annotate(ToolAnnotations.Redact, ["token"])
+          },
+          free: {
+            handler: Effect.fnUntraced(function*() {
+              const { executor } = yield* ToolContext.ToolContext
+              const sub = yield* Effect.orDie(executor!.fork({ name: "sub" }))
+              return yield* (yield* sub.process()).executeWave([call("below", "login", { token: "hunter2", n: 2 })])
+            }, Effect.scoped)
+          }
+        }
+      })
+      const process = yield* executor.process({ session: "s", heard: ["Log in for me.", "My token is hunter2."] })
+      yield* process.executeWave([call("1", "login", { token: "hunter2", n: 1 })])
+      yield* process.executeWave([call("2", "free", {})])
+      const below = reviewed.find(({ agentPath }) => agentPath.length > 0)
+      assert.deepStrictEqual(below?.agentPath, ["sub"])
+      assert.lengthOf(below?.words ?? [], 2)
+      assert.strictEqual(below?.words[0], "Log in for me.")
+      assert.notInclude(JSON.stringify(reviewed), "hunter2")
+      assert.notInclude(JSON.stringify(reviewed), "output of")
+    }))
+
   test("does not see, and does not delay, a call that the policy allows", () =>
     Effect.gen(function*() {
       const { process, ran, reviewed } = yield* world({ says: () => Effect.never, people: nobody })
