@@ -3,7 +3,7 @@
  *
  * Requests follow Standard Webhooks (https://www.standardwebhooks.com): `webhook-id`, `webhook-timestamp` and
  * `webhook-signature`, an HMAC-SHA256 over `id.timestamp.body`. The id is that of the approval request, so receivers
- * can drop duplicates. Arguments are not included; approvers see them on the page.
+ * can drop duplicates; reminders have an id of their own. Arguments are not included; approvers see them on the page.
  *
  * Approval requests do not wait for the webhook. Redirects are not followed.
  *
@@ -31,6 +31,7 @@ import * as Stream from "effect/Stream"
 import * as Approvals from "../core/gates/Approvals.ts"
 import { type ApprovalRow, ApprovalTable, type ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
+import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
 import * as Principals from "./Principals.ts"
 import * as StoredApproval from "./StoredApproval.ts"
@@ -59,16 +60,27 @@ export const layer = (
     const open = yield* FiberMap.make<string>()
     const notify = table === undefined ? send : once(table, send)
     const asked = (request: Approvals.ApprovalRequest) =>
-      FiberMap.run(open, request.id, Effect.andThen(Effect.sleep(target.delay), notify(noticeOf(request))), {
-        onlyIfMissing: true
-      })
+      FiberMap.run(
+        open,
+        request.id,
+        Effect.andThen(Effect.sleep(target.delay), notify(noticeOf(request, request.requestedAt))),
+        { onlyIfMissing: true }
+      )
+    // one that is still on its way is enough
+    const again = (request: Approvals.ApprovalRequest) =>
+      Effect.flatMap(
+        Clock.currentTimeMillis,
+        (now) => FiberMap.run(open, request.id, notify(noticeOf(request, now)), { onlyIfMissing: true })
+      )
     const follow = Stream.runForEach(
       approvals.changes,
       (change): Effect.Effect<unknown> =>
         change._tag === "Requested"
           ? asked(change.request)
-          : change._tag !== "Ended"
+          : change._tag === "Approved"
           ? Effect.void
+          : change._tag !== "Ended"
+          ? again(change.request)
           // one that is suspended is still pending
           : change.how._tag === "Suspended"
           ? Effect.void
@@ -78,7 +90,11 @@ export const layer = (
     if (table !== undefined) {
       const left = Effect.flatMap(
         leftOver(table, target.delay),
-        (all) => Effect.forEach(all, (it) => FiberMap.run(open, it.id, told(table, send)(it), { onlyIfMissing: true }))
+        (all) =>
+          Effect.forEach(
+            all,
+            (it) => FiberMap.run(open, it.notice.id, told(table, send)(it), { onlyIfMissing: true })
+          )
       )
       yield* Effect.forkScoped(Effect.repeat(left, Schedule.jittered(Schedule.spaced(leftOverMillis))))
     }
@@ -113,17 +129,44 @@ interface Notice {
   readonly tool: string
   readonly requestedAt: number
   readonly expiresAt: number | "unlimited"
+  /** Who can approve, if the request says so. */
+  readonly who?: string | undefined
 }
 
-const noticeOf = ({ expiresAt, id, principal, requestedAt, tool }: Approvals.ApprovalRequest): Notice => ({
-  id,
-  ...Principals.fromPrincipal(principal),
-  tool,
-  requestedAt,
-  expiresAt
-})
+/** A notice, and when it was due. */
+interface Due {
+  readonly notice: Notice
+  readonly at: number
+  readonly why: "asked" | "escalated" | "reminded"
+  /** The time of the next notice of the request, if there is one. */
+  readonly next: number | undefined
+}
 
-type Send = (notice: Notice) => Effect.Effect<void>
+type About = Pick<Approvals.ApprovalRequest, "approvals" | "approvers" | "expiresAt" | "id" | "requestedAt" | "tool">
+
+const noticeOf = ({ principal, ...about }: About & { readonly principal: string }, now: number): Due =>
+  dueOf(about, Principals.fromPrincipal(principal), principal, now)
+
+/** The notice of a request that is due now. */
+const dueOf = (
+  { approvals = [], approvers, expiresAt, id, requestedAt, tool }: About,
+  owner: Principals.Owner,
+  principal: string,
+  now: number
+): Due => {
+  const notice = { id, ...owner, tool, requestedAt, expiresAt }
+  if (approvers === undefined) return { notice, at: requestedAt, why: "asked", next: undefined }
+  const last = WhoApproves.lastNotice(approvers, requestedAt, now)
+  const who = WhoApproves.sentence(approvers, approvals, { principal, requestedAt })
+  return {
+    notice: { ...notice, who },
+    at: last?.at ?? requestedAt,
+    why: last === undefined ? "asked" : last.why === "Escalated" ? "escalated" : "reminded",
+    next: WhoApproves.nextNotice(approvers, requestedAt, now)?.at
+  }
+}
+
+type Send = (due: Due) => Effect.Effect<void>
 
 /** Milliseconds after which another process notifies of a request, and between two looks. */
 const leftOverMillis = 15_000
@@ -135,25 +178,32 @@ const claimMillis = 300_000
 const takenAtOnce = 100
 
 /** Notifies unless another process does. */
-const once = (table: ApprovalTable["Service"], send: Send): Send => (notice) =>
+const once = (table: ApprovalTable["Service"], send: Send): Send => (due) =>
   Effect.flatMap(
-    claimed(table, [notice.id], 0),
-    (all) => all.length === 0 ? Effect.void : told(table, send)(notice)
+    claimed(table, [due.notice.id], 0),
+    (all) => all.length === 0 ? Effect.void : told(table, send)(due)
   )
 
-/** Notifies, so that no other process does. */
-const told = (table: ApprovalTable["Service"], send: Send): Send => (notice) =>
-  Effect.andThen(send(notice), Effect.catch(table.told(notice.id, undefined), warned))
+/** Notifies, so that no other process does before the next time. */
+const told = (table: ApprovalTable["Service"], send: Send): Send => (due) =>
+  Effect.andThen(send(due), Effect.catch(table.told(due.notice.id, due.next), warned))
 
 /** Requests of which the process that made them did not notify. */
-const leftOver = (table: ApprovalTable["Service"], delay: number): Effect.Effect<ReadonlyArray<Notice>> =>
-  Effect.map(claimed(table, undefined, delay + leftOverMillis), (all) =>
-    all.flatMap(({ request }) => {
-      const read = StoredApproval.readRequest(request)
-      if (Result.isFailure(read)) return []
-      const { expiresAt, id, requestedAt, session, tool, user } = read.success.summary
-      return [{ id, user, session, tool, requestedAt, expiresAt }]
-    }))
+const leftOver = (table: ApprovalTable["Service"], delay: number): Effect.Effect<ReadonlyArray<Due>> =>
+  Effect.flatMap(
+    Clock.currentTimeMillis,
+    (now) =>
+      Effect.map(claimed(table, undefined, delay + leftOverMillis), (all) =>
+        all.flatMap(({ approvals, request }) => {
+          const read = StoredApproval.readRequest(request)
+          if (Result.isFailure(read)) return []
+          const { principal, summary } = read.success
+          const { session, user } = summary
+          const given = approvals === undefined ? Result.succeed([]) : StoredApproval.readApprovals(approvals)
+          const about = Result.isFailure(given) ? summary : { ...summary, approvals: given.success }
+          return [dueOf(about, { user, session }, principal, now)]
+        }))
+  )
 
 const claimed = (
   table: ApprovalTable["Service"],
@@ -175,7 +225,7 @@ const atOnce = 8
 const patience = "10 seconds"
 
 /** Retries after 1, 4, 16 and 64 seconds. */
-const again = Schedule.exponential("1 second", 4).pipe(Schedule.upTo({ times: 4 }))
+const retries = Schedule.exponential("1 second", 4).pipe(Schedule.upTo({ times: 4 }))
 
 /** Milliseconds between log entries about an unreachable receiver. */
 const quietMillis = 600_000
@@ -246,10 +296,13 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
     const isForGood = status < 500 && status !== 408 && status !== 429
     return yield* Effect.fail<NotTaken>({ problem: `it answered ${status}`, isForGood })
   })
-  return (notice: Notice): Effect.Effect<void> => {
-    const body = bodyOf(notice, publicUrl)
-    return places.withPermits(1)(post(notice.id, body)).pipe(
-      Effect.retry({ schedule: again, while: ({ isForGood }) => !isForGood }),
+  return (due: Due): Effect.Effect<void> => {
+    const { at, notice: { id, requestedAt } } = due
+    const body = bodyOf(due, publicUrl)
+    // the same in every process that notifies of it
+    const message = at === requestedAt ? id : `${id}.${at - requestedAt}`
+    return places.withPermits(1)(post(message, body)).pipe(
+      Effect.retry({ schedule: retries, while: ({ isForGood }) => !isForGood }),
       Effect.catch(({ problem }) => warn(problem)),
       Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
       // the receiver gets no trace headers
@@ -258,10 +311,10 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
   }
 })
 
-const bodyOf = (notice: Notice, publicUrl: string): string =>
+const bodyOf = ({ at, notice, why }: Due, publicUrl: string): string =>
   JSON.stringify({
-    type: "approval.asked",
-    timestamp: DateTime.formatIso(DateTime.makeUnsafe(notice.requestedAt)),
+    type: `approval.${why}`,
+    timestamp: DateTime.formatIso(DateTime.makeUnsafe(at)),
     data: { ...notice, url: `${publicUrl}/#/approvals/${encodeURIComponent(notice.id)}` }
   })
 

@@ -190,9 +190,9 @@ export const answer = (
       FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.how IS NULL
         AND (given.optional OR it.version = given.version)
         AND NOT EXISTS (SELECT 1 FROM given AS other WHERE NOT optional AND other.id NOT IN (SELECT id FROM ready))
-      RETURNING it.id, it.session
+      RETURNING it.id, it.session, it.how
     ), awake AS (
-      UPDATE tool_executor_sessions SET ${woken} WHERE id IN (SELECT session FROM done)
+      UPDATE tool_executor_sessions SET ${woken} WHERE id IN (SELECT session FROM done WHERE how IS NOT NULL)
     )
     SELECT id FROM done`,
     [

@@ -70,4 +70,21 @@ layer(Postgres.layer, { timeout: 60_000 })("the webhook of several processes", (
       yield* Effect.repeat(second, { times: 25 })
       assert.deepStrictEqual(got, [asked.id, left.id])
     }).pipe(Effect.scoped))
+
+  it.effect("reminds once, also while no process holds the session", () =>
+    Effect.gen(function*() {
+      const { one, two } = yield* world()
+      const { got, url } = yield* receiver
+      yield* webhookOf(one, url, 0)
+      yield* webhookOf(two, url, 0)
+      const epoch = yield* one.registry.activate(home)
+      const asked = yield* one.ask({ approvers: [{ count: 2, remind: "1 minute" }] })
+      yield* until(Effect.map(two.pending.count, (it) => it === 1))
+      yield* Effect.repeat(second, { until: () => got.length === 2 })
+      assert.deepStrictEqual(got, [asked.id, `${asked.id}.60000`])
+      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+      yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
+      yield* Effect.repeat(second, { until: () => got.length === 3 })
+      assert.match(got[2]!, new RegExp(`^${asked.id}[.]120000$`))
+    }).pipe(Effect.scoped))
 })

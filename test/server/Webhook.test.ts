@@ -3,6 +3,7 @@ import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Approvals } from "effect-tool-executor"
 import { Webhook } from "effect-tool-executor/server"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { FetchHttpClient, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
@@ -45,9 +46,9 @@ const options = (url: string): Webhook.Options => ({
   publicUrl: "https://tools.example.com/page/"
 })
 
-const ask = Effect.fnUntraced(function*(id: string) {
+const ask = Effect.fnUntraced(function*(id: string, more?: Partial<Approvals.NewRequest>) {
   const approvals = yield* Approvals.Approvals
-  const request = yield* approvals.request(approval({ id, args: { password: "hidden in the arguments" } }))
+  const request = yield* approvals.request(approval({ id, args: { password: "hidden in the arguments" }, ...more }))
   return yield* Effect.forkChild(approvals.submit(request), { startImmediately: true })
 })
 
@@ -125,6 +126,31 @@ describe("Webhook", () => {
       assert.strictEqual(yield* Queue.size(got), 0)
       yield* TestClock.adjust("1 minute")
       assert.strictEqual((yield* Queue.take(got)).headers["webhook-id"], "late")
+    }).pipe(Effect.provide(around)))
+
+  it.effect("notifies again when others may answer, and as often as a rule says, under ids of their own", () =>
+    Effect.gen(function*() {
+      const { got, url } = yield* target(204)
+      yield* Layer.build(Webhook.layer(options(url)))
+      const start = yield* Clock.currentTimeMillis
+      const escalate = { after: "3 minutes", to: { people: ["cy"] } }
+      yield* ask("q", { approvers: [{ people: ["ada"], escalate, remind: "2 minutes" }] })
+      const all: Array<readonly [id: string, type: string, minutes: number, who: string]> = []
+      for (let notice = 0; notice < 4; notice++) {
+        const { body, headers } = yield* nextOf(got)
+        const { data, timestamp, type } = JSON.parse(body)
+        all.push([headers["webhook-id"]!, type, (Date.parse(timestamp) - start) / 60_000, data.who])
+      }
+      const who = "It needs 1 person of: ada, and after 3 minutes also cy."
+      assert.deepStrictEqual(all, [
+        ["q", "approval.asked", 0, who],
+        ["q.120000", "approval.reminded", 2, who],
+        ["q.180000", "approval.escalated", 3, who],
+        ["q.240000", "approval.reminded", 4, who]
+      ])
+      yield* (yield* Approvals.Approvals).answer("q", { _tag: "ApproveOnce" }, undefined, "cy")
+      yield* pass(300)
+      assert.strictEqual(yield* Queue.size(got), 0)
     }).pipe(Effect.provide(around)))
 
   it.effect("tries again later each time, under the same id, and then lets it be", () =>

@@ -59,20 +59,26 @@ export const escalationOf = (
   return times.length === 0 ? {} : { escalatesAt: requestedAt + Math.min(...times) }
 }
 
+/** A time at which somebody is notified again. */
+interface Notice {
+  readonly at: number
+  readonly why: "Escalated" | "Reminded"
+}
+
 /** The next time after `after` at which somebody is notified again, and why. */
 export const nextNotice = (
   all: ReadonlyArray<Approvers>,
   requestedAt: number,
   after: number
-): { readonly at: number; readonly why: "Escalated" | "Reminded" } | undefined => {
-  const escalated = escalations(all).map((millis) => ({ at: requestedAt + millis, why: "Escalated" as const }))
-  const reminded = all.flatMap(({ remind }) => {
-    if (remind === undefined) return []
-    const every = millisOf(remind)!
-    const past = Math.max(0, Math.floor((after - requestedAt) / every))
-    return [{ at: requestedAt + (past + 1) * every, why: "Reminded" as const }]
-  })
-  return [...escalated, ...reminded].filter(({ at }) => at > after).sort((a, b) => a.at - b.at)[0]
+): Notice | undefined => {
+  const notices = [...escalated(all, requestedAt), ...reminded(all, requestedAt, after, 1)]
+  return notices.filter(({ at }) => at > after).sort((a, b) => a.at - b.at)[0]
+}
+
+/** The last time until `now` at which somebody was to be notified again, and why. */
+export const lastNotice = (all: ReadonlyArray<Approvers>, requestedAt: number, now: number): Notice | undefined => {
+  const notices = [...escalated(all, requestedAt), ...reminded(all, requestedAt, now, 0)]
+  return notices.filter(({ at }) => at > requestedAt && at <= now).sort((a, b) => b.at - a.at)[0]
 }
 
 /** Says who can approve, and whose approval is still missing. */
@@ -99,6 +105,23 @@ export const sentence = (
 /** Times in milliseconds after the request at which others may answer. */
 const escalations = (all: ReadonlyArray<Approvers>): ReadonlyArray<number> =>
   all.flatMap(({ escalate }) => escalate === undefined ? [] : [millisOf(escalate.after)!])
+
+const escalated = (all: ReadonlyArray<Approvers>, requestedAt: number): ReadonlyArray<Notice> =>
+  escalations(all).map((millis) => ({ at: requestedAt + millis, why: "Escalated" }))
+
+/** The reminders around a time: the one before, or with `next` 1 the one after. */
+const reminded = (
+  all: ReadonlyArray<Approvers>,
+  requestedAt: number,
+  time: number,
+  next: 0 | 1
+): ReadonlyArray<Notice> =>
+  all.flatMap(({ remind }) => {
+    if (remind === undefined) return []
+    const every = millisOf(remind)!
+    const past = Math.max(0, Math.floor((time - requestedAt) / every))
+    return [{ at: requestedAt + (past + next) * every, why: "Reminded" }]
+  })
 
 /** Letters that look the same to a computer, without capitals and invisible characters. */
 const folded = (name: string): string =>
