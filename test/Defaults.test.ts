@@ -2,14 +2,17 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import { readFileSync } from "node:fs"
 import * as AiSdkModel from "../src/adapters/AiSdkModel.ts"
 import * as RunnerOptions from "../src/cluster/RunnerOptions.ts"
 import * as ExecutorSettings from "../src/core/engine/ExecutorSettings.ts"
+import { RolesOf } from "../src/core/engine/Principal.ts"
 import * as ToolExecutor from "../src/core/engine/ToolExecutor.ts"
 import * as CircuitBreakers from "../src/core/gates/CircuitBreakers.ts"
 import * as Dedupe from "../src/core/gates/Dedupe.ts"
 import * as HostGates from "../src/core/gates/HostGates.ts"
+import * as Policy from "../src/core/gates/Policy.ts"
 import * as RateLimits from "../src/core/gates/RateLimits.ts"
 import * as TurnBudget from "../src/core/gates/TurnBudget.ts"
 import * as ArtifactStore from "../src/core/output/ArtifactStore.ts"
@@ -55,6 +58,8 @@ const dotted = (prefix: string, fields: object): Readonly<Record<string, unknown
 /** Values that the code has by name. */
 const values: Readonly<Record<string, unknown>> = {
   principal: Context.get(Context.empty(), ToolExecutor.Principal),
+  roles: Context.get(Context.empty(), RolesOf),
+  "policy.lock": Result.getOrThrow(Policy.parse({})).lock !== undefined,
   guards: Effect.runSync(HostGates.provided({ first: [], last: [] }))(new Map()).guard,
   ...dotted("", ExecutorSettings.defaults),
   ...dotted("dedupe.", Dedupe.defaults),
@@ -88,8 +93,8 @@ const values: Readonly<Record<string, unknown>> = {
 
 /** Where the code has each of the others: a file, and what stands before and after the value. */
 const places: Readonly<Record<string, readonly [file: string, before: string, after: string]>> = {
-  "policy.default": ["src/core/gates/Policy.ts", "policy.default ?? ", ","],
-  "policy.mode": ["src/core/gates/Policy.ts", "policy.mode ?? ", ","],
+  "policy.default": ["src/core/gates/Policy.ts", "isGiven ? defaults : [{ is: ", ","],
+  "policy.mode": ["src/core/gates/Policy.ts", "filter((it) => it.is !== ", " &&"],
   "Approvals.layer timeout": ["src/core/gates/Approvals.ts", "options?.timeout ?? ", ")"],
   "Webhook.layer delay": ["src/server/Webhook.ts", "options.delay ?? ", ","],
   "pools.read": ["src/core/gates/Pools.ts", "pool(\"read\", ", ")"],
@@ -98,7 +103,8 @@ const places: Readonly<Record<string, readonly [file: string, before: string, af
 }
 
 /** As people write it: `5 minutes` of a text, with commas in large numbers. */
-const spoken = (code: string): string => {
+const spoken = (code: string | undefined): string => {
+  if (code === undefined) return "unknown"
   if (code === "Infinity" || code === "[]") return "none"
   if (/^[\d_]+$/.test(code)) return Number(code.replaceAll("_", "")).toLocaleString("en-US")
   return /^"\d+ \w+"$/.test(code) ? code.slice(1, -1) : code

@@ -59,7 +59,7 @@ describe("events of agents as a stream of an HttpApi", () => {
   it("have names for `event:` that are told apart", () => {
     const tags = AgentEvent.Wire.members.map(({ fields }) => (fields._tag.ast as { readonly literal: string }).literal)
     const names = tags.map((_tag) => AgentEvent.sseName({ _tag, type: "own" } as AgentEvent.Wire))
-    assert.strictEqual(new Set(names).size, 25)
+    assert.strictEqual(new Set(names).size, 27)
     for (const name of names) assert.match(name, /^[a-z_]+$/)
   })
 

@@ -310,7 +310,8 @@ describe("tool-executor mcp --list", () => {
         name: "odd__see",
         readOnly: true,
         openWorld: false,
-        description: "Shows\u001b[2J itself"
+        // it says something invisible, which is removed
+        description: "Shows[2J itself"
       })
       assert.notInclude(stdout, "\u001b")
       assert.notInclude(stderr, "\u001b")

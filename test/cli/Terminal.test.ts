@@ -193,7 +193,7 @@ const controlU = "\u0015"
 
 /** Lines that a question is made of, and those of the events. */
 const ours =
-  /^(?:$|\? (?:write_file|run_command) wants to run|  (?:why|target|kind|pending)  |  \|  |  \| |  (?:arguments|diff)$|  \+ \d+ more lines: v shows all$|\[[yhsndev1-9]\] |arguments: |denied$|✗ (?:write_file|run_command)  |\d+ calls?, )/
+  /^(?:$|\? (?:write_file|run_command) wants to run|  (?:why|because|target|kind|pending)  |  \|  |  \| |  (?:arguments|diff)$|  \+ \d+ more lines: v shows all$|\[[yhsndev1-9]\] |arguments: |denied$|✗ (?:write_file|run_command)  |\d+ calls?, )/
 
 for (const way of ways) {
   describe(`a question at the terminal, the message from a ${way}`, { concurrent: true }, () => {

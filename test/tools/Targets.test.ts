@@ -52,7 +52,8 @@ describe("the targets of file tools", () => {
           ["round", "round", undefined]
         ] as const
       ) {
-        assert.deepStrictEqual(yield* about(given), kind === undefined ? { text } : { text, kind }, given)
+        const { wider: _, ...target } = (yield* about(given))!
+        assert.deepStrictEqual(target, kind === undefined ? { text } : { text, kind }, given)
       }
       // what leads out of the root is never a relative text that a pattern could take for one inside
       assert.match((yield* about("../outside"))?.text ?? "", /^\//)
@@ -61,8 +62,9 @@ describe("the targets of file tools", () => {
 
 describe("the target of a command", () => {
   it("is its words, if they are plain and start in the root", () => {
-    assert.deepStrictEqual(RunCommand.targets({ command: "git status" }), [{ text: "git status" }])
-    assert.deepStrictEqual(RunCommand.targets({ argv: ["git", "status"], cwd: "." }), [{ text: "git status" }])
+    const expected = [{ text: "git status", wider: ["git status *"] }]
+    assert.deepStrictEqual(RunCommand.targets({ command: "git status" }), expected)
+    assert.deepStrictEqual(RunCommand.targets({ argv: ["git", "status"], cwd: "." }), expected)
   })
 
   it("is of no two different calls the same", () => {
