@@ -25,7 +25,7 @@ export const callOf = ({ args, needsApproval, roles, sandbox, targets, tool }: P
     : `(${targets.map(({ text }) => text).join(", ")})`
   const conditions = [
     ...targets?.flatMap(({ kind, runBy, spellings }) => [
-      ...kind === undefined ? [] : [`an ${kind} target`.replace("an protected", "a protected")],
+      ...kind === undefined ? [] : [kindWords[kind]],
       ...runBy === undefined ? [] : [`a file that ${runBy} may run`],
       ...spellings === undefined || spellings.length > 3 ? [] : spellings.map((it) => `also written ${it}`)
     ]) ?? [],
@@ -65,6 +65,13 @@ export const stepLines = (steps: ReadonlyArray<ToolPolicy.Step>): ReadonlyArray<
 /** Of what natures a tool may be that the command does not know. */
 export const natureLine = (questions: ReadonlyArray<PolicyQuestion.Question>): string =>
   escape(`If ${questions[0]!.tool.name} ${questions.map(({ tool }) => natureOf(tool)).join(", or ")}:`)
+
+const kindWords = {
+  exact: "only the whole tool can be allowed",
+  protected: "a protected target",
+  always: "asked about each time",
+  host: "a host that a running call wants to reach"
+} as const
 
 const placeOf = ({ index, list, tier }: Clause.Parsed): string => `${tier === "" ? "" : `${tier} `}${list}[${index}]`
 

@@ -15,7 +15,7 @@ const known: ReadonlyMap<string, Forms> = new Map([
   ["search_text", reads],
   ["write_file", writes],
   ["edit_file", writes],
-  ["run_command", { kinds: [undefined, "exact"] }],
+  ["run_command", { kinds: [undefined, "exact", "always", "host"] }],
   ["fetch_url", { ...unconfined, kinds: [undefined, "exact"] }],
   ["read_artifact", unconfined],
   ["search_artifact", unconfined]

@@ -126,6 +126,9 @@ describe("tool-executor policy diff", () => {
         "Under new.json it needs approval each time; under old.json it needs approval:",
         "  run_command(git push)",
         "    old.json: default: the tool changes things",
+        "    new.json: askAlways[0] run_command(git push*)",
+        "  run_command(git push)  [a host that a running call wants to reach]",
+        "    old.json: protected: \"git push\" is a host that no pattern names",
         "    new.json: askAlways[0] run_command(git push*)"
       ])
       const looser = yield* run(["policy", "diff", file("old.json"), file("new.json"), "--only", "looser", "--json"])

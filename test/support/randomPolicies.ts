@@ -83,7 +83,11 @@ export const tool = (random: Random): Subject => {
 
 const target = (random: Random): Target => ({
   text: text(random, "ab/", 3),
-  ...random.pick([{}, {}, {}, { kind: "exact" }, { kind: "protected" }, { runBy: "x" }] as const),
+  ...random.pick(
+    [{}, {}, {}, { kind: "exact" }, { kind: "protected" }, { kind: "always" }, { kind: "host" }, {
+      runBy: "x"
+    }] as const
+  ),
   ...(random.int(3) === 0 ? { spellings: many(random, 2, () => text(random, "ab/", 3)) } : {})
 })
 

@@ -7,6 +7,7 @@
  * that would be denied without it.
  */
 import * as Result from "effect/Result"
+import { TargetKind } from "../vocabulary/TargetKind.ts"
 import * as ArgumentClasses from "./ArgumentClasses.ts"
 import type * as Clause from "./Clause.ts"
 import * as PatternClasses from "./PatternClasses.ts"
@@ -33,7 +34,7 @@ export interface Tool {
 const mostExamples = 100_000
 
 /** Every kind of target. */
-export const kinds: ReadonlyArray<Target["kind"]> = [undefined, "exact", "protected"]
+export const kinds: ReadonlyArray<Target["kind"]> = [undefined, ...TargetKind.literals]
 
 /** A call, and what each policy says of it. */
 export interface Example {

@@ -144,12 +144,12 @@ describe("a difference", () => {
   })
 })
 
-/** A call, and the same call about each of its targets alone and each two of them. */
+/** A call, and the same call about each of its targets alone, each two and each three of them. */
 const kindsOf = (question: PolicyQuestion.Question): ReadonlyArray<PolicyQuestion.Question> => {
   const { targets } = question
   if (targets === undefined || targets.length < 2) return [question]
-  return [
-    ...targets.map((it) => ({ ...question, targets: [it] })),
-    ...targets.flatMap((it) => targets.filter((one) => one !== it).map((one) => ({ ...question, targets: [it, one] })))
-  ]
+  const others = (few: typeof targets) => targets.filter((it) => !few.includes(it)).map((it) => [...few, it])
+  const singles = targets.map((it) => [it])
+  const pairs = singles.flatMap(others)
+  return [...singles, ...pairs, ...pairs.flatMap(others)].map((targets) => ({ ...question, targets }))
 }
