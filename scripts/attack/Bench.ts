@@ -1,5 +1,6 @@
 /** Measures policies over suites: what becomes of attacks, and what honest tasks cost. */
 import * as Effect from "effect/Effect"
+import type { Declared } from "../../src/core/provenance/Declared.ts"
 import { type Attacker, attackers, generated } from "./Attackers.ts"
 import { derive, type Derived } from "./Derived.ts"
 import { type World, worldOf } from "./Outputs.ts"
@@ -76,7 +77,7 @@ export interface Generated {
 }
 
 /** Declarations of a host, in the place of derived ones. */
-export type Declarations = { readonly [tool: string]: Derived["declared"] }
+export type Declarations = { readonly [tool: string]: Declared }
 
 /** A suite that is ready to be replayed. */
 export interface Ready {

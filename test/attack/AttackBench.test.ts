@@ -65,6 +65,18 @@ describe("attack bench", () => {
         names.asked.join("\n")
       )
     }))
+
+  it.live("takes declarations of a host in the place of its own", () =>
+    Effect.gen(function*() {
+      const card = { role: "object:card", least: "listed" } as const
+      const [recorded] = ready("recorded", fixture("recorded"), {
+        get_member_details: { effect: "read", output: { "": "own", "cards.{keys}": "own:card" } },
+        list_fees: { effect: "read", output: { "": "own", fee_id: "own:fee" } },
+        pay_fee: { effect: "write", parameters: { fee_id: { role: "object:fee", least: "listed" }, card_id: card } }
+      })
+      const { askedTasks, finished, names } = yield* row(provenance, recorded!)
+      assert.deepStrictEqual([finished, askedTasks], [3, 0], names.asked.join("\n"))
+    }))
 })
 
 describe("what a suite's outputs have that were made up", () => {
