@@ -7,7 +7,17 @@ import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
 import { basename } from "node:path"
 import { parseArgs } from "node:util"
-import { attackedBy, type Declarations, type Generated, policies, ready, type Row, row, total } from "./Bench.ts"
+import {
+  attackedBy,
+  type Declarations,
+  type Generated,
+  policies,
+  provenance,
+  ready,
+  type Row,
+  row,
+  total
+} from "./Bench.ts"
 import { declarationsOf } from "./Replay.ts"
 import { read } from "./Suite.ts"
 
@@ -97,6 +107,9 @@ const program = Effect.gen(function*() {
     rows.push(...own, ...own.length > 1 ? [total(gates.name, own)] : [])
   }
   const attacks = (yield* Effect.forEach(suites, (it) => attackedBy(it))).flat()
+  const isBroken = rows.some((it) => it.policy === provenance.name && it.refusedTasks > 0) ||
+    attacks.some((it) => it.attacker !== "content" && it.through > 0)
+  if (isBroken) process.exitCode = 1
   if (values.json) console.log(JSON.stringify({ rows, attacks }, null, 2))
   else print(rows, attacks)
 })
