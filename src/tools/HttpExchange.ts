@@ -179,7 +179,7 @@ const start = ({ host, hostname, url }: FetchTarget, addresses: ReadonlyArray<st
 }
 
 /** Gives the addresses that were checked, whatever the name leads to by now. */
-const pinned = (addresses: ReadonlyArray<string>): LookupFunction => {
+export const pinned = (addresses: ReadonlyArray<string>): LookupFunction => {
   const found = addresses.map((address) => ({ address, family: isIP(address) }))
   return (_hostname, options, callback) =>
     options.all === true ? callback(null, found) : callback(null, found[0]!.address, found[0]!.family)

@@ -11,6 +11,7 @@ import * as Latch from "effect/Latch"
 import * as Schema from "effect/Schema"
 import * as NodePath from "node:path"
 import * as ToolContext from "../core/contract/ToolContext.ts"
+import { hostPrefix } from "../core/gates/PermissionPattern.ts"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
 import { plainWords } from "../internal/plainWords.ts"
 import * as CommandSpellings from "./CommandSpellings.ts"
@@ -239,12 +240,14 @@ export const make = (
     const isConfined = status._tag === "Holds" && !(unconfined && allowsUnconfined)
     const captures = { stdout: OutputCapture.make(maxOutputBytes), stderr: OutputCapture.make(maxOutputBytes) }
     const reporter = yield* makeReporter
+    const context = yield* ToolContext.ToolContext
     const start = isConfined ? sandbox.start : Sandbox.startOpen
     const running = yield* start({
       argv,
       cwd: isConfined ? real : pinned,
       workspace,
       network,
+      mayReach: (host) => context.confirmTarget({ text: `${hostPrefix}${host}`, kind: "host" }),
       environment: options.environment,
       killGrace: options.killGrace,
       onOutput: (stream, chunk) => {

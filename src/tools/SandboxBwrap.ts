@@ -20,9 +20,13 @@ import NodeProcess from "node:process"
 import type { Duplex } from "node:stream"
 import * as BwrapArguments from "./BwrapArguments.ts"
 import * as GuardedFiles from "./GuardedFiles.ts"
+import * as HttpExchange from "./HttpExchange.ts"
 import * as ProcessGroup from "./ProcessGroup.ts"
+import * as PublicAddress from "./PublicAddress.ts"
 import * as Sandbox from "./Sandbox.ts"
+import * as SandboxBridge from "./SandboxBridge.ts"
 import * as SandboxProbe from "./SandboxProbe.ts"
+import * as SandboxProxy from "./SandboxProxy.ts"
 import * as SandboxSystem from "./SandboxSystem.ts"
 import * as Seccomp from "./Seccomp.ts"
 import * as Workspace from "./Workspace.ts"
@@ -34,8 +38,22 @@ export interface Options extends Sandbox.Mode {
   readonly readable?: ReadonlyArray<string> | undefined
   /** Folders that commands can change, besides the workspace, such as a cache. Default: none. */
   readonly writable?: ReadonlyArray<string> | undefined
+  /** Hosts that commands can reach if a call requests it. Default: none, and no call can request any. */
+  readonly network?: Network | undefined
   /** Path of `bwrap`. Default: that of `PATH`. */
   readonly program?: string | undefined
+}
+
+/** Hosts that commands can reach. */
+export interface Network {
+  /** Hosts that need no approval, such as `registry.npmjs.org` or `*.example.com`. Default: none. */
+  readonly allow?: ReadonlyArray<string> | undefined
+  /** Whether approval of other hosts is requested, one by one. Default true; otherwise they are refused. */
+  readonly ask?: boolean | undefined
+  /** Private hosts that may be reached, as in `FetchTools`. Default: none. */
+  readonly allowPrivate?: ReadonlyArray<string> | undefined
+  /** Gives the addresses of a name. Default: the operating system does. */
+  readonly lookup?: HttpExchange.Lookup | undefined
 }
 
 /** What a driver needs to know of the user, from the environment. */
@@ -75,6 +93,10 @@ export const make = Effect.fnUntraced(function*(
     const reason = SandboxProbe.unavailableBecause({ apparmor: false, code: "ENOENT", errors: "" })
     return Sandbox.unavailable("bwrap", reason, options)
   }
+  const network = options.network === undefined ? undefined : readNetwork(options.network)
+  if (network !== undefined && Result.isFailure(network)) {
+    return Sandbox.unavailable("bwrap", network.failure, { mode: "required" })
+  }
   const filter = Seccomp.filter(NodeProcess.arch)
   const driver: Driver = {
     program,
@@ -82,12 +104,13 @@ export const make = Effect.fnUntraced(function*(
     home: user.home,
     system: SandboxSystem.system(),
     readable: [...SandboxSystem.tools(user.path, user.home), ...realOf(options.readable)],
-    writable: realOf(options.writable)
+    writable: realOf(options.writable),
+    network: network?.success
   }
   const probed = yield* Effect.result(Effect.scoped(probe(driver)))
   if (Result.isFailure(probed)) return Sandbox.unavailable("bwrap", probed.failure, options)
   return {
-    status: { _tag: "Holds", driver: "bwrap", network: "none", ...probed.success },
+    status: { _tag: "Holds", driver: "bwrap", network: network === undefined ? "none" : "listed", ...probed.success },
     allowsUnconfined: options.unconfined ?? true,
     start: (command) => start(driver, command)
   }
@@ -129,6 +152,27 @@ interface Driver {
   readonly system: ReadonlyArray<BwrapArguments.SystemPath>
   readonly readable: ReadonlyArray<string>
   readonly writable: ReadonlyArray<string>
+  readonly network: Listed | undefined
+}
+
+/** A checked `Network`. */
+type Listed = Omit<SandboxProxy.Options, "mayReach"> & { readonly ask: boolean }
+
+const readNetwork = (network: Network): Result.Result<Listed, string> => {
+  const { allow = [], allowPrivate = [], ask = true, lookup = HttpExchange.systemLookup } = network
+  const reach = PublicAddress.reach(allowPrivate)
+  const hosts = allow.map(SandboxProxy.readHost)
+  const wrong = hosts.findIndex(Result.isFailure)
+  if (wrong !== -1) {
+    return Result.fail(`network.allow[${wrong}] is ${JSON.stringify(allow[wrong])}, which is not a host`)
+  }
+  if (Result.isFailure(reach)) return Result.fail(`${reach.failure[0]?.path}: ${reach.failure[0]?.problem}`)
+  return Result.succeed({
+    allow: hosts.flatMap((it) => it._tag === "Success" ? [it.success] : []),
+    ask,
+    lookup,
+    reach: reach.success
+  })
 }
 
 const start = (
@@ -139,8 +183,26 @@ const start = (
     const { workspace } = command
     const found = workspace === undefined ? nothingFound : yield* GuardedFiles.find(workspace)
     const finish = workspace === undefined ? Effect.succeed({}) : yield* finishing(workspace, found, command)
-    const launched = yield* launch(driver, command, confinementOf(driver, command, found))
-    return { ...launched, finish }
+    const { network } = driver
+    if (network === undefined || command.network !== true) {
+      return { ...yield* launch(driver, command, confinementOf(driver, command, found)), finish }
+    }
+    const { mayReach } = command
+    const proxy = yield* SandboxProxy.make({
+      ...network,
+      mayReach: mayReach !== undefined && network.ask ? mayReach : () => Effect.succeed(false)
+    })
+    const reaching = {
+      ...command,
+      argv: SandboxBridge.around(command.argv),
+      environment: { ...command.environment, ...SandboxBridge.environment }
+    }
+    const launched = yield* launch(driver, reaching, confinementOf(driver, reaching, found, proxy.socket))
+    const refused = Effect.sync((): Sandbox.Finished => {
+      const refusedHosts = proxy.refused()
+      return refusedHosts.length === 0 ? {} : { refusedHosts }
+    })
+    return { ...launched, finish: Effect.flatMap(finish, (it) => Effect.map(refused, (more) => ({ ...it, ...more }))) }
   })).pipe(Effect.retry({
     times: maxTries - 1,
     while: (failure) => failure.error === "ChangedMeanwhile"
@@ -176,7 +238,8 @@ const finishing = Effect.fnUntraced(function*(
 const confinementOf = (
   driver: Driver,
   { cwd, environment, workspace }: Sandbox.Command,
-  { guarded, hidden, linked }: GuardedFiles.GuardedFiles
+  { guarded, hidden, linked }: GuardedFiles.GuardedFiles,
+  proxy?: string
 ): BwrapArguments.Confinement => {
   const writable = [...workspace === undefined ? [] : [workspace.root], ...driver.writable]
   const isWritable = (path: string): boolean => writable.some((it) => Workspace.isWithin(it, path))
@@ -186,6 +249,7 @@ const confinementOf = (
     writable,
     guarded: Array.from(new Set([...guarded, ...linked])),
     hidden,
+    proxy,
     home: driver.home,
     cwd,
     environment: {

@@ -1,12 +1,34 @@
 /** A sandbox as data: what config files say about it. */
 import * as Effect from "effect/Effect"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as PublicAddress from "./PublicAddress.ts"
 import * as Sandbox from "./Sandbox.ts"
 import * as SandboxBwrap from "./SandboxBwrap.ts"
+import * as SandboxProxy from "./SandboxProxy.ts"
 
 const optional = Schema.optionalKey
 
 const Paths = Schema.Array(Schema.NonEmptyString)
+
+const Host = Schema.String.check(
+  Schema.makeFilter((text) => Result.isSuccess(SandboxProxy.readHost(text)), {
+    expected: "a host such as \"registry.npmjs.org\" or \"*.example.com\""
+  })
+)
+
+const Private = Schema.String.check(
+  Schema.makeFilter((text) => Result.isSuccess(PublicAddress.reach([text])), {
+    expected: "a host such as \"localhost\", an address, or a range such as \"10.0.0.0/8\""
+  })
+)
+
+const network = {
+  allow: optional(Schema.Array(Host)).annotate({ description: "Hosts that need no approval; * is any text" }),
+  allowPrivate: optional(Schema.Array(Private)).annotate({
+    description: "Hosts, addresses and ranges that may be reached although they are private"
+  })
+}
 
 const shared = {
   mode: optional(Schema.Literals(["required", "auto", "off"])).annotate({
@@ -23,6 +45,12 @@ const shared = {
 /** Schema of the sandbox of `run_command`. */
 export const SandboxOptions = Schema.Struct({
   ...shared,
+  network: optional(Schema.Struct({
+    ...network,
+    ask: optional(Schema.Boolean).annotate({
+      description: "Whether approval of other hosts is requested, one by one; default true"
+    })
+  })).annotate({ description: "Hosts that a command can reach if its call requests it; default: none" }),
   unconfined: optional(Schema.Boolean).annotate({
     description:
       "Whether a model may request to run a command without the sandbox, which needs an approval each time; default true"
@@ -33,7 +61,13 @@ export const SandboxOptions = Schema.Struct({
 export type SandboxOptions = typeof SandboxOptions.Type
 
 /** Schema of the sandbox of a program that is not a command of a model. */
-export const OfProgram = Schema.Struct(shared)
+export const OfProgram = Schema.Struct({
+  ...shared,
+  network: optional(Schema.Struct(network)).annotate({ description: "Hosts that it can reach; default: none" })
+})
+
+/** The sandbox of a program that is not a command of a model. */
+export type OfProgram = typeof OfProgram.Type
 
 /** Probes the sandbox; options that are absent mean that there is none. */
 export const make = (options: SandboxOptions | undefined): Effect.Effect<Sandbox.Sandbox["Service"]> =>

@@ -1,8 +1,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
 import { spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
+import { createServer } from "node:http"
+import type { AddressInfo } from "node:net"
+import * as LocalExecutor from "../../src/core/assembly/LocalExecutor.ts"
+import { ToolExecutor } from "../../src/core/engine/ToolExecutor.ts"
+import * as Approvals from "../../src/core/gates/Approvals.ts"
+import * as ToolCall from "../../src/core/vocabulary/ToolCall.ts"
 import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
+import * as WorkspaceTools from "../../src/tools/WorkspaceTools.ts"
 import { call, makeFolders, put } from "./fixture.ts"
 
 const user = { home: process.env.HOME, path: process.env.PATH }
@@ -59,4 +67,48 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.deepStrictEqual(NodeFs.readdirSync(`${root}/new`), [])
       assert.include(result.sandbox, ".npmrc")
     }))
+
+  it.live("reaches a host that a person approves, and none without being asked for network", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const server = createServer((_, response) => response.end("reached"))
+      yield* Effect.acquireRelease(
+        Effect.callback<void>((resume) => void server.listen(0, "127.0.0.1", () => resume(Effect.void))),
+        () => Effect.sync(() => server.close())
+      )
+      const { port } = server.address() as AddressInfo
+      const sandbox = yield* SandboxBwrap.make({
+        network: { allowPrivate: ["127.0.0.1"], lookup: () => Effect.succeed(["127.0.0.1"]) }
+      }, user)
+      const approvals: Array<string> = []
+      const { layer, toolkit } = WorkspaceTools.make({ root, sandbox, environment: process.env })
+      const script = `fetch("http://api.example:${port}/").then(async (it) => console.log(it.status, await it.text()))`
+      const command = ToolCall.make("1", "run_command", { argv: [process.execPath, "-e", script] })
+      const outcomes = yield* Effect.gen(function*() {
+        const wave = yield* (yield* (yield* ToolExecutor).process()).executeWave([
+          command,
+          { ...command, id: "2", params: { ...command.params as object, network: true } }
+        ])
+        return wave.toolMessages.map(({ text }) =>
+          JSON.parse(text) as { readonly stdout: string; readonly sandbox?: string }
+        )
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(
+          LocalExecutor.layer(toolkit, { policy: { sandboxed: "allow" } }).pipe(
+            Layer.provide(layer),
+            Layer.provide(Approvals.layerApprover(({ targets }) => {
+              approvals.push(targets[0]!.text)
+              return Effect.succeed({ _tag: "ApproveOnce" })
+            }))
+          )
+        )
+      )
+      assert.strictEqual(outcomes[0]?.stdout, "")
+      assert.include(outcomes[0]?.sandbox, "network: true")
+      assert.strictEqual(outcomes[1]?.stdout, "200 reached\n")
+      // the call with network, then the host
+      assert.lengthOf(approvals, 2)
+      assert.strictEqual(approvals[1], `host:api.example:${port}`)
+    }).pipe(Effect.scoped))
 })
