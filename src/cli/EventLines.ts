@@ -41,11 +41,12 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
     options.color ? `\u001b[${colors[color]}m${text}\u001b[0m` : text
   const params = new Map<string, unknown>()
   const shownAt = new Map<string, number>()
+  const line = (event: OfCall, text: string) => `${paint("dim", `… ${nameOf(event)}  ${clip(text, textColumns)}`)}\n`
   const report = (event: OfCall, text: string) => {
     const key = keyOf(event)
     if (event.at - (shownAt.get(key) ?? -Infinity) < progressMillis) return ""
     shownAt.set(key, event.at)
-    return `${paint("dim", `… ${nameOf(event)}  ${clip(text.trimEnd(), textColumns)}`)}\n`
+    return line(event, text.trimEnd())
   }
   const complete = (event: Extract<ToolEvent.ToolEvent, { readonly _tag: "ToolCallComplete" }>) => {
     const { at, dropped, outcome } = event
@@ -80,7 +81,11 @@ export const pretty = (options: { readonly color: boolean }): Writer => {
       case "ToolStatus":
         return report(event, event.message === undefined ? event.status : `${event.status}: ${event.message}`)
       case "ToolLog":
-        return `${paint("dim", `… ${nameOf(event)}  ${event.level}: ${clip(event.message, textColumns)}`)}\n`
+        return line(event, `${event.level}: ${event.message}`)
+      case "ToolReviewed":
+        return line(event, `reviewer: ${event.verdict}, ${event.reason}`)
+      case "ToolShadowed":
+        return line(event, `shadow policy ${event.policy}: ${event.would}, not ${event.decided}`)
       case "ToolCallComplete":
         return complete(event)
       case "ToolsEnd":

@@ -311,7 +311,7 @@ export const prune = Effect.fnUntraced(function*(
   const [low, high, time] = isPg(sql) ? ["$1::bigint", "$2::bigint", "$3::float8"] : ["?1", "?2", "?3"]
   const values = [after, last, before]
   const mayGo = `place > ${low} AND place <= ${high} AND at < ${time} AND (
-    call_key IS NULL OR tag IN ('LateWriteBlocked', 'OrphanEnded') OR EXISTS (
+    call_key IS NULL OR tag IN ('LateWriteBlocked', 'OrphanEnded', 'Shadowed') OR EXISTS (
       SELECT 1 FROM tool_executor_journal_entries AS ended
       WHERE ended.call_key = tool_executor_journal_entries.call_key AND ended.tag = 'Settled'
         AND ended.place >= tool_executor_journal_entries.place

@@ -57,6 +57,17 @@ describe("EventLines", () => {
     )
   })
 
+  it("shows what a reviewer said, and a shadow policy would decide", () => {
+    const write = EventLines.pretty({ color: false })
+    const said = { verdict: "deny", reason: hostile, model: hostile, millis: 5, decides: true } as const
+    const would = { policy: "next", would: "allow", decided: "ask" } as const
+    assert.strictEqual(
+      write({ ...common, _tag: "ToolReviewed", at: 0, ...said }) +
+        write({ ...common, _tag: "ToolShadowed", at: 0, ...would }),
+      `… ${shown}  reviewer: deny, ${shown}\n… ${shown}  shadow policy next: allow, not ask\n`
+    )
+  })
+
   it("gives a wave of no calls no time", () => {
     const write = EventLines.pretty({ color: false })
     assert.strictEqual(

@@ -118,6 +118,12 @@ const said = (event: CallEvent): ComponentChildren => {
       return html`Answer: <${SafeText} text=${
         Object.hasOwn(answers, event.answer) ? answers[event.answer]! : event.answer
       } />`
+    case "ToolReviewed":
+      return html`The reviewer said ${event.verdict}${
+        event.decides ? "" : ", a person decides"
+      }: <${SafeText} text=${event.reason} />`
+    case "ToolShadowed":
+      return html`Shadow policy <${SafeText} text=${event.policy} />: ${event.would}, not ${event.decided}`
     case "ToolCallStart":
       return `${event.attempt > 1 ? `Attempt ${event.attempt} started` : "Started"}${
         event.limitMillis === null ? "" : `, with a timeout of ${duration(event.limitMillis)}`
