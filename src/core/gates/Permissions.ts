@@ -391,12 +391,15 @@ const asksOf = (
   consent: Consent | undefined
 ): Asks | undefined => {
   const needed = self.waivesConsent === true ? undefined : consent
-  if (decision._tag !== "Ask") return needed && { why: consentRule, remember: needed }
-  const { approvers, evidence, isAlways, remember = "tool", review, why } = decision
+  if (decision._tag !== "Ask") return needed && { ...needed, why: consentRule }
+  const { evidence, isAlways, remember = "tool", review, why } = decision
+  const approvers = needed?.approvers === undefined
+    ? decision.approvers
+    : [...needed.approvers, ...decision.approvers ?? []]
   const widest = isAlways === true ? "call" : remember
   return {
     why: needed === undefined ? why : consentRule,
-    remember: needed === undefined ? widest : Policy.narrowest(widest, needed),
+    remember: needed === undefined ? widest : Policy.narrowest(widest, needed.remember),
     ...(evidence === undefined ? {} : { evidence }),
     ...(isAlways === true ? { isAlways } : {}),
     ...(approvers === undefined ? {} : { approvers }),

@@ -152,7 +152,7 @@ const collect = (rules: ReadonlyArray<ToolRule>, tool: string, ordering: Orderin
     if (says.cooldown !== undefined && says.cooldown > (cooldowns.get(counts)?.millis ?? 0)) {
       cooldowns.set(counts, { rule, scope: counts, millis: says.cooldown })
     }
-    consent ??= says.consent
+    if (says.consent !== undefined) consent = withApprovers(consent ?? says.consent, consent && says.consent)
     // "never" wins: the host has asked for such calls to be repeated
     if (says.dedupe !== undefined && dedupe !== "never") {
       dedupe = says.dedupe
@@ -194,3 +194,9 @@ export const isWithin = (one: Kind.Scope, other: Kind.Scope): boolean => scopes.
 /** The wider of two scopes. */
 export const widest = <A extends Kind.Scope | undefined>(one: A, other: A): A =>
   other === undefined || (one !== undefined && isWithin(other, one)) ? one : other
+
+/** All approvers of several rules have to approve. */
+const withApprovers = (consent: Kind.Consent, other: Kind.Consent | undefined): Kind.Consent =>
+  other?.approvers === undefined
+    ? consent
+    : { ...consent, approvers: [...consent.approvers ?? [], ...other.approvers] }

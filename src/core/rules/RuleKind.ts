@@ -5,6 +5,7 @@
 import type * as Tool from "effect/ai/Tool"
 import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schema from "effect/Schema"
+import type { Approvers } from "../vocabulary/Approvers.ts"
 import type { Problem } from "../vocabulary/ConfigurationError.ts"
 
 /** A rule of some kind. */
@@ -71,7 +72,7 @@ export interface Says {
   readonly group?: ReadonlyArray<string> | undefined
   /** Milliseconds from the end of one call to the start of the next. */
   readonly cooldown?: number | undefined
-  /** A person has to approve its calls; for how much one approval counts. */
+  /** A person has to approve its calls. */
   readonly consent?: Consent | undefined
   /** Whether equal calls are duplicates, whatever the tool or the policy says. */
   readonly dedupe?: "never" | "always" | undefined
@@ -87,8 +88,11 @@ export interface Says {
   readonly fires?: Firing | undefined
 }
 
-/** For how much one approval counts. */
-export type Consent = "call" | "resources" | "tool"
+/** For how much one approval counts, and who approves. */
+export interface Consent {
+  readonly remember: "call" | "resources" | "tool"
+  readonly approvers?: ReadonlyArray<Approvers> | undefined
+}
 
 /** Which tools an output leads to. */
 export interface Routes {

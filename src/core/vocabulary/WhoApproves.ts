@@ -47,6 +47,9 @@ export const adds = (
 /** Tells whether one person alone can approve. */
 export const isForOne = (all: ReadonlyArray<Approvers>): boolean => all.every(({ count = 1 }) => count === 1)
 
+/** Says who has to approve, of whatever call. */
+export const words = (all: ReadonlyArray<Approvers>): string => `It needs ${saidOf(all, [], undefined).join("; and ")}.`
+
 /** Tells whether a rule names nobody: it only reminds. */
 export const isAnybody = (self: Approvers): boolean => isOpen(self) && !isOthersOnly(self)
 
@@ -87,20 +90,28 @@ export const sentence = (
   given: ReadonlyArray<GivenApproval>,
   about: About
 ): string => {
-  const open = all.filter((it) => missing(it, given, about) > 0)
-  const said = open.map((it) => {
-    const count = missing(it, given, about)
+  const said = saidOf(all, given, about)
+  return said.length === 0 ? "Nobody else has to approve." : `It needs ${said.join("; and ")}.`
+}
+
+const saidOf = (
+  all: ReadonlyArray<Approvers>,
+  given: ReadonlyArray<GivenApproval>,
+  about: About | undefined
+): ReadonlyArray<string> =>
+  all.flatMap((it) => {
+    const count = about === undefined ? it.count ?? 1 : missing(it, given, about)
+    if (count === 0) return []
     const who = whoOf(it)
     const others = given.length === 0 ? "" : " more"
-    const own = isOthersOnly(it) && it.people === undefined ? `, other than ${userOf(about.principal)}` : ""
+    const whose = about === undefined ? "the user whose call it is" : userOf(about.principal)
+    const own = isOthersOnly(it) && it.people === undefined ? `, other than ${whose}` : ""
     const later = it.escalate === undefined
       ? ""
       : `, and after ${it.escalate.after} also ${whoOf(it.escalate.to) ?? "nobody"}`
     const many = count === 1 ? `1${others} person` : `${count}${others} different people`
-    return `${many}${who === undefined ? "" : ` of: ${who}`}${own}${later}`
+    return [`${many}${who === undefined ? "" : ` of: ${who}`}${own}${later}`]
   })
-  return said.length === 0 ? "Nobody else has to approve." : `It needs ${said.join("; and ")}.`
-}
 
 /** Times in milliseconds after the request at which others may answer. */
 const escalations = (all: ReadonlyArray<Approvers>): ReadonlyArray<number> =>

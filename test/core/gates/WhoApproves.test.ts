@@ -324,6 +324,27 @@ describe("four eyes", () => {
   )
 })
 
+describe("a rule that requires consent", () => {
+  test("names who approves, together with the policy", { people: ["ada"] }, ({ people }) =>
+    Effect.gen(function*() {
+      const other = yield* open({ pay }, {
+        rules: [
+          { _tag: "RequiresConsent", tool: "pay", approvers: { count: 2 } },
+          { _tag: "RequiresConsent", tool: "*", scope: "call", approvers: { roles: ["finance"] } }
+        ],
+        policy: { allow: ["pay"] },
+        principal: "bob/home",
+        approvals: people
+      })
+      const wave = yield* start(other, 5)
+      assert.deepStrictEqual((yield* only(people)).approvers, [{ count: 2 }, { roles: ["finance"] }])
+      assert.strictEqual(yield* says(people, ada), "taken")
+      assert.include(yield* says(people, "dora"), "taken")
+      assert.strictEqual(yield* says(people, cy), "taken")
+      assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
+    }))
+})
+
 describe("escalation and reminders", () => {
   const changesOf = (people: People) =>
     Effect.gen(function*() {
