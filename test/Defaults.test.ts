@@ -133,7 +133,7 @@ describe("the table of defaults", () => {
     const options = read("src/core/assembly/LocalExecutor.ts").split("export interface Options")[1]!.split("\n}")[0]!
     for (const [, name] of options.matchAll(/readonly (\w+)\?/g)) {
       const isThere = Array.from(rows.keys()).some((it) => it === name || it.startsWith(`${name}.`))
-      assert.isTrue(isThere || ["rules", "tools"].includes(name!), name)
+      assert.isTrue(isThere || ["rules", "tools", "provenance"].includes(name!), name)
     }
   })
 })
