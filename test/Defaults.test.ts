@@ -59,7 +59,7 @@ const dotted = (prefix: string, fields: object): Readonly<Record<string, unknown
 const values: Readonly<Record<string, unknown>> = {
   principal: Context.get(Context.empty(), ToolExecutor.Principal),
   roles: Context.get(Context.empty(), RolesOf),
-  "policy.lock": Result.getOrThrow(Policy.parse({})).lock !== undefined,
+  "policy.lock": Result.getOrThrow(Policy.parse({})).locks.length > 0,
   guards: Effect.runSync(HostGates.provided({ first: [], last: [] }))(new Map()).guard,
   ...dotted("", ExecutorSettings.defaults),
   ...dotted("dedupe.", Dedupe.defaults),

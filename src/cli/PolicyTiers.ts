@@ -79,7 +79,7 @@ export const warnLocked = (policy: Policy.Policy | ReadonlyArray<Policy.Tier> | 
   if (!Array.isArray(policy)) return Effect.void
   const parsed = Policy.parseTiers(policy as ReadonlyArray<Policy.Tier>)
   if (Result.isFailure(parsed)) return Effect.void
-  const { lock, locked } = parsed.success
+  const { locked, locks: [lock] } = parsed.success
   return Effect.forEach(
     locked,
     ({ list, source, tier }) =>

@@ -191,8 +191,8 @@ export interface Parsed {
   readonly skipApproval: ReadonlyMap<string, string>
   /** By the name of the tool, the tier that lets its arguments come from anywhere. */
   readonly skipProvenance: ReadonlyMap<string, string>
-  /** The uppermost tier that locks. */
-  readonly lock: Said<true> | undefined
+  /** The tiers that lock, the uppermost first. */
+  readonly locks: ReadonlyArray<Said<true>>
   /** What would allow and does not hold, because a tier above locks. */
   readonly locked: ReadonlyArray<Clause.Parsed>
 }
@@ -216,8 +216,10 @@ export const parseTiers = (
   const parsed = tiers.map((tier, level) => parseOne(tier, level, tier.isShared === true ? undefined : tools, expects))
   const problems = [...namesOf(tiers), ...parsed.flatMap((it) => it.problems)]
   if (problems.length > 0) return Result.fail(problems)
-  const level = tiers.findIndex(({ policy }) => policy.lock === true)
-  const lock = level === -1 ? undefined : { is: true as const, tier: tiers[level]!.name, level }
+  const locks = tiers.flatMap(({ name: tier, policy }, level) =>
+    policy.lock === true ? [{ is: true as const, tier, level }] : []
+  )
+  const lock = locks[0]
   const isLocked = (it: { readonly level: number }): boolean => lock !== undefined && it.level > lock.level
   const all = (list: Clause.List) => parsed.flatMap((it) => it.clauses.filter((clause) => clause.list === list))
   const open = (list: Clause.List) => all(list).filter((it) => !isLocked(it))
@@ -245,7 +247,7 @@ export const parseTiers = (
     sandboxed: said((it) => it.sandboxed).find((it) => !isLocked(it)),
     skipApproval: skipped((it) => it.skipApproval),
     skipProvenance: skipped((it) => it.skipProvenance),
-    lock,
+    locks,
     locked: (["allow", "review.allow", "review.deny"] as const).flatMap((list) => all(list).filter(isLocked))
   })
 }

@@ -154,13 +154,18 @@ const listsOf = (policy: Parsed, { actsAs = [], name }: Tool["subject"]) => {
   const all = [name, ...actsAs]
   const ask = naming(policy.ask, all)
   const reviewAllow = naming(policy.reviewAllow, [name])
+  const allow = naming(policy.allow, [name])
+  const isAskedBelow = policy.locks.some((lock) => ask.some((it) => it.level > lock.level))
   return {
     stricter: [
       ...naming(policy.deny, all),
       ...ask.filter((it) => it.list === "askAlways"),
       ...ask.filter((it) => it.list === "ask")
     ],
-    allow: naming(policy.allow, [name]),
+    allow,
+    // where only tiers below a lock ask, it matters which is the uppermost of them, and what would hold otherwise
+    askingTiers: isAskedBelow ? ask.toSorted((one, other) => one.level - other.level) : [],
+    allowBelow: isAskedBelow ? allow : [],
     reviewAllow,
     // where the tool itself wants approval, only clauses with its exact name count
     reviewNamed: reviewAllow.filter((it) => it.tool === name),
@@ -168,13 +173,13 @@ const listsOf = (policy: Parsed, { actsAs = [], name }: Tool["subject"]) => {
   }
 }
 
-const chainsPerPolicy = 4
+const chainsPerPolicy = 6
 
 const chainsOf = (
-  { allow, reviewAllow, reviewDeny, reviewNamed, stricter }: ReturnType<typeof listsOf>,
+  { allow, allowBelow, askingTiers, reviewAllow, reviewDeny, reviewNamed, stricter }: ReturnType<typeof listsOf>,
   isOn: ReadonlySet<Clause.Parsed>
 ): ReadonlyArray<ReadonlyArray<string>> =>
-  [[...stricter, ...allow], reviewAllow, reviewNamed, reviewDeny].map((clauses) =>
+  [[...stricter, ...allow], askingTiers, allowBelow, reviewAllow, reviewNamed, reviewDeny].map((clauses) =>
     clauses.filter((it) => isOn.has(it)).map(({ target }) => target ?? "*")
   )
 

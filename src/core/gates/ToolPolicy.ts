@@ -17,7 +17,7 @@ import { type Decision, type Parsed, type Review, type Said, strictest } from ".
 /** What a policy looks at of a tool. */
 export type Subject =
   & Pick<RegisteredTool, "name" | "actsAs" | "readOnly" | "openWorld" | "edits" | "guardsTargets" | "declaresTargets">
-  & Partial<Pick<RegisteredTool, "needsApproval" | "jsonSchema">>
+  & Partial<Pick<RegisteredTool, "needsApproval" | "jsonSchema" | "sandboxed">>
 
 /** What a policy looks at of a call. */
 export interface Given extends Clause.Given {
@@ -74,10 +74,11 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
   const [reviewAllow, reviewDeny] = [naming(self.reviewAllow), naming(self.reviewDeny)]
   const clauses = [...deny, ...ask, ...allow, ...reviewAllow, ...reviewDeny]
   const forbidden = forbiddenBy(self, tool)
-  const edits = self.modes.find((it) => it.is === "acceptEdits")
-  const denies = self.defaults.some((it) => it.is === "deny")
-  const editsFreely = edits !== undefined && tool.edits && !denies
-  const rest = editsFreely ? allowed : byDefault(self, tool)
+  const unlisted = unlistedBy(self, self.defaults, tool)
+  const locked = self.locks.map(({ level }) => ({
+    level,
+    unlisted: unlistedBy(self, self.defaults.filter((it) => it.level <= level), tool)
+  }))
   const skipsApproval = self.skipApproval.has(tool.name)
   const isAllowPlain = allow.every((it) => it.isPlain)
   const hasReview = reviewAllow.length > 0 || reviewDeny.length > 0
@@ -123,8 +124,44 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
       : targets === undefined && tool.guardsTargets
       ? [unknown]
       : []
-  const decide: ToolPolicy["decide"] = (call, trace) => {
+  /** What holds of a call that no clause denies or asks about. */
+  const unasked = (
+    call: Given,
+    { guards, isListed, targets }: Judged,
+    unlisted: Unlisted,
+    trace?: Trace
+  ): Decision => {
     const { needsApproval } = call
+    if (guards.length > 0 && (isListed ? !unlisted.denies : unlisted.decision._tag !== "Deny")) {
+      const guarded = targets?.find(({ kind }) => kind !== undefined && kind in reasons)
+      const why = guarded === undefined
+        ? unknown
+        : `${JSON.stringify(guarded.text)} ${reasons[guarded.kind as keyof typeof reasons]}`
+      return ends(
+        trace,
+        "protected",
+        asksOf(call, targets, { clauses: [], why, because: guards, isReviewable: false })
+      )
+    }
+    const isCovered = isListed && guards.length === 0
+    const isConfined = self.sandboxed !== undefined && guards.length === 0 && holds(call.sandbox)
+    if (needsApproval && !skipsApproval && (isCovered || isConfined || !unlisted.denies)) {
+      return ends(
+        trace,
+        "needsApproval",
+        asksOf(call, targets, { clauses: [], why: "the tool needs approval", because: [], isReviewable: true })
+      )
+    }
+    trace?.({ step: "needsApproval", says: "nothing", why: ownApproval(self, tool, needsApproval) })
+    if (isCovered) return ends(trace, "allow", allowed, "the policy allows it")
+    trace?.({ step: "allow", says: "nothing", why: "no clause allows all of it" })
+    if (isConfined) return ends(trace, "sandboxed", allowed, `it is confined${Clause.from(self.sandboxed!.tier)}`)
+    const decision = unlisted.decision._tag === "Ask" && hasReview
+      ? asksOf(call, targets, { clauses: [], why: unlisted.decision.why, because: [], isReviewable: true })
+      : unlisted.decision
+    return ends(trace, "default", decision, unlisted.why)
+  }
+  const decide: ToolPolicy["decide"] = (call, trace) => {
     const targets = targetsOf(call)
     const touches = (it: Clause.Parsed): boolean =>
       (it.isPlain || Clause.holds(it, call, schema) !== false) && PermissionPattern.fits(it, targets)
@@ -144,6 +181,10 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
     const guards = guardsOf(targets, isListed)
     const asked = ask.length === 0 ? ask : askedBy(ask.filter(touches))
     if (asked[0] !== undefined) {
+      // to ask about what the tiers down to a lock deny would loosen it
+      const lock = locked.findLast(({ level }) => asked.every((it) => it.level > level))
+      const above = lock && unasked(call, { targets, guards, isListed }, lock.unlisted)
+      if (above?._tag === "Deny") return ends(trace, "default", above)
       const because = asked.flatMap((it) => it.target === undefined ? [] : [`${it.list} ${it.source}`])
       return ends(
         trace,
@@ -157,34 +198,7 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
       )
     }
     trace?.({ step: "ask", says: "nothing", why: "no clause asks about it" })
-    if (guards.length > 0 && (isListed ? !denies : rest._tag !== "Deny")) {
-      const guarded = targets?.find(({ kind }) => kind !== undefined && kind in reasons)
-      const why = guarded === undefined
-        ? unknown
-        : `${JSON.stringify(guarded.text)} ${reasons[guarded.kind as keyof typeof reasons]}`
-      return ends(
-        trace,
-        "protected",
-        asksOf(call, targets, { clauses: [], why, because: guards, isReviewable: false })
-      )
-    }
-    const isCovered = isListed && guards.length === 0
-    const isConfined = self.sandboxed !== undefined && guards.length === 0 && holds(call.sandbox)
-    if (needsApproval && !skipsApproval && (isCovered || isConfined || !denies)) {
-      return ends(
-        trace,
-        "needsApproval",
-        asksOf(call, targets, { clauses: [], why: "the tool needs approval", because: [], isReviewable: true })
-      )
-    }
-    trace?.({ step: "needsApproval", says: "nothing", why: ownApproval(self, tool, needsApproval) })
-    if (isCovered) return ends(trace, "allow", allowed, "the policy allows it")
-    trace?.({ step: "allow", says: "nothing", why: "no clause allows all of it" })
-    if (isConfined) return ends(trace, "sandboxed", allowed, `it is confined${Clause.from(self.sandboxed!.tier)}`)
-    const decision = rest._tag === "Ask" && hasReview
-      ? asksOf(call, targets, { clauses: [], why: rest.why, because: [], isReviewable: true })
-      : rest
-    return ends(trace, "default", decision, editsFreely ? `mode acceptEdits${Clause.from(edits.tier)}` : undefined)
+    return unasked(call, { targets, guards, isListed }, unlisted, trace)
   }
   const review: ToolPolicy["review"] = (call) => {
     if (!hasReview) return undefined
@@ -221,11 +235,11 @@ export const sees = (self: Parsed, tool: Subject): boolean => {
   const isDenied = (it: Clause.Parsed) =>
     it.isPlain && it.target === undefined && names.some((name) => PermissionPattern.names(it, name))
   if (self.deny.some(isDenied) || forbiddenBy(self, tool) !== undefined) return false
-  if ([...self.allow, ...self.ask].some((it) => PermissionPattern.names(it, tool.name))) return true
-  const denies = self.defaults.some((it) => it.is === "deny")
-  const editsFreely = tool.edits && self.modes.some((it) => it.is === "acceptEdits")
-  return !denies && (editsFreely || (mayNeedApproval(tool) && !self.skipApproval.has(tool.name))) ||
-    byDefault(self, tool)._tag !== "Deny"
+  const mayRun = [...self.allow, ...self.ask.filter((it) => !isBelowLock(self, it))]
+  if (mayRun.some((it) => PermissionPattern.names(it, tool.name))) return true
+  if (self.sandboxed !== undefined && tool.sandboxed !== undefined) return true
+  const { decision, denies } = unlistedBy(self, self.defaults, tool)
+  return decision._tag !== "Deny" || (!denies && mayNeedApproval(tool) && !self.skipApproval.has(tool.name))
 }
 
 /** Says what a policy holds of a call, and what each step says up to the one that decides. */
@@ -237,6 +251,14 @@ export const explain = (
   const steps: Array<Step> = []
   const decision = forTool(self, tool).decide(call, (step) => void steps.push(step))
   return { decision, steps }
+}
+
+/** A call, as far as it is judged. */
+interface Judged {
+  readonly targets: Given["targets"]
+  readonly guards: ReadonlyArray<string>
+  /** Whether `allow` covers it, apart from guards. */
+  readonly isListed: boolean
 }
 
 /** The clauses that ask about a call, and why. */
@@ -256,6 +278,9 @@ const ends = (trace: Trace | undefined, step: StepName, decision: Decision, why?
   })
   return decision
 }
+
+const isBelowLock = ({ locks: [lock] }: Parsed, { level }: Clause.Parsed): boolean =>
+  lock !== undefined && level > lock.level
 
 /** Those that ask each time come first. */
 const askedBy = (asked: ReadonlyArray<Clause.Parsed>): ReadonlyArray<Clause.Parsed> =>
@@ -317,11 +342,26 @@ const ownApproval = ({ skipApproval }: Parsed, { name }: Subject, needsApproval:
     : `skipApproval names the tool${Clause.from(tier)}`
 }
 
-/** What the strictest default says. */
-const byDefault = ({ defaults }: Parsed, tool: Subject): Decision =>
-  defaults.map((it) => oneDefault(it, tool)).reduce((one, other) =>
-    one._tag === other._tag ? one : strictest(one, other)
-  )
+/** What holds of calls that no list is about. */
+interface Unlisted {
+  readonly decision: Decision
+  /** Whether a default denies everything: then neither a guard nor the tool itself asks. */
+  readonly denies: boolean
+  /** Why, unless it is the default. */
+  readonly why: string | undefined
+}
+
+/** What the strictest of these defaults says, unless edits are accepted. */
+const unlistedBy = (self: Parsed, defaults: Parsed["defaults"], tool: Subject): Unlisted => {
+  const edits = self.modes.find((it) => it.is === "acceptEdits")
+  const denies = defaults.some((it) => it.is === "deny")
+  if (edits !== undefined && tool.edits && !denies) {
+    return { decision: allowed, denies, why: `mode acceptEdits${Clause.from(edits.tier)}` }
+  }
+  const decision = defaults.map((it) => oneDefault(it, tool))
+    .reduce((one, other) => one._tag === other._tag ? one : strictest(one, other))
+  return { decision, denies, why: undefined }
+}
 
 const oneDefault = ({ is, tier }: Said<Parsed["defaults"][number]["is"]>, tool: Subject): Decision => {
   const from = Clause.from(tier)
