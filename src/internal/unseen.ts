@@ -33,7 +33,9 @@ export const find = (text: string): Unseen | undefined => {
     for (const char of run) {
       count++
       const kind = kindOf(char.codePointAt(0)!)
-      found.set(kind, [...found.get(kind) ?? [], char])
+      const chars = found.get(kind)
+      if (chars === undefined) found.set(kind, [char])
+      else chars.push(char)
     }
   }
   if (count === 0) return undefined
@@ -48,9 +50,14 @@ export const find = (text: string): Unseen | undefined => {
 /** The text without what `find` finds. */
 export const without = (text: string): string => {
   if (!maybe.test(text)) return text
-  const shown = text.replace(patternFor(text), (match: string, run?: string) => run === undefined ? match : "")
-  // what was kept may stand differently now
-  return shown === text ? text : without(shown)
+  let shown = text
+  for (let pass = 0; pass < passes; pass++) {
+    const next = shown.replace(patternFor(shown), (match: string, run?: string) => run === undefined ? match : "")
+    if (next === shown) return shown
+    // what was kept may stand differently now
+    shown = next
+  }
+  return shown.replace(everything, "")
 }
 
 /** Finds what is invisible in the texts of a JSON value, keys included; `path` leads to the first of them. */
@@ -99,7 +106,7 @@ export const withoutIn = (value: unknown, depth = 0): unknown => {
 // Utilities
 
 /** Values are nested less deeply than this, or are not looked at any further. */
-const maxDepth = 100
+const maxDepth = 1_000
 
 const isPlain = (value: unknown): value is object =>
   Predicate.isObject(value) && [null, Object.prototype].includes(Object.getPrototypeOf(value) as object | null)
@@ -133,7 +140,13 @@ const picture = "(?:\\p{Extended_Pictographic}|\\p{Regional_Indicator})[\\ufe0e\
 /** No further invisible character follows: one is writing, several are text. */
 const alone = `(?!${invisible})`
 
-const colour = "(?:[345]8[;:]5[;:]\\d+|[345]8[;:]2(?:[;:]\\d*){3}|(?!0*8(?!\\d))\\d{0,3})"
+/** After so many passes, expected characters are taken out as well. */
+const passes = 4
+
+const everything = new RegExp(invisible, "gu")
+
+/** A part of the parameters; each text can be read in one way only, or a long one would take forever. */
+const colour = "(?:[345]8[;:]5[;:]\\d+|[345]8[;:]2(?:[;:]\\d*){3}|(?![345]8[;:][25][;:])(?!0*8(?!\\d))\\d{0,3})"
 
 const expected = [
   // flags of parts of countries

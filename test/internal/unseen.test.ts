@@ -70,6 +70,16 @@ describe("text that a person does not see", () => {
     assert.isUndefined(findIn(clean))
   })
 
+  it("is looked for in time that grows with the text", () => {
+    for (
+      const piece of ["38;5;1;", ";", "\x1b[", "\x1b[38;5;1;", "👩\u200d", "\ufe0f", "🏴\u{e0061}", "م\u200c", "\u200f"]
+    ) {
+      const text = `ש\x1b[${piece.repeat(20_000)}`
+      assert.isDefined(find(text))
+      assert.isUndefined(find(without(text)))
+    }
+  })
+
   const Pieces = Schema.Array(Schema.Union([
     Schema.Literals([
       "a",
