@@ -19,6 +19,7 @@ import * as WhoApproves from "../vocabulary/WhoApproves.ts"
 import type { Call } from "./Call.ts"
 import * as Review from "./Review.ts"
 import * as Revisions from "./Revisions.ts"
+import * as StandingGrants from "./StandingGrants.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** What approvers are asked about a call. */
@@ -68,6 +69,9 @@ const afterReview = Effect.fnUntracedEager(function*(
   const said = hasAnswer ? undefined : yield* Review.review(wave, call, about, may)
   if (said === undefined) return yield* askPeople(wave, call, question)
   if (said._tag !== "Asks") return said
+  // an answer to another request may cover this call by now
+  const grant = yield* StandingGrants.grantFor(wave, call, question, question.targets ?? call.gateCall!.targets)
+  if (grant !== undefined) return { _tag: "Approved", grant, isOwn: false, edited: undefined }
   const { evidence = [] } = question
   return yield* askPeople(wave, call, { ...question, evidence: [...evidence, said.evidence] })
 })

@@ -1,10 +1,7 @@
 /** Gate 12: a grant or an approver allows the call. */
 import * as Effect from "effect/Effect"
 import * as Approving from "../gates/Approving.ts"
-import type { GateCall } from "../gates/Gate.ts"
 import * as Permissions from "../gates/Permissions.ts"
-import type { StateStoreError } from "../store/StateStore.ts"
-import * as Grant from "../vocabulary/Grant.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import * as ApprovalRound from "./ApprovalRound.ts"
 import type { Call } from "./Call.ts"
@@ -12,7 +9,7 @@ import { cancelled, type End, refused } from "./CallEnd.ts"
 import * as Preview from "./Preview.ts"
 import * as Recheck from "./Recheck.ts"
 import * as Review from "./Review.ts"
-import * as Revisions from "./Revisions.ts"
+import * as StandingGrants from "./StandingGrants.ts"
 import { turnEnd } from "./State.ts"
 import * as ToolAnswers from "./ToolAnswers.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -70,7 +67,7 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
   return Effect.mapEager(store.grants(principal, now, wave.patience), (grants) => {
     if ("operation" in grants) wave.unanswered(asking[0]![0], grants)
     for (const [call, question] of asking) {
-      const grant = grantOf(wave, call, question, call.gateCall!.targets, grants, now)
+      const grant = StandingGrants.grantOf(wave, call, question, call.gateCall!.targets, grants, now)
       if (grant !== undefined) {
         call.consent = { ...call.consent, grant }
         continue
@@ -128,7 +125,7 @@ export const authorize = Effect.fnUntracedEager(function*(
 
 /** Whether a grant covers a call; notes it in the call. */
 export const isGranted = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
-  Effect.mapEager(grantFor(wave, call, question), (grant) => {
+  Effect.mapEager(StandingGrants.grantFor(wave, call, question), (grant) => {
     call.consent = { ...call.consent, grant }
     return grant !== undefined
   })
@@ -154,43 +151,6 @@ export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined
     if (isSame) return calls[index]
   }
   return undefined
-}
-
-/**
- * Returns the grant that covers a call, if any. Without an answer from the store there is none, so
- * approval is requested.
- */
-export const grantFor = (
-  wave: WaveState,
-  call: Call,
-  question: Permissions.Asks,
-  targets: GateCall["targets"] = call.gateCall!.targets
-): Effect.Effect<Grant.Grant | undefined> => {
-  const now = wave.now()
-  return Effect.mapEager(
-    wave.engine.store.grants(wave.engine.principal, now, wave.patience),
-    (grants) => {
-      if ("operation" in grants) wave.unanswered(call, grants)
-      return grantOf(wave, call, question, targets, grants, now)
-    }
-  )
-}
-
-/** Returns the first of these grants that covers a call. */
-export const grantOf = (
-  { engine: { handlers, revoked } }: WaveState,
-  call: Call,
-  { approvers, remember }: Permissions.Asks,
-  targets: GateCall["targets"],
-  grants: ReadonlyArray<Grant.Grant> | StateStoreError,
-  now: number
-): Grant.Grant | undefined => {
-  if (
-    "operation" in grants || remember === "call" || grants.length === 0 || !Revisions.isCurrent(handlers, call.tool!)
-  ) return undefined
-  const { agentPath, tool: { name: tool } } = call.gateCall!
-  const about = { agentPath, tool, revision: Revisions.of(call.tool!), targets, approvers }
-  return grants.find((it) => !revoked.has(it.id) && Grant.covers(it, about, now))
 }
 
 /** Applies an approver's answer to a call. */

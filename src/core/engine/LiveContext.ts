@@ -16,12 +16,12 @@ import { ArtifactError } from "../output/ArtifactStore.ts"
 import type { StateStoreError } from "../store/StateStore.ts"
 import type { Grant } from "../vocabulary/Grant.ts"
 import type { Attempt, Surroundings } from "./Attempt.ts"
-import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import { type Above, Caller, type Engine } from "./Engine.ts"
 import * as IdempotencyKey from "./IdempotencyKey.ts"
 import { NestedClock } from "./NestedClock.ts"
 import { RunningApprovals } from "./RunningApprovals.ts"
+import * as StandingGrants from "./StandingGrants.ts"
 import type { ProcessState } from "./State.ts"
 import type { WaveState } from "./WaveState.ts"
 import { Writes } from "./Writes.ts"
@@ -217,7 +217,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
         if (permit._tag !== "Ask") return Effect.succeed(permit._tag === "Allow" ? "allow" as const : "deny" as const)
         if (permit.isAnswered && this.isLetThrough(gateCall)) return Effect.succeed("allow" as const)
         return Effect.map(this.grants, (grants) => {
-          const grant = Authorize.grantOf(this.wave, call, permit.asks, [about], grants, this.wave.now())
+          const grant = StandingGrants.grantOf(this.wave, call, permit.asks, [about], grants, this.wave.now())
           return grant === undefined ? "ask" as const : "allow" as const
         })
       })

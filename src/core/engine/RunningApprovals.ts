@@ -9,10 +9,10 @@ import type { Target } from "../gates/PermissionPattern.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import * as ApprovalRound from "./ApprovalRound.ts"
 import { type Attempt, InCommit } from "./Attempt.ts"
-import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import { type End, refused } from "./CallEnd.ts"
 import * as ShadowLook from "./ShadowLook.ts"
+import * as StandingGrants from "./StandingGrants.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** Why a target may not be touched. */
@@ -85,7 +85,7 @@ export class RunningApprovals {
     const remember = question.remember === "call" ? "call" : asking.remember ?? question.remember
     const asks: Permissions.Asks = { ...question, remember }
     return Effect.flatMap(
-      Authorize.grantFor(wave, call, asks, targets),
+      StandingGrants.grantFor(wave, call, asks, targets),
       (grant) => grant !== undefined ? Effect.succeed(true) : this.ask({ ...asks, targets, preview }, ends)
     )
   }

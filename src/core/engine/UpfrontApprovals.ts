@@ -21,6 +21,7 @@ import * as CallClaims from "./CallClaims.ts"
 import * as CallGates from "./CallGates.ts"
 import * as Dispatch from "./Dispatch.ts"
 import type * as Preview from "./Preview.ts"
+import * as StandingGrants from "./StandingGrants.ts"
 import type { WaveState } from "./WaveState.ts"
 
 /** Requests approval for every call of the wave that the earlier gates would let through, and waits for all answers. */
@@ -157,7 +158,7 @@ const rehearseRuns = Effect.fnUntraced(function*(
       if (isRecalled) continue
       const question = Authorize.asks(call)
       if (question === undefined) continue
-      const grant = yield* waitFor(wave, call, Authorize.grantFor(wave, call, question))
+      const grant = yield* waitFor(wave, call, StandingGrants.grantFor(wave, call, question))
       if (call.decided !== undefined || grant !== undefined) continue
       const waitsFor = yield* waitFor(wave, call, Authorize.reentry(wave, call))
       if (call.decided !== undefined || waitsFor !== undefined) continue

@@ -108,6 +108,18 @@ describe("a reviewer", () => {
       assert.deepStrictEqual(yield* executor.grants, [])
     }))
 
+  test("hands nothing to a person that an answer covers by now", () =>
+    Effect.gen(function*() {
+      const { asked, process, ran } = yield* world({
+        says: ({ args }) => Effect.delay(verdict("Person"), (args as { n: number }).n === 1 ? 0 : "5 seconds"),
+        people: () => Effect.delay(Effect.succeed<Approvals.Answer>({ _tag: "ApproveForScope" }), "1 second"),
+        options: { approval: "upfront" }
+      })
+      yield* process.executeWave([call("1", "write", { n: 1 }), call("2", "write", { n: 2 })])
+      assert.deepStrictEqual(asked.map((it) => it.callId), ["1"])
+      assert.deepStrictEqual(ran, ["1", "2"])
+    }))
+
   test("denies a call, and the model reads why", () =>
     Effect.gen(function*() {
       const { asked, process, ran } = yield* world({
