@@ -7,6 +7,7 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import * as Reviewer from "../../../src/core/gates/Reviewer.ts"
 import { Journal, Permissions, type Policy, ToolAnnotations, ToolContext } from "../../../src/index.ts"
@@ -220,7 +221,7 @@ const live = (
     return life === 1
       ? yield* process.executeWave(it.calls)
       : yield* process.resume(it.calls, { onUnknown: "ask" })
-  }).pipe(Effect.scoped)
+  }).pipe(Effect.scoped, Effect.provide(Logger.layer([])))
 
 const made = (policy: Policy.Policy): Effect.Effect<Permissions.Permissions["Service"]> =>
   Effect.map(

@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Metric from "effect/Metric"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
@@ -236,7 +237,7 @@ describe("with and without a shadow policy", () => {
           ...(chance(0.8) ? { people } : {})
         }
         return seen(world, calls)
-      })),
+      })).pipe(Effect.provide(Logger.layer([]))),
       { limit: "1 day" }
     )
   /** Without what differs between any two runs. */
