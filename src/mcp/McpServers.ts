@@ -9,6 +9,7 @@ import * as Schema from "effect/Schema"
 import { type Problem, validateStrict } from "../core/vocabulary/ConfigurationError.ts"
 import { escapeLines } from "../internal/escape.ts"
 import * as Texts from "../internal/secrets/index.ts"
+import { OfProgram } from "../tools/SandboxOptions.ts"
 
 const optional = Schema.optionalKey
 
@@ -72,6 +73,11 @@ export const Stdio = Schema.Struct({
       "Environment variables in addition to HOME, PATH and the like; no other variable of this process is passed on"
   }),
   cwd: optional(Schema.NonEmptyString),
+  sandbox: optional(Schema.Union([Schema.Boolean, OfProgram])).annotate({
+    description:
+      "Runs the program in a sandbox: it sees programs, its cwd and what is listed, changes what is listed, and reaches " +
+      "no host that is not listed; true for the defaults. Default false"
+  }),
   ...shared
 })
 

@@ -18,10 +18,12 @@ import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
+import * as NodeFsPromises from "node:fs/promises"
 import type { Readable } from "node:stream"
 import { StringDecoder } from "node:string_decoder"
 import { escape } from "../internal/escape.ts"
-import * as ProcessGroup from "../tools/ProcessGroup.ts"
+import * as Sandbox from "../tools/Sandbox.ts"
+import * as SandboxOptions from "../tools/SandboxOptions.ts"
 import { linesInTurns } from "./lines.ts"
 import type { McpServerError, Stdio } from "./McpServers.ts"
 import * as McpServers from "./McpServers.ts"
@@ -56,6 +58,30 @@ const idOf = (line: string): string | number | undefined => {
   if (!Predicate.hasProperty(parsed, "id") || Predicate.hasProperty(parsed, "method")) return undefined
   return typeof parsed.id === "string" || typeof parsed.id === "number" ? parsed.id : undefined
 }
+
+/** Where a server runs, and the folder that it starts in; fails where its sandbox does not hold. */
+const sandboxOf = Effect.fnUntraced(function*(
+  name: string,
+  server: Stdio
+): Effect.fn.Return<{ readonly cwd: string; readonly sandbox: Sandbox.Sandbox["Service"] }, McpServerError> {
+  const cwd = server.cwd ?? "."
+  const { sandbox: said = false } = server
+  if (said === false) return { cwd, sandbox: Sandbox.off }
+  const options = said === true ? {} : said
+  const readable = [...options.readable ?? [], ...server.cwd === undefined ? [] : [server.cwd]]
+  const sandbox = yield* SandboxOptions.make({ ...options, readable })
+  const { status } = sandbox
+  if (status._tag === "Unavailable") {
+    const text = Sandbox.describe(status)
+    if (status.isRequired) return yield* McpServers.failure(name, server, "NotStarted", text)
+    yield* Effect.logWarning(escape(`MCP server "${name}": ${text}`))
+  }
+  const real = Effect.orElseSucceed(Effect.tryPromise(() => NodeFsPromises.realpath(cwd)), () => cwd)
+  return status._tag === "Holds"
+    // without a folder of its own, that of this process is not to be seen
+    ? { cwd: server.cwd === undefined ? "/tmp" : yield* real, sandbox }
+    : { cwd, sandbox }
+})
 
 /** Characters of standard error that are kept, and bytes of a line of it that is logged. */
 const keptChars = 2_000
@@ -97,9 +123,11 @@ export const make = Effect.fnUntraced(function*(
     (line) => void (line.trim() === "" || runFork(Effect.annotateLogs(Effect.logInfo(escape(line)), { server: name }))),
     others
   )
-  const group = yield* ProcessGroup.make({
+  const { cwd, sandbox } = yield* sandboxOf(name, server)
+  const group = yield* sandbox.start({
     argv: [server.command, ...server.args ?? []],
-    cwd: server.cwd ?? ".",
+    cwd,
+    network: true,
     environment: { ...getDefaultEnvironment(), ...server.env },
     killGrace: grace,
     input: true,

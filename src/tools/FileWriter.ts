@@ -144,6 +144,7 @@ export const replace = Effect.fnUntraced(
       (real) => real === folder.real ? Effect.void : judge.check(NodePath.join(real, name), path)
     )
     yield* context.commit(Effect.uninterruptible(Effect.all([isAsExpected, isStillPermitted, put], { discard: true })))
+    workspace.onWrite?.(NodePath.join(folder.real, name))
     // The name itself reaches the disk with its folder; the content already did.
     yield* Effect.ignore(WorkspaceFailure.attempt(path, () => folder.handle.sync()))
     return { ...written, created: target.stats === undefined }

@@ -17,6 +17,7 @@ import { plainWords } from "../internal/plainWords.ts"
 import * as CommandSpellings from "./CommandSpellings.ts"
 import * as Descriptor from "./Descriptor.ts"
 import * as OutputCapture from "./OutputCapture.ts"
+import { OwnChanges } from "./OwnChanges.ts"
 import * as Sandbox from "./Sandbox.ts"
 import * as SandboxNote from "./SandboxNote.ts"
 import * as WiderTargets from "./WiderTargets.ts"
@@ -210,6 +211,8 @@ export interface Options {
   readonly drain: Duration.Duration
   /** Where it runs. Default: without a sandbox. */
   readonly sandbox?: Sandbox.Sandbox["Service"] | undefined
+  /** What else changes the workspace while it runs. Default: nothing. */
+  readonly changes?: OwnChanges | undefined
 }
 
 /**
@@ -225,19 +228,22 @@ export const make = (
 ): (params: Tool.Parameters<typeof tool>) => Effect.Effect<
   Tool.Success<typeof tool>,
   WorkspaceFailure.WorkspaceFailure
-> =>
-  Effect.fnUntraced(function*(params) {
+> => {
+  const { changes = new OwnChanges(), sandbox = Sandbox.off } = options
+  const { allowsUnconfined, status } = sandbox
+  const run = Effect.fnUntraced(function*(
+    params: Tool.Parameters<typeof tool>,
+    isExpected: ((path: string) => boolean) | undefined
+  ) {
+    const isConfined = isExpected !== undefined
     const argv = yield* argvOf(params)
     // held open until the command has ended: the folder itself is where it starts, whatever its name leads to by then
     const { pinned, real } = yield* Descriptor.open(workspace, params.cwd ?? ".", "folder")
-    const { network, unconfined } = requested(params)
-    const { sandbox = Sandbox.off } = options
-    const { allowsUnconfined, status } = sandbox
+    const { network } = requested(params)
     // who runs it without an executor gets no weaker sandbox
     if (status._tag === "Unavailable" && status.isRequired) {
       return yield* Effect.fail(WorkspaceFailure.make("SandboxFailed", argv[0], Sandbox.describe(status)))
     }
-    const isConfined = status._tag === "Holds" && !(unconfined && allowsUnconfined)
     const captures = { stdout: OutputCapture.make(maxOutputBytes), stderr: OutputCapture.make(maxOutputBytes) }
     const reporter = yield* makeReporter
     const context = yield* ToolContext.ToolContext
@@ -247,6 +253,7 @@ export const make = (
       cwd: isConfined ? real : pinned,
       workspace,
       network,
+      isExpected,
       mayReach: (host) => context.confirmTarget({ text: `${hostPrefix}${host}`, kind: "host" }),
       environment: options.environment,
       killGrace: options.killGrace,
@@ -274,6 +281,13 @@ export const make = (
       ...note === undefined ? {} : { sandbox: note }
     }
   }, Effect.scoped)
+  return (params) => {
+    if (status._tag !== "Holds") return run(params, undefined)
+    return requested(params).unconfined && allowsUnconfined
+      ? changes.unconfined(run(params, undefined))
+      : changes.confined((isExpected) => run(params, isExpected))
+  }
+}
 
 const reportEvery = Duration.millis(50)
 const reportedCharacters = 4_096

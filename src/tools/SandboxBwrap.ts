@@ -245,7 +245,7 @@ const confinementOf = (
   const isWritable = (path: string): boolean => writable.some((it) => Workspace.isWithin(it, path))
   return {
     system: driver.system,
-    readable: driver.readable.filter((path) => !isWritable(path)),
+    readable: Array.from(new Set(driver.readable)).filter((path) => !isWritable(path)),
     writable,
     guarded: Array.from(new Set([...guarded, ...linked])),
     hidden,

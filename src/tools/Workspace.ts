@@ -23,6 +23,8 @@ export interface Workspace {
   readonly protect?: ReadonlyArray<string> | undefined
   /** What may be written like any other file, though other tools run it. */
   readonly unprotect?: ReadonlyArray<string> | undefined
+  /** Is told of each file that a tool writes. */
+  readonly onWrite?: ((real: string) => void) | undefined
 }
 
 /** Characters that a path may have: what is longer no operating system opens. */

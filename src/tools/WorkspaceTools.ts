@@ -35,6 +35,7 @@ import * as EditFile from "./EditFile.ts"
 import * as FileWriter from "./FileWriter.ts"
 import * as FindFiles from "./FindFiles.ts"
 import * as ListDirectory from "./ListDirectory.ts"
+import { OwnChanges } from "./OwnChanges.ts"
 import * as PathTarget from "./PathTarget.ts"
 import * as ReadFile from "./ReadFile.ts"
 import * as RunCommand from "./RunCommand.ts"
@@ -118,7 +119,9 @@ export type Handlers = Tool.HandlersFor<typeof toolkit.tools>
  */
 export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationError> =>
   toolkit.toLayer(Effect.gen(function*() {
-    const { command, workspace } = yield* check(options)
+    const checked = yield* check(options)
+    const changes = new OwnChanges()
+    const workspace = { ...checked.workspace, onWrite: (real: string) => changes.wrote(real) }
     return toolkit.of({
       read_file: ReadFile.make(workspace),
       list_directory: ListDirectory.make(workspace),
@@ -126,7 +129,7 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
       search_text: SearchText.make(workspace),
       write_file: WriteFile.make(workspace),
       edit_file: EditFile.make(workspace),
-      run_command: RunCommand.make(workspace, command)
+      run_command: RunCommand.make(workspace, { ...checked.command, changes })
     })
   }))
 

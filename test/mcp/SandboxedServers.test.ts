@@ -1,0 +1,37 @@
+import { assert, describe, it } from "@effect/vitest"
+import * as Effect from "effect/Effect"
+import { spawnSync } from "node:child_process"
+import * as NodePath from "node:path"
+import { open, said, scripted, shell } from "./fixture.ts"
+
+const isThere = spawnSync("bwrap", ["--version"]).status === 0
+
+/** The folder that the scripted server writes its notes to. */
+const folderOf = ({ args = [] }: { readonly args?: ReadonlyArray<string> }): string =>
+  NodePath.dirname((JSON.parse(args.at(-1) ?? "{}") as { readonly notes: string }).notes)
+
+describe.skipIf(!isThere)("a server in a sandbox", () => {
+  it.live("runs, and changes what it may", () =>
+    Effect.gen(function*() {
+      const { noted, server } = yield* scripted()
+      const sandbox = { readable: [process.cwd()], writable: [folderOf(server)] }
+      const { act } = yield* open({ a: { ...server, sandbox } })
+      const variables = JSON.parse(said(yield* act("a", ["env"]))) as Record<string, string>
+      assert.strictEqual(variables["TMPDIR"], "/tmp")
+      assert.lengthOf(noted("started"), 1)
+    }).pipe(Effect.scoped))
+
+  it.live("changes nothing else", () =>
+    Effect.gen(function*() {
+      const { server } = yield* scripted()
+      const error = yield* Effect.flip(open({ a: { ...server, sandbox: { readable: [process.cwd()] } } }))
+      assert.include(error.message, "ENOENT")
+    }).pipe(Effect.scoped))
+
+  it.live("sees no home folder, and not the folder of its client", () =>
+    Effect.gen(function*() {
+      const script = `pwd >&2; ls -A ~ >&2; ls ${process.cwd()}/package.json >&2; exit 3`
+      const error = yield* Effect.flip(open({ a: { ...shell(script), sandbox: true } }))
+      assert.match(error.message, /it said: \/tmp\s.*No such file/s)
+    }).pipe(Effect.scoped))
+})
