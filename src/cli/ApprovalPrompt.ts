@@ -7,6 +7,7 @@ import * as CliOutput from "effect/cli/CliOutput"
 import { sentence } from "../core/facts/EvidenceText.ts"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import type { TargetKind } from "../core/vocabulary/TargetKind.ts"
+import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
 import { escape, escapeJson } from "../internal/escape.ts"
 import { clip } from "./clip.ts"
 
@@ -43,6 +44,8 @@ export const show = (request: Approvals.ApprovalRequest, options: Options): stri
     ...agentPath.length === 0 ? [] : one("agent", agentPath.join(" > ")),
     ...one("why", why),
     ...(request.evidence ?? []).flatMap((it) => one("because", sentence(it))),
+    ...request.approvers === undefined ? [] : one("who", whoOf(request)),
+    ...request.form === undefined ? [] : one("form", json(request.form)),
     ...one("kind", kind === "ReadOnly" ? "changes nothing" : "changes things"),
     ...targets.slice(0, options.whole === true ? targets.length : 10).flatMap(({ kind, text }) =>
       one("target", kind === undefined ? text : `${text} (${kinds[kind]})`)
@@ -111,6 +114,14 @@ export const said = (answer: Approvals.Answer): string => {
       return answer.reason === undefined ? "denied" : `denied: ${escape(answer.reason)}`
   }
 }
+
+/** Says that the person at the terminal alone cannot approve a request. */
+export const notAlone = (request: Approvals.ApprovalRequest, person: string): string =>
+  `${escape(whoOf(request))} This terminal answers for one person, ${escape(person)}, so the call is denied. ` +
+  "Other people can approve it on a server (tool-executor serve).\n"
+
+const whoOf = (request: Approvals.ApprovalRequest): string =>
+  WhoApproves.sentence(request.approvers ?? [], request.approvals ?? [], request)
 
 /** Says that an answer is no longer needed. */
 export const over = "this request was resolved elsewhere"

@@ -1,18 +1,27 @@
 /** Answers what an executor asks: a person at the terminal, one question after the other. */
 import * as Cause from "effect/Cause"
+import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
+import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
+import { userInfo } from "node:os"
 import * as Approvals from "../core/gates/Approvals.ts"
+import * as Approving from "../core/gates/Approving.ts"
+import { escape } from "../internal/escape.ts"
 import * as ApprovalPrompt from "./ApprovalPrompt.ts"
 import { type Keyboard, Terminal } from "./Keyboard.ts"
 
 /** Approves whatever is asked, each call once; does not end. */
 export const approveAll: Effect.Effect<never, never, Approvals.Approvals> = Effect.gen(function*() {
   const approvals = yield* Approvals.Approvals
-  return yield* whenever(approvals, ({ id }) => Effect.ignore(approvals.answer(id, { _tag: "ApproveOnce" })))
+  // nobody here is one of several people, or fills in a form
+  return yield* whenever(
+    approvals,
+    ({ id }) => Effect.catch(approvals.answer(id, { _tag: "ApproveOnce" }), () => approvals.giveUp(id))
+  )
 })
 
 /** Asks the person at the terminal; does not end. Nobody else writes to the screen meanwhile. */
@@ -72,14 +81,36 @@ const ask = Effect.fnUntraced(function*(
 ) {
   const waiting = (yield* approvals.list).length - 1
   yield* keyboard.write(ApprovalPrompt.show(request, { waiting, ...keyboard }))
+  const person = { name: userInfo().username }
+  const { _tag } = Approving.turnOf(request, { _tag: "ApproveOnce" }, person, yield* Clock.currentTimeMillis)
+  if (_tag !== "Ends") {
+    yield* keyboard.write(ApprovalPrompt.notAlone(request, person.name))
+    return yield* approvals.giveUp(request.id)
+  }
   while (true) {
     yield* keyboard.write(ApprovalPrompt.choices(request, keyboard.columns))
-    const answer = yield* answerOf(keyboard, request, yield* keyboard.key)
+    const given = yield* answerOf(keyboard, request, yield* keyboard.key)
+    const answer = given === undefined ? undefined : yield* filled(keyboard, request, given)
     if (answer === undefined) continue
+    const taken = yield* Effect.result(approvals.answer(request.id, answer, request, person))
+    if (Result.isFailure(taken) && taken.failure.reason === "WrongData") {
+      yield* keyboard.write(`${escape(taken.failure.message)}\n`)
+      continue
+    }
     yield* keyboard.write(`${ApprovalPrompt.said(answer)}\n`)
-    yield* Effect.ignore(approvals.answer(request.id, answer, request))
     return
   }
+})
+
+/** The answer with the data of the form, if the request has one. */
+const filled = Effect.fnUntraced(function*(
+  keyboard: Keyboard,
+  { form }: Approvals.ApprovalRequest,
+  answer: Approvals.Answer
+): Effect.fn.Return<Approvals.Answer | undefined> {
+  if (form === undefined || answer._tag === "Deny") return answer
+  const data = yield* jsonLine(keyboard, "data", "")
+  return data === undefined ? undefined : { ...answer, data }
 })
 
 /** What a key means; `undefined` if it is not an answer yet. */
@@ -117,17 +148,28 @@ const answerOf = Effect.fnUntraced(function*(
   }
 })
 
-/** The arguments as the person changes them, until they are JSON. */
-const edited = Effect.fnUntraced(function*(
+/** The arguments as the person changes them. */
+const edited = (
   keyboard: Keyboard,
   { args }: Approvals.ApprovalRequest
-): Effect.fn.Return<Approvals.Answer | undefined> {
-  let text = ApprovalPrompt.json(args)
+): Effect.Effect<Approvals.Answer | undefined> =>
+  Effect.map(
+    jsonLine(keyboard, "arguments", ApprovalPrompt.json(args)),
+    (params) => params === undefined ? undefined : { _tag: "ApproveOnce", params }
+  )
+
+/** A line that the person types, until it is JSON. */
+const jsonLine = Effect.fnUntraced(function*(
+  keyboard: Keyboard,
+  name: string,
+  given: string
+): Effect.fn.Return<Schema.Json | undefined> {
+  let text = given
   while (true) {
-    const line = yield* keyboard.line("\narguments: ", text)
+    const line = yield* keyboard.line(`\n${name}: `, text)
     if (Option.isNone(line) || line.value.trim() === "") return undefined
-    const params = decode(line.value)
-    if (Option.isSome(params)) return { _tag: "ApproveOnce", params: params.value }
+    const value = decode(line.value)
+    if (Option.isSome(value)) return value.value
     text = line.value
     yield* keyboard.write("This is not valid JSON. Correct it, or clear the line to go back.\n")
   }

@@ -8,6 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { execFileSync, spawn as spawnPlain } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
+import { userInfo } from "node:os"
 import { fileURLToPath } from "node:url"
 import { either } from "../support/seeds.ts"
 import { folder, openai } from "./harness.ts"
@@ -525,6 +526,35 @@ describe("the terminal", { concurrent: true }, () => {
       assert.notInclude(screen, "wants to run")
       assert.strictEqual(yield* terminal.work.read("c.txt"), "three\n")
       assert.isFalse(yield* terminal.work.exists("b.txt"))
+    }))
+
+  const named = {
+    policy: {
+      ask: [
+        { tool: "write_file", target: "a.txt", approvers: { count: 2 } },
+        { tool: "write_file", target: "b.txt", approvers: { people: [userInfo().username] } }
+      ]
+    }
+  }
+
+  it.live("is one person: it says who else has to approve, and denies the call", () =>
+    Effect.gen(function*() {
+      const files = { "named.json": JSON.stringify(named) }
+      const args = ["--config", "named.json"]
+      const terminal = yield* start({ calls: [write("a.txt", "one"), write("b.txt", "two")], files, args })
+      yield* terminal.shows("It needs 2 different people")
+      yield* terminal.shows("so the call is denied")
+      yield* terminal.shows(wholeChoices)
+      yield* terminal.type("y")
+      const { code, tags } = yield* terminal.ended
+      assert.strictEqual(code, 1)
+      assert.deepStrictEqual(tags, ["Denied", "Succeeded"])
+      const auto = yield* start({
+        calls: [write("a.txt", "one"), write("c.txt", "three")],
+        files,
+        args: [...args, "--approve", "auto"]
+      })
+      assert.deepStrictEqual((yield* auto.ended).tags, ["Denied", "Succeeded"])
     }))
 
   it.live("is not needed for --approve auto", () =>
