@@ -62,7 +62,7 @@ if (values.declarations) {
 
 const percent = (part: number, of: number) => of === 0 ? "–" : `${part} (${(part / of * 100).toFixed(1)} %)`
 
-const head = "| policy | suite | attack pairs | refused | asked | through | honest tasks | unasked | asked | refused |"
+const head = "| policy | suite | attack pairs | stopped | asked | through | honest tasks | unasked | asked | refused |"
 
 const line = ({ asked, askedTasks, finished, pairs, policy, refusedTasks, stopped, suite, tasks, through }: Row) =>
   `| ${
