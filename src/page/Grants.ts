@@ -8,6 +8,7 @@ import { Empty, Page } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { Failure, Who } from "./pieces.ts"
 import { now, say } from "./state.ts"
+import { Suggestions } from "./Suggestions.ts"
 import { clock, span } from "./words.ts"
 
 /** The view. */
@@ -46,6 +47,7 @@ export const Grants = (): VNode => {
           ${valid.map((it) => html`<${One} key=${it.id} grant=${it} onRevoke=${() => void revoke(it)} />`)}
         </tbody></table>`
   }
+    <${Suggestions} />
   </${Page}>`
 }
 

@@ -249,6 +249,10 @@ export class RecordsGroup extends HttpApiGroup.make("records")
       error: [NotAllowed, NotFound, Unavailable]
     }),
     HttpApiEndpoint.get("rules", "/rules", { success: Records.Rules }),
+    HttpApiEndpoint.get("suggestions", "/suggestions", {
+      success: Records.Suggestions,
+      error: [NotAllowed, Unavailable]
+    }),
     HttpApiEndpoint.get("status", "/status", { success: Records.Status })
   )
   .middleware(Checks)

@@ -138,6 +138,31 @@ export const Rules = Schema.Struct({
   }))
 }).annotate({ identifier: "Rules" })
 
+const Counted = Schema.Struct({ tool: Schema.String, targets: Schema.Array(Schema.String), count: Schema.Finite })
+
+/** Schema of a rule that approvals on record speak for. */
+export const Suggestion = Schema.Struct({
+  tool: Schema.String,
+  /** The entry for `allow`. */
+  rule: Schema.String,
+  /** Approvals by people that it would have spared. */
+  approvals: Schema.Finite,
+  people: Schema.Array(Schema.String),
+  approved: Schema.Array(Counted),
+  /** Other calls on record that would have run. */
+  others: Schema.Array(Counted),
+  /** Kinds of calls that it lets run in addition, each as an example. */
+  beyond: Schema.Array(Schema.Struct({ tool: Schema.String, targets: Schema.Array(Schema.String) }))
+}).annotate({ identifier: "Suggestion" })
+
+/** Schema of the rules that approvals of the last days speak for. */
+export const Suggestions = Schema.Struct({
+  suggestions: Schema.Array(Suggestion),
+  days: Schema.Finite,
+  /** There is more on record than was looked at. */
+  isPartial: Schema.Boolean
+}).annotate({ identifier: "Suggestions" })
+
 /** Schema of the answer of a server that accepts work. */
 export const Ready = Schema.Struct({ status: Schema.Literal("ready") }).annotate({ identifier: "Ready" })
 

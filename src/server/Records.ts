@@ -20,6 +20,7 @@ import * as CallPages from "./CallPages.ts"
 import * as JournalPages from "./JournalPages.ts"
 import * as Principals from "./Principals.ts"
 import * as RedactedEvents from "./RedactedEvents.ts"
+import * as SuggestedRules from "./SuggestedRules.ts"
 import * as Undoing from "./Undoing.ts"
 
 /** The records. Those that `user` may not see do not exist for them. */
@@ -40,6 +41,8 @@ export class Records extends Context.Service<Records, {
   readonly grants: (user: User) => Effect.Effect<ReadonlyArray<typeof Api.Grant.Type>, Unavailable>
   /** Revokes a grant of a session; calls that it admitted and that have not started are refused. */
   readonly revoke: (owner: Principals.Owner, id: string) => Effect.Effect<void, NotFound | Unavailable>
+  /** Rules that approvals speak for, from records that the user may read. */
+  readonly suggestions: (user: User) => Effect.Effect<typeof Api.Suggestions.Type, Unavailable>
   /** The current rules. */
   readonly rules: Effect.Effect<typeof Api.Rules.Type>
 }>()("effect-tool-executor/server/Records") {}
@@ -54,6 +57,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
     const journal = Option.getOrUndefined(yield* Effect.serviceOption(Journal))
     const undoing = Option.getOrElse(yield* Effect.serviceOption(Undoing.Undoing), () => Undoing.none)
     const orUnavailable = orUnavailableWith(new Outages())
+    const suggested = yield* SuggestedRules.make
     const grants = orUnavailable(Effect.flatMap(Clock.currentTimeMillis, (now) => store.allGrants(now)))
     return Records.of({
       entries: (user, wanted) =>
@@ -70,6 +74,7 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
         )
         return checkpoint === undefined ? call : { ...call, checkpoint: checkpoint.id }
       }),
+      suggestions: (user) => orUnavailable(suggested(user)),
       grants: (user) => Effect.map(grants, (all) => all.map(shown).filter((it) => looksAfter(user, it.user))),
       revoke: Effect.fnUntraced(function*({ session, user }, id) {
         const grant = (yield* grants).find((it) => it.id === id)

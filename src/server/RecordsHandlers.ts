@@ -26,7 +26,7 @@ export const layer: Layer.Layer<
     const limits = yield* Limits.Limits
     const live = yield* LiveLog.LiveLog
     const directory = yield* SessionDirectory
-    const { rules } = yield* Records.Records
+    const { rules, suggestions } = yield* Records.Records
     const status = yield* Status.Status
 
     return handlers.handleAll({
@@ -63,6 +63,11 @@ export const layer: Layer.Layer<
         return yield* directory.journalCall(user, place)
       }),
       rules: () => rules,
+      suggestions: Effect.fnUntraced(function*() {
+        const user = yield* Rights.operator
+        yield* limits.answer(user.name)
+        return yield* suggestions(user)
+      }),
       status: () => Effect.flatMap(CurrentUser, (user) => status.of(user))
     })
   })

@@ -25,6 +25,28 @@ const answered = Effect.fnUntraced(function*(server: TestServer, wave: string, a
   yield* events.rest
 })
 
+describe("suggestions", () => {
+  it.live("propose to operators what people always approved, from records that they may read", () =>
+    Effect.gen(function*() {
+      const server = yield* start({ policy: { default: "ask" } })
+      for (const wave of ["1", "2", "3"]) yield* answered(server, wave, { _tag: "ApproveOnce" })
+      const of = (user: UserName) => server.request(user, "GET", "/api/suggestions")
+      assert.equal((yield* of("ada")).status, 403)
+      const { json, status } = yield* of("ops")
+      assert.equal(status, 200)
+      assert.deepInclude(json, { days: 14, isPartial: false })
+      assert.deepEqual(json.suggestions, [{
+        tool: "save",
+        rule: "save(a)",
+        approvals: 3,
+        people: ["bob"],
+        approved: [{ tool: "save", targets: ["a"], count: 3 }],
+        others: [],
+        beyond: [{ tool: "save", targets: ["a"] }]
+      }])
+    }))
+})
+
 describe("rights", () => {
   it.live("tell who may not do a thing at all, and that others' resources are not there", () =>
     Effect.gen(function*() {
@@ -44,7 +66,8 @@ describe("rights", () => {
           "grants",
           "journal",
           "journal/calls",
-          "journal/calls/1"
+          "journal/calls/1",
+          "suggestions"
         ]
       ) {
         assert.equal(yield* status("eve", "GET", `/api/${path}`), 403, path)

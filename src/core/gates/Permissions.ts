@@ -40,6 +40,8 @@ export class Permissions extends Context.Service<Permissions, {
   readonly skipsProvenance?: ((tool: RegisteredTool) => boolean) | undefined
   /** Tells, from now on, when other permissions hold. Default: they never change. */
   readonly changes?: Stream.Stream<void> | undefined
+  /** The policies that it is made of, the uppermost first, for analyses. Default: unknown. */
+  readonly tiers?: (() => ReadonlyArray<Policy.Tier>) | undefined
   /** What is wrong with it for these tools and those that may come; looked at when an executor is built. Default: nothing. */
   readonly problems?:
     | ((tools: ReadonlyArray<string>, expects: (tool: string) => boolean) => ReadonlyArray<Problem>)
@@ -81,6 +83,7 @@ export const make = (
         needsTargets: (tool) => forTool(tool).needsTargets,
         review: (call) => forTool(call.tool).review(call),
         skipsProvenance: ({ name }) => parsed.skipProvenance.has(name),
+        tiers: () => tiers,
         problems: (tools, expects) =>
           Result.match(Policy.parseTiers(tiers, tools, expects), { onFailure: (it) => it, onSuccess: () => [] })
       }))
