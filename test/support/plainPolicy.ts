@@ -110,14 +110,25 @@ export const decide = (tiers: ReadonlyArray<Policy.Tier>, tool: Subject, call: G
     (it.target === undefined || targets === undefined ||
       targets.some((one) => texts(one).some((text) => matches(it.target!, text))))
   const touch = (it: Entry) => names.some((name) => matches(it.tool, name)) && touches(it)
+  const has = (...kinds: ReadonlyArray<string>) =>
+    targets?.some(({ kind }) => kind !== undefined && kinds.includes(kind)) === true
   const covers = (entries: ReadonlyArray<Entry>, isGuarded: boolean) => {
     const own = entries.filter((it) => it.holds === "yes" && matches(it.tool, tool.name))
-    if (isGuarded && targets?.some((it) => it.kind === "protected") === true) return false
-    if (own.some((it) => it.target === undefined)) return true
+    if (isGuarded && has("protected", "always")) return false
+    // a pattern for the whole tool is about no host
+    if (!has("host") && own.some((it) => it.target === undefined)) return true
     return targets !== undefined && targets.length > 0 &&
-      targets.every((it) => it.kind !== "exact" && own.some(({ target }) => matches(target!, it.text)))
+      targets.every(({ kind, text }) =>
+        kind !== "exact" &&
+        own.some(({ target }) =>
+          target !== undefined && matches(target, text) && (kind !== "host" || target.startsWith("host:"))
+        )
+      )
   }
-  const isGuarded = targets === undefined ? tool.guardsTargets : targets.some((it) => it.kind === "protected")
+  const isListed = covers(allow, false)
+  const isGuarded = targets === undefined
+    ? tool.guardsTargets
+    : has("protected", "always") || (has("host") && !isListed)
 
   const outcomeOf = (it: (typeof defaults)[number]): "Allow" | "Ask" | "Deny" => {
     const isHarmless = tool.readOnly && !tool.openWorld
@@ -145,12 +156,12 @@ export const decide = (tiers: ReadonlyArray<Policy.Tier>, tool: Subject, call: G
     call.sandbox?._tag === "Confined" && call.sandbox.network === "none"
 
   const asking = [...ask, ...always].filter(touch)
-  const isAlways = always.some(touch)
+  const isAlways = always.some(touch) || has("always")
   const reviewed = (): { readonly mayAllow: boolean; readonly mayDeny: boolean } => {
     const level = Math.min(...asking.map((it) => it.level))
     const may = loose((it) => it.review?.allow).filter((it) => it.level <= level && (!needs || it.tool === tool.name))
     return {
-      mayAllow: !isAlways && !isGuarded && covers(may, true),
+      mayAllow: !isGuarded && !always.some(touch) && covers(may, true),
       mayDeny: loose((it) => it.review?.deny).some((it) => matches(it.tool, tool.name) && touches(it))
     }
   }
@@ -162,7 +173,6 @@ export const decide = (tiers: ReadonlyArray<Policy.Tier>, tool: Subject, call: G
   if (modes.includes("denyAll")) return plain("Deny")
   if ((modes.includes("readOnly") || modes.includes("plan")) && !tool.readOnly) return plain("Deny")
   if (modes.includes("offline") && tool.openWorld) return plain("Deny")
-  const isListed = covers(allow, false)
   const isAllowed = !isGuarded && (isListed || isConfined)
   const otherwise = ({ byDefault, denies }: ReturnType<typeof judged>) => {
     if (isGuarded && (isListed ? !denies : byDefault !== "Deny")) return "Ask"
