@@ -11,6 +11,7 @@ import { approvals } from "./approvals.ts"
 import { guard } from "./guard.ts"
 import { allocated, long, remembered, wide } from "./memory.ts"
 import { others } from "./others.ts"
+import { provenance } from "./provenance.ts"
 import { durable, recorded } from "./records.ts"
 import { rules } from "./rules.ts"
 import { idle, served } from "./served.ts"
@@ -32,6 +33,7 @@ const measurements: Readonly<Record<string, Measurement>> = {
   yielding,
   growth,
   rules,
+  provenance,
   telemetry,
   capped,
   long,

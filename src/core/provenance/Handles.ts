@@ -2,10 +2,19 @@
  * Handles in free text: what lets its reader reach somebody or something. Links, e-mail addresses, account numbers and
  * phone numbers.
  */
-import { linkOf, textOf } from "./Normalised.ts"
+import { isAscii, linkOf, textOf } from "./Normalised.ts"
 
-const inChunk =
-  /[a-z][a-z0-9+.-]{1,20}:\/\/[^\s<>"'`]+|[\p{L}\p{N}._%+-]+@[\p{L}\p{N}_-]+(?:\.[\p{L}\p{N}_-]+)*|\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?(?:[/?#][^\s<>"'`]*)?|(?:[\p{L}\p{N}_-]+\.)+\p{L}[\p{L}\p{N}-]+(?::\d+)?(?:[/?#][^\s<>"'`]*)?|localhost(?::\d+)(?:[/?#][^\s<>"'`]*)?/gu
+/** For texts of ASCII, and for all others. */
+const inChunk = [["a-z0-9", "a-z", ""], ["\\p{L}\\p{N}", "\\p{L}", "u"]].map(([word, letter, flag]) =>
+  new RegExp(
+    `[a-z][a-z0-9+.-]{1,20}:\\/\\/[^\\s<>"'\`]+` +
+      `|[${word}._%+-]+@[${word}_-]+(?:\\.[${word}_-]+)*` +
+      `|\\d{1,3}(?:\\.\\d{1,3}){3}(?::\\d+)?(?:[/?#][^\\s<>"'\`]*)?` +
+      `|(?:[${word}_-]+\\.)+[${letter}][${word}-]+(?::\\d+)?(?:[/?#][^\\s<>"'\`]*)?` +
+      `|localhost(?::\\d+)(?:[/?#][^\\s<>"'\`]*)?`,
+    `g${flag}`
+  )
+)
 
 /** Names of files with these endings are not links: they are no top-level domains. */
 const file =
@@ -17,7 +26,8 @@ const at = /\s*(?:\[at\]|\(at\)|\{at\}|\[@\]|\(@\))\s*|\sat\s(?=[\p{L}\p{N}-]+\.
 
 /** Digits with what people put between them. */
 const run = /\d[\d ().\-+]*\d/y
-const wordAround = /[a-z0-9]+/y
+/** No account number has more letters and digits. */
+const mostLetters = 70
 const account = /^(?:0x[0-9a-f]{40}|bc1[a-z0-9]{20,}|[13][a-z0-9]{25,34}|[a-z]{2}\d{2}[a-z0-9]{11,30})$/
 const dates =
   /\d{4}[-.]\d{2}[-.]\d{2}|\d{1,2}[-.]\d{1,2}[-.]\d{4}|(?:19|20)\d\d ?- ?(?:19|20)\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?!\d)/g
@@ -29,14 +39,24 @@ export const handlesOf = (text: string): ReadonlyArray<string> => handlesIn(text
 export const handlesIn = (text: string): ReadonlyArray<string> => {
   const found = new Set<string>()
   collect(text, found)
-  if (text.includes("dot") || text.includes("[.]") || text.includes("(.)") || text.includes("{.}")) {
+  if (isSpelled(text)) {
     const plain = text.replaceAll(spelled, ".").replaceAll(at, "@")
     if (plain !== text) collect(plain, found)
-  } else if (text.includes("(at)") || text.includes("[at]") || text.includes(" at ")) {
-    const plain = text.replaceAll(at, "@")
-    if (plain !== text) collect(plain, found)
   }
-  return Array.from(found)
+  return found.size === 0 ? none : Array.from(found)
+}
+
+const none: ReadonlyArray<string> = []
+
+/** Tells whether a text may spell addresses out. */
+const isSpelled = (text: string): boolean => {
+  if (text.includes("dot") || /[([{](?:\.|@|at)[)\]}]/.test(text)) return true
+  for (let i = text.indexOf(" at "); i !== -1; i = text.indexOf(" at ", i + 1)) {
+    const end = text.indexOf(" ", i + 4)
+    const dot = text.indexOf(".", i + 4)
+    if (dot !== -1 && dot + 1 < (end === -1 ? text.length : end)) return true
+  }
+  return false
 }
 
 /** The handle that a value is as a whole; `undefined` if it is none. */
@@ -57,7 +77,9 @@ const collect = (text: string, found: Set<string>): void => {
   const length = text.length
   // where the digits that were looked at end
   let done = 0
-  for (let i = 0; i < length; i++) {
+  const trigger = /[.:@\d]/g
+  for (let match = trigger.exec(text); match !== null; match = trigger.exec(text)) {
+    const i = match.index
     const code = text.charCodeAt(i)
     if (code === dot || code === colon || code === atSign) {
       const next = text.charCodeAt(i + 1)
@@ -65,30 +87,40 @@ const collect = (text: string, found: Set<string>): void => {
       const start = text.lastIndexOf(" ", i) + 1
       const stop = text.indexOf(" ", i)
       const end = stop === -1 ? length : stop
-      let rest = text.slice(start, end)
-      for (const [whole] of text.slice(start, end).matchAll(inChunk)) {
+      const chunk = text.slice(start, end)
+      let rest = ""
+      let behind = 0
+      for (const { 0: whole, index } of linksIn(chunk)) {
         const bare = whole.replace(/[.,;:!?)\]}*_~…-]+$/u, "")
         if (bare.length > 0 && !file.test(bare)) found.add(linkOf(bare))
-        rest = rest.replace(whole, " ".repeat(whole.length))
+        rest += chunk.slice(behind, index) + " ".repeat(whole.length)
+        behind = index + whole.length
       }
+      rest += chunk.slice(behind)
       for (let k = Math.max(done - start, 0); k < rest.length; k++) {
         if (isDigit(rest.charCodeAt(k))) k = numberAt(rest, k, found) - 1
       }
-      i = end
+      trigger.lastIndex = end
     } else if (i >= done && isDigit(code)) {
       done = numberAt(text, i, found)
       const inside = text.indexOf(".", i)
-      i = (inside === -1 || inside > done ? done : inside) - 1
+      trigger.lastIndex = inside === -1 || inside > done ? done : inside
     }
   }
 }
 
+/** A longer text without spaces is no address: searching it for some would take too long. */
+const longest = 300
+
+/** The links and addresses in a text without spaces. One that is too long for that is one as a whole. */
+const linksIn = (chunk: string): Iterable<{ readonly 0: string; readonly index: number }> =>
+  chunk.length <= longest ? chunk.matchAll(inChunk[isAscii(chunk) ? 0 : 1]!) : [{ 0: chunk, index: 0 }]
+
 /** Looks at the digits that begin here; gives where they end. */
 const numberAt = (text: string, start: number, found: Set<string>): number => {
   let word = start
-  while (word > 0 && isLetterOrDigit(text.charCodeAt(word - 1))) word--
-  wordAround.lastIndex = word
-  const whole = wordAround.exec(text)?.[0] ?? ""
+  while (word > 0 && start - word < mostLetters && isLetterOrDigit(text.charCodeAt(word - 1))) word--
+  const whole = /^[a-z0-9]+/.exec(text.slice(word, word + mostLetters))?.[0] ?? ""
   if (account.test(whole)) {
     found.add(whole)
     return word + whole.length

@@ -7,7 +7,7 @@
 import { type Parameter, type Tool, visit } from "./Declared.ts"
 import { ForeignTexts, type Source } from "./ForeignTexts.ts"
 import { handlesOf } from "./Handles.ts"
-import { canonical, textOf, tokensOf } from "./Normalised.ts"
+import { canonical, tokensOf } from "./Normalised.ts"
 import { atLeast, type Origin } from "./Origin.ts"
 import { readOutput } from "./Output.ts"
 import { TrustedValues } from "./TrustedValues.ts"
@@ -73,6 +73,9 @@ export interface Ledger {
   readonly explain: (value: Unproved) => Explained
 }
 
+/** A lookup with more arguments that are not proved counts as one that a stranger steers. */
+const mostArguments = 200
+
 /** How many unproved values a verdict lists. */
 const most = 20
 
@@ -85,35 +88,23 @@ export const make = (limits: Limits = {}): Ledger => {
   const values = new TrustedValues(limits.values ?? 20_000)
   const foreign = new ForeignTexts(limits.foreign ?? 2_000_000)
 
-  const isSaid = (value: string | number, { kind, role }: Pick<Parameter, "kind" | "role">): boolean => {
-    const text = canonical(String(value))
+  /** `text` is the canonical form of the value. */
+  const isSaid = (text: string, isText: boolean, { kind, role }: Pick<Parameter, "kind" | "role">): boolean => {
     if (!/^-?\d+(?:\.\d+)?$/.test(text)) return words.says(text)
     // short numbers match dates and counts by accident
-    return /^\d{1,3}$/.test(text) && (typeof value === "string" || role === "object" || kind !== "")
+    return text.length <= 3 && /^\d+$/.test(text) && (isText || role === "object" || kind !== "")
       ? words.hasMarked(text)
       : words.hasNumber(String(Number(text))) || words.says(text)
   }
 
-  const originOf = (
-    value: string | number,
-    parameter: Pick<Parameter, "kind" | "role">,
-    typed: ReadonlySet<string>
-  ): Exclude<Origin, "untrusted"> => {
-    const text = canonical(String(value))
-    if (typed.has(text) || isSaid(value, parameter)) return "user"
-    return values.originOf(text, parameter.kind) ?? "model"
-  }
-
   /** The origin of an argument whatever it is for: how far a read can be trusted depends on it. */
-  const anyOrigin = (value: string | number): Exclude<Origin, "untrusted"> => {
-    const text = canonical(String(value))
-    return isSaid(value, { role: "target", kind: "" }) ? "user" : values.anyOrigin(text) ?? "model"
-  }
+  const anyOrigin = (text: string, isText: boolean): Exclude<Origin, "untrusted"> =>
+    isSaid(text, isText, { role: "target", kind: "" }) ? "user" : values.anyOrigin(text) ?? "model"
 
-  const decide: Ledger["decide"] = (tool, args, typed = []) => {
+  const decide: Ledger["decide"] = (tool, args, typed) => {
     if (tool.effect === "read") return proved
     if (!tool.isDeclared) return undeclared
-    const byPerson = new Set(typed.map(canonical))
+    const byPerson = typed && new Set(typed.map(canonical))
     const found: Array<Unproved> = []
     visit(args, tool.parameters, (path, value, rule) => {
       if (typeof value === "boolean" || found.length >= most) return
@@ -121,7 +112,7 @@ export const make = (limits: Limits = {}): Ledger => {
       if (role === "detail") return
       const kind = rule?.kind ?? ""
       if (role === "content") {
-        if (byPerson.has(canonical(String(value)))) return
+        if (byPerson?.has(canonical(String(value))) === true) return
         const least = rule?.least ?? "listed"
         for (const handle of handlesOf(String(value))) {
           const origin = words.hasHandle(handle) ? "user" : values.anyOrigin(handle) ?? "model"
@@ -130,10 +121,14 @@ export const make = (limits: Limits = {}): Ledger => {
         }
         return
       }
-      const origin = originOf(value, { role, kind }, byPerson)
+      const text = canonical(String(value))
       const least = rule!.least
-      if (origin === "user" || atLeast(origin, least)) return
-      if (tool.effect === "egress" && foreign.hasPeerLink(canonical(String(value)))) return
+      // the cheaper look-up first
+      const listed = values.originOf(text, kind) ?? "model"
+      if (atLeast(listed, least)) return
+      if (byPerson?.has(text) === true || isSaid(text, typeof value === "string", rule!)) return
+      if (tool.effect === "egress" && foreign.hasPeerLink(text)) return
+      const origin = listed
       found.push({ path, value: String(value), role, kind, origin, least })
     })
     return found.length === 0 ? proved : { _tag: "Unproved", values: found }
@@ -141,25 +136,28 @@ export const make = (limits: Limits = {}): Ledger => {
 
   const received: Ledger["received"] = ({ args, callId, output, tool }) => {
     const source = { tool: tool.name, callId }
-    const echoes: Array<string> = []
+    const echoes = new Set<string>()
     const given: Array<string> = []
     let isPoisoned = false
+    let looked = 0
     visit(args, tool.parameters, (_path, value, rule) => {
       if (typeof value === "boolean") return
       const text = canonical(String(value))
       for (const token of tokensOf(text)) given.push(token.text)
-      if (text === "" || atLeast(anyOrigin(value), "listed")) return
-      echoes.push(text)
+      if (text === "" || atLeast(anyOrigin(text, typeof value === "string"), "listed")) return
+      echoes.add(text)
       const isDetail = typeof value === "number" || isDate(text)
       const matters = rule === undefined ? !isDetail : rule.role !== "detail" || !isDetail
-      if (tool.effect !== "write" && matters && foreign.has(text)) isPoisoned = true
+      if (tool.effect === "write" || !matters || isPoisoned) return
+      isPoisoned = ++looked > mostArguments || foreign.has(text)
     })
+    const repeated = Array.from(echoes).join("\n")
     readOutput({
       output,
       paths: tool.output,
       source,
       isTrusted: tool.isDeclared && !isPoisoned,
-      isEcho: (value) => echoes.some((it) => it === value || (value.length >= 4 && holds(it, value))),
+      isEcho: (value) => echoes.has(value) || (value.length >= 4 && repeated !== "" && holds(repeated, value)),
       query: given,
       words,
       values,
@@ -189,9 +187,8 @@ const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}(?:[t ][\d:.z+-]*)?
 
 /** Tells whether a text has a value between the edges of words. */
 const holds = (text: string, value: string): boolean => {
-  const [where, what] = [textOf(text), textOf(value)]
-  for (let at = where.indexOf(what); at !== -1; at = where.indexOf(what, at + 1)) {
-    if (!isWord(where[at - 1]) && !isWord(where[at + what.length])) return true
+  for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1)) {
+    if (!isWord(text[at - 1]) && !isWord(text[at + value.length])) return true
   }
   return false
 }

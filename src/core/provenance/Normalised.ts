@@ -8,12 +8,15 @@
 /** Characters that nobody sees: soft hyphens, zero-width, bidirectional, tag and control characters. */
 const unseen = /[\p{Default_Ignorable_Code_Point}\p{Cc}\uFFF9-\uFFFB\u2800]/gu
 
-// oxlint has no opinion on it: printable ASCII in lower case is its own form
-const isPlain = /^[\x20-\x40\x5B-\x7E]*$/
+/** Texts of these characters alone have one form but for letter case and spaces. */
+const isPlain = /^[\x20-\x7E]*$/
+
+/** Tells whether a text has letters and digits of ASCII alone: simpler expressions find the same in it. */
+export const isAscii = (text: string): boolean => isPlain.test(text)
 
 /** The text as a reader sees it: NFKC, lower case, single spaces, no invisible characters, plain quotes and dashes. */
 export const textOf = (text: string): string => {
-  if (isPlain.test(text)) return collapsed(text)
+  if (isPlain.test(text)) return collapsedPlain(text.toLowerCase())
   let now = text
   // a fold may uncover another one; none has been seen to need more than three
   for (let round = 0; round < 5; round++) {
@@ -31,12 +34,12 @@ export const textOf = (text: string): string => {
 /** The value as a tool receives it, but for letter case, spaces and the spelling of accents (NFC). */
 export const valueOf = (value: string): string =>
   isPlain.test(value)
-    ? collapsed(value)
+    ? collapsedPlain(value.toLowerCase())
     : collapsed(value.normalize("NFC").toLowerCase().normalize("NFC").toLowerCase().normalize("NFC"))
 
 /** Separates sentences without a space between them: "our-company.com.They" names our-company.com. */
 export const sentencesOf = (text: string): string =>
-  text.replaceAll(
+  !/\.\p{Lu}/u.test(text) ? text : text.replaceAll(
     /(?<=(?:^|[^\p{L}\p{N}])[\p{Ll}\p{N}.@/_-]*[\p{Ll}\p{N}/])\.(?=\p{Lu}\p{Ll}*(?:[\s,;:!?'’]|$))/gu,
     ". "
   )
@@ -46,7 +49,7 @@ export const canonical = (value: string): string => linkOf(valueOf(value))
 
 /** Drops `http(s)://`, `www.` and the slash of the root. Path and query stay. */
 export const linkOf = (text: string): string => {
-  if (text.includes(" ")) return text
+  if (!(text.startsWith("http") || text.startsWith("www.") || text.endsWith("/")) || text.includes(" ")) return text
   const bare = text.replace(/^https?:\/\//, "").replace(/^www\.(?=[^.]+\.)/, "")
   return /^[^/?#]+\/$/.test(bare) ? bare.slice(0, -1) : bare
 }
@@ -64,27 +67,44 @@ export interface Token {
   readonly end: number
 }
 
-const piece =
-  /[a-z][a-z0-9+.-]*:\/\/[^\s<>"'`]+|(?:[\p{L}\p{N}_-]+\.)+\p{L}{2,}(?::\d+)?[/?#][^\s<>"'`]*|[\p{L}\p{N}.-]+:\d+(?::\d+)*[^\s<>"'`“”«»(){}[\],;!?*|=:]*|[^\s<>"'`“”«»(){}[\],;!?*|=:]+/gu
+/** For texts of ASCII, and for all others. */
+const pieces = [["a-z0-9", "a-z", ""], ["\\p{L}\\p{N}", "\\p{L}", "u"]].map(([word, letter, flag]) =>
+  new RegExp(
+    `[a-z][a-z0-9+.-]*:\\/\\/[^\\s<>"'\`]+` +
+      `|(?:[${word}_-]+\\.)+[${letter}]{2,}(?::\\d+)?[/?#][^\\s<>"'\`]*` +
+      `|[${word}.-]+:\\d+(?::\\d+)*[^\\s<>"'\`“”«»(){}[\\],;!?*|=:]*` +
+      `|[^\\s<>"'\`“”«»(){}[\\],;!?*|=:]+`,
+    `g${flag}`
+  )
+)
+
+/** A text that is one token. */
+const single = /^[a-z0-9](?:[a-z0-9@._-]*[a-z0-9])?$/
 
 /** The tokens of a text in the form of `textOf` or `valueOf`. Addresses, URLs and paths are one token. */
 export const tokensOf = (text: string): ReadonlyArray<Token> => {
+  if (single.test(text)) return [{ text, start: 0, end: text.length }]
   const tokens: Array<Token> = []
-  for (const match of text.matchAll(piece)) {
+  for (const match of text.matchAll(pieces[isAscii(text) ? 0 : 1]!)) {
     const whole = match[0]
-    const lead = /^[#$€£¥@.~_&+-]*/.exec(whole)![0].length
-    const bare = whole.slice(lead).replace(whole.includes("/") ? /[.,;:!?)\]}~]+$/ : /[.~_&+%€£¥-]+$/, "")
-    if (bare.length === 0) {
-      // a name may have no letters at all
-      if (/[^\p{P}\p{S}]|\p{So}/u.test(whole)) {
-        tokens.push({ text: whole, start: match.index, end: match.index + whole.length })
-      }
+    if (single.test(whole)) {
+      tokens.push({ text: whole, start: match.index, end: match.index + whole.length })
       continue
     }
+    const lead = /^[#$€£¥@.~_&+-]*/.exec(whole)![0].length
+    const bare = whole.slice(lead).replace(whole.includes("/") ? /[.,;:!?)\]}~]+$/ : /[.~_&+%€£¥-]+$/, "")
     const start = match.index + lead
-    tokens.push({ text: bare, start, end: start + bare.length })
+    if (bare.length > 0) tokens.push({ text: bare, start, end: start + bare.length })
+    // a name may have no letters at all
+    else if (/[^\p{P}\p{S}]|\p{So}/u.test(whole)) {
+      tokens.push({ text: whole, start: match.index, end: match.index + whole.length })
+    }
   }
   return tokens
 }
 
 const collapsed = (text: string): string => text.replaceAll(/\s+/g, " ").trim()
+
+/** The same for texts whose only white space is the space; most have one form already. */
+const collapsedPlain = (text: string): string =>
+  text.includes("  ") || text.startsWith(" ") || text.endsWith(" ") ? collapsed(text) : text

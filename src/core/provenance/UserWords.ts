@@ -6,131 +6,188 @@ import { linkOf, numberOf, sentencesOf, textOf, type Token, tokensOf, valueOf } 
 
 /** The user's words, in the order in which they came. */
 export class UserWords {
-  /** Characters of the messages that are kept. */
-  size = 0
-  private messages: ReadonlyArray<Message> = []
-
   private readonly most: number
+  private messages: Array<Message> = []
+  private size = 0
+  /** Where tokens stand in all messages that are kept. */
+  private readonly places = new Map<string, Array<Place>>()
+  private readonly handles = new Counted()
+  private readonly numbers = new Counted()
+  private readonly marked = new Counted()
 
   constructor(most: number) {
     this.most = most
   }
 
-  /** Adds a message; the oldest messages are forgotten when they are too many. Gives the index of the new one. */
-  add(text: string): (value: string) => boolean {
-    const message = new Message(text.slice(0, this.most))
-    this.messages = [...this.messages, message]
-    this.size += message.size
-    while (this.size > this.most && this.messages.length > 1) {
-      this.size -= this.messages[0]!.size
-      this.messages = this.messages.slice(1)
-    }
-    return (value) => message.says(value)
+  /** Adds a message; the oldest messages are forgotten when they are too many. Gives a look-up in the new one. */
+  add(raw: string): (value: string) => boolean {
+    const text = raw.length <= this.most ? raw : whole(raw, this.most)
+    const message = messageOf(text)
+    this.messages.push(message)
+    this.size += text.length
+    this.index(message)
+    while (this.size > this.most && this.messages.length > 1) this.forget(this.messages.shift()!)
+    return (value) => message.handles.has(linkOf(value)) || this.finds(value, message)
   }
 
   /** Tells whether the user said this, at the edges of tokens. */
   says(value: string): boolean {
-    return this.messages.some((it) => it.says(value))
+    return this.handles.has(linkOf(value)) || this.finds(value, undefined)
   }
 
   /** Tells whether the user wrote this handle, in the form that `handlesOf` gives. */
   hasHandle(handle: string): boolean {
-    return this.messages.some((it) => it.handles.has(handle))
+    return this.handles.has(handle)
   }
 
   /** Tells whether the user said this number. */
   hasNumber(value: string): boolean {
-    return this.messages.some((it) => it.numbers.has(value))
+    return this.numbers.has(value)
   }
 
   /** Tells whether the user called this number an id, or a sum of money. */
   hasMarked(value: string): boolean {
-    return this.messages.some((it) => it.marked.has(value))
+    return this.marked.has(value)
   }
 
   /** Tells whether each of these tokens occurs somewhere. */
   hasAll(tokens: ReadonlyArray<string>): boolean {
-    return tokens.every((token) => this.messages.some((it) => it.hasToken(token)))
+    return tokens.every((token) => this.places.has(token))
   }
-}
 
-class Message {
-  readonly size: number
-  readonly handles = new Set<string>()
-  readonly numbers = new Set<string>()
-  readonly marked = new Set<string>()
-  private readonly readings: ReadonlyArray<Reading>
-
-  constructor(text: string) {
-    const split = sentencesOf(text)
-    const texts = new Set([textOf(text), textOf(split), valueOf(text)])
-    this.size = text.length
-    this.readings = Array.from(texts, (it) => new Reading(it))
-    for (const reading of this.readings) {
-      for (const handle of handlesIn(reading.text)) this.handles.add(handle)
-      reading.tokens.forEach((token, index) => this.number(reading, token, reading.tokens[index - 1]))
+  private finds(value: string, within: Message | undefined): boolean {
+    const tokens = tokensOf(value)
+    const [first, last] = [tokens[0], tokens.at(-1)]
+    if (first === undefined || last === undefined) return false
+    let rarest: ReadonlyArray<Place> | undefined
+    let offset = 0
+    for (const token of tokens) {
+      const found = this.places.get(token.text)
+      if (found === undefined) return false
+      if (rarest !== undefined && found.length >= rarest.length) continue
+      rarest = found
+      offset = token.start
     }
+    return rarest!.some(({ reading, start: place }) => {
+      const start = place - offset
+      return start >= 0 && (within === undefined || reading.message === within) &&
+        reading.text.startsWith(value, start) &&
+        reading.starts.has(start + first.start) && reading.ends.has(start + last.end)
+    })
   }
 
-  says(value: string): boolean {
-    return this.handles.has(linkOf(value)) || this.readings.some((it) => it.has(value))
+  private index(message: Message): void {
+    for (const reading of message.readings) {
+      for (const { start, text } of reading.tokens) {
+        const known = this.places.get(text)
+        if (known === undefined) this.places.set(text, [{ reading, start }])
+        else known.push({ reading, start })
+      }
+    }
+    this.handles.add(message.handles)
+    this.numbers.add(message.numbers)
+    this.marked.add(message.marked)
   }
 
-  hasToken(token: string): boolean {
-    return this.readings.some((it) => it.hasToken(token))
-  }
-
-  private number({ text }: Reading, token: Token, previous: Token | undefined): void {
-    const value = numberOf(token.text)
-    if (value === undefined) return
-    const isNegative = text[token.start - 1] === "-"
-    this.numbers.add(isNegative ? String(-Number(value)) : value)
-    const before = text.slice(Math.max(0, token.start - 1), token.start)
-    const after = text.slice(token.end, token.end + 1)
-    const isId = before === "#" ||
-      (previous !== undefined && /(?:^|[-_])ids?$/.test(previous.text) &&
-        /^[\s:='"#]{0,4}$/.test(text.slice(previous.end, token.start)))
-    if (isId || /[$€£¥]/.test(before + after)) this.marked.add(value)
+  private forget(message: Message): void {
+    this.size -= message.size
+    for (const reading of message.readings) {
+      for (const { text } of reading.tokens) {
+        const left = this.places.get(text)?.filter((it) => it.reading !== reading)
+        if (left === undefined) continue
+        if (left.length === 0) this.places.delete(text)
+        else this.places.set(text, left)
+      }
+    }
+    this.handles.remove(message.handles)
+    this.numbers.remove(message.numbers)
+    this.marked.remove(message.marked)
   }
 }
+
+/** The beginning of a text that is too long. A word is never cut: a part of an address is another address. */
+const whole = (text: string, most: number): string =>
+  text.slice(0, Math.max(0, text.slice(0, most + 1).search(/\s\S*$/)))
 
 /** A message in one form, by its tokens. */
-class Reading {
-  readonly tokens: ReadonlyArray<Token>
-  private readonly starts = new Map<string, Array<number>>()
-  private readonly ends = new Set<number>()
-
+interface Reading {
+  readonly message: Message
   readonly text: string
+  readonly tokens: ReadonlyArray<Token>
+  readonly starts: ReadonlySet<number>
+  readonly ends: ReadonlySet<number>
+}
 
-  constructor(text: string) {
-    this.text = text
-    this.tokens = tokensOf(text)
-    for (const { end, start, text } of this.tokens) {
-      const known = this.starts.get(text)
-      if (known === undefined) this.starts.set(text, [start])
-      else known.push(start)
-      this.ends.add(end)
-    }
+interface Place {
+  readonly reading: Reading
+  readonly start: number
+}
+
+interface Message {
+  readonly size: number
+  readonly readings: Array<Reading>
+  readonly handles: Set<string>
+  readonly numbers: Set<string>
+  readonly marked: Set<string>
+}
+
+const messageOf = (text: string): Message => {
+  const message: Message = {
+    size: text.length,
+    readings: [],
+    handles: new Set(),
+    numbers: new Set(),
+    marked: new Set()
   }
-
-  hasToken(token: string): boolean {
-    return this.starts.has(token)
-  }
-
-  has(value: string): boolean {
-    const tokens = tokensOf(value)
-    const first = tokens[0]
-    if (first === undefined) return false
-    let rarest: { readonly at: ReadonlyArray<number>; readonly offset: number } | undefined
-    for (const token of tokens) {
-      const at = this.starts.get(token.text)
-      if (at === undefined) return false
-      if (rarest === undefined || at.length < rarest.at.length) rarest = { at, offset: token.start }
-    }
-    const last = tokens[tokens.length - 1]!
-    return rarest!.at.some((position) => {
-      const start = position - rarest!.offset
-      return start >= 0 && this.text.startsWith(value, start) && this.ends.has(start + last.end)
+  for (const form of new Set([textOf(text), textOf(sentencesOf(text)), valueOf(text)])) {
+    const tokens = tokensOf(form)
+    message.readings.push({
+      message,
+      text: form,
+      tokens,
+      starts: new Set(tokens.map(({ start }) => start)),
+      ends: new Set(tokens.map(({ end }) => end))
     })
+    for (const handle of handlesIn(form)) message.handles.add(handle)
+    for (const [index, token] of tokens.entries()) noteNumber(message, form, token, tokens[index - 1])
+  }
+  return message
+}
+
+const noteNumber = (
+  { marked, numbers }: Message,
+  text: string,
+  token: Token,
+  previous: Token | undefined
+): void => {
+  const code = token.text.charCodeAt(0)
+  const value = (code >= 48 && code <= 57) || code === 45 ? numberOf(token.text) : undefined
+  if (value === undefined) return
+  const before = text.slice(Math.max(0, token.start - 1), token.start)
+  numbers.add(before === "-" ? String(-Number(value)) : value)
+  const isId = before === "#" ||
+    (previous !== undefined && /(?:^|[-_])ids?$/.test(previous.text) &&
+      /^[\s:='"#]{0,4}$/.test(text.slice(previous.end, token.start)))
+  if (isId || /[$€£¥]/.test(before + text.slice(token.end, token.end + 1))) marked.add(value)
+}
+
+/** Texts, with how many messages have each. */
+class Counted {
+  private readonly counts = new Map<string, number>()
+
+  has(text: string): boolean {
+    return this.counts.has(text)
+  }
+
+  add(texts: Iterable<string>): void {
+    for (const text of texts) this.counts.set(text, (this.counts.get(text) ?? 0) + 1)
+  }
+
+  remove(texts: Iterable<string>): void {
+    for (const text of texts) {
+      const left = (this.counts.get(text) ?? 0) - 1
+      if (left > 0) this.counts.set(text, left)
+      else this.counts.delete(text)
+    }
   }
 }
