@@ -18,6 +18,7 @@ export const fields = {
     model: Schema.NonEmptyString.annotate({ description: "PROVIDER:NAME, such as anthropic:claude-haiku-4-5" }),
     baseUrl: optional(Schema.NonEmptyString).annotate({ description: "URL of the provider's API" }),
     timeout: optional(Span).annotate({ description: "How long a review may take; default 20 seconds" }),
+    concurrency: optional(AtLeastOne).annotate({ description: "Concurrent reviews; default 8" }),
     breaker: optional(Schema.Union([
       Schema.Literal(false),
       Schema.Struct({ inARow: optional(AtLeastOne), denials: optional(AtLeastOne), window: optional(Span) })

@@ -83,10 +83,12 @@ describe("a reviewer of tool-executor agent", () => {
           reviewer: { model: providers.anthropic.model, baseUrl: `${reviewing.url}/v1` }
         }
       })
-      const { code, stdout } = yield* here(["--print", "go", "--config", file("config.json")])
+      const { code, stdout } = yield* here(["--print", "Make the new file.", "--config", file("config.json")])
       assert.deepStrictEqual([code, stdout], [0, "done\n"])
       assert.isTrue(yield* exists("new.txt"))
       assert.strictEqual(reviewing.requests.length, 1)
+      // the user's own words
+      assert.include(JSON.stringify(reviewing.requests), "Make the new file.")
     }))
 })
 

@@ -10,6 +10,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Schema from "effect/Schema"
+import * as Semaphore from "effect/Semaphore"
 import * as CallLog from "../../internal/callLog.ts"
 import { clip } from "../../internal/clip.ts"
 import { type Deadline, Deadlines } from "../../internal/deadlines.ts"
@@ -204,13 +205,16 @@ export interface Reviewing {
 
 /** A reviewer that answers in time. Only a well-formed verdict counts. */
 export const reviewer = (driver: Reviewer["Service"]): Reviewing => {
-  const { breaker, timeoutMillis } = driver.limits
+  const { breaker, concurrency, timeoutMillis } = driver.limits
+  // a wave may have a thousand calls
+  const places = Semaphore.makeUnsafe(concurrency)
+  const asked = (request: ReviewRequest) => Detached.within(Effect.suspend(() => driver.review(request)), timeoutMillis)
   const without = (problem: NonNullable<Said["problem"]>, reason: string): Said => ({ verdict: "ask", reason, problem })
   return {
     model: driver.model,
     breaker: new ReviewBreaker(breaker),
     review: (request, about) =>
-      Effect.flatMap(Detached.within(Effect.suspend(() => driver.review(request)), timeoutMillis), (exit) => {
+      Effect.flatMap(places.withPermits(1)(asked(request)), (exit) => {
         if (exit === undefined) {
           return Effect.succeed(without("timeout", `the reviewer did not answer within ${timeoutMillis / 1_000} s`))
         }

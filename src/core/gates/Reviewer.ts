@@ -43,6 +43,8 @@ export class Reviewer extends Context.Service<Reviewer, {
 /** The limits of a reviewer in plain numbers. */
 export interface Limits {
   readonly timeoutMillis: number
+  /** How many reviews may run at once. */
+  readonly concurrency: number
   readonly breaker: BreakerLimits | undefined
 }
 
@@ -57,6 +59,8 @@ export interface BreakerLimits {
 export interface Options {
   /** How long a review may take before a person is asked. Default 20 seconds. */
   readonly timeout?: Duration.Input | undefined
+  /** How many calls of one executor are reviewed at once; the others wait. Default 8. */
+  readonly concurrency?: number | undefined
   /**
    * When denials in one conversation send everything in it to people: after `inARow` reviews in a row that denied
    * (default 3), or `denials` (default 20) within `window` (default 1 hour). A person's approval ends that, and so does
@@ -116,9 +120,10 @@ export const layerFunction = <R = never>(
   options?: Options
 ): Layer.Layer<Reviewer, ConfigurationError, R> => Layer.effect(Reviewer, make(review, options))
 
-const limitsOf = ({ breaker = {}, timeout }: Options): Effect.Effect<Limits, ConfigurationError> =>
+const limitsOf = ({ breaker = {}, concurrency, timeout }: Options): Effect.Effect<Limits, ConfigurationError> =>
   readOptions("Reviewer", (read) => ({
     timeoutMillis: read.millis("timeout", timeout ?? "20 seconds"),
+    concurrency: read.count("concurrency", concurrency ?? 8, 1),
     breaker: breaker === false ? undefined : {
       inARow: read.count("breaker.inARow", breaker.inARow ?? 3, 1),
       denials: read.count("breaker.denials", breaker.denials ?? 20, 1),

@@ -108,6 +108,67 @@ describe("a reviewer", () => {
       assert.deepStrictEqual(yield* executor.grants, [])
     }))
 
+  test("looks at a few calls at a time, and each has its own time", () =>
+    Effect.gen(function*() {
+      let [open, most] = [0, 0]
+      const says = Effect.gen(function*() {
+        most = Math.max(most, ++open)
+        yield* Effect.sleep("15 seconds")
+        open--
+        return yield* verdict("Allow")
+      })
+      const { process, ran } = yield* world({
+        says: () => says,
+        reviewer: { concurrency: 2 },
+        people: no,
+        options: { approval: "upfront" }
+      })
+      yield* process.executeWave(Array.from({ length: 7 }, (_, n) => call(String(n), "write", { n })))
+      assert.deepStrictEqual([most, ran.length], [2, 7])
+    }))
+
+  test("allows nothing whose targets change before it starts", () =>
+    Effect.gen(function*() {
+      let target = "a"
+      const { process, ran } = yield* world({
+        says: () => Effect.andThen(Effect.sync(() => void (target = "b")), verdict("Allow")),
+        people: yes,
+        specs: {
+          moving: {
+            class: "SerialMut",
+            handler: () => Effect.sync(() => void ran_.push("moving")),
+            annotate: (tool) => tool.annotate(ToolAnnotations.Targets, () => [{ text: target }])
+          }
+        }
+      })
+      const ran_ = ran as Array<string>
+      assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "moving", {})])), ["TargetsChanged"])
+      assert.deepStrictEqual(ran, [])
+    }))
+
+  for (const approval of ["perCall", "upfront"] as const) {
+    test(`lets nothing run that was cancelled while it looked (${approval})`, () =>
+      Effect.gen(function*() {
+        let wasInterrupted = false
+        const { process, ran } = yield* world({
+          says: () =>
+            Effect.onInterrupt(Effect.delay(verdict("Allow"), "5 seconds"), () =>
+              Effect.sync(() => {
+                wasInterrupted = true
+              })),
+          people: yes,
+          options: { approval }
+        })
+        const fiber = yield* Effect.forkChild(process.executeWave(one))
+        yield* Effect.sleep("1 second")
+        yield* process.cancel("enough")
+        assert.deepStrictEqual(tags(yield* Fiber.join(fiber)), ["Cancelled"])
+        yield* Effect.sleep("1 minute")
+        assert.deepStrictEqual(ran, [])
+        assert.isTrue(wasInterrupted)
+      }))
+  }
+
   test("hands nothing to a person that an answer covers by now", () =>
     Effect.gen(function*() {
       const { asked, process, ran } = yield* world({

@@ -106,12 +106,18 @@ describe("a language model as a reviewer", () => {
     const built = await Effect.runPromiseExit(
       Effect.flip(Layer.build(Reviewer.layerFunction(() => Effect.never, {
         timeout: 0,
+        concurrency: 0,
         breaker: { inARow: 0, denials: 1.5 }
       }))).pipe(Effect.scoped)
     )
     assert.isTrue(Exit.isSuccess(built))
     const { problems } = Exit.isSuccess(built) ? built.value : { problems: [] }
-    assert.deepStrictEqual(problems.map((it) => it.path), ["timeout", "breaker.inARow", "breaker.denials"])
+    assert.deepStrictEqual(problems.map((it) => it.path), [
+      "timeout",
+      "concurrency",
+      "breaker.inARow",
+      "breaker.denials"
+    ])
   })
 })
 
