@@ -44,6 +44,11 @@ export class Access extends Context.Service<Access, {
    * and if it fails: unknown, so that such clauses deny and ask, and do not allow.
    */
   readonly rolesOf?: ((user: string) => Effect.Effect<ReadonlyArray<string>, AccessError>) | undefined
+  /**
+   * Looks up a user by name, with the rights they have now; `None` if there is no such user, or none that may log in.
+   * Links and notifications need it; without it, they are refused at startup.
+   */
+  readonly userNamed?: ((name: string) => Effect.Effect<Option.Option<User>, AccessError>) | undefined
 }>()("effect-tool-executor/server/Access") {}
 
 /** A token, as the server knows it. */
@@ -106,7 +111,12 @@ export const make = Effect.fnUntraced(function*(
           ({ expiresAt }) => expiresAt === undefined || now < expiresAt
         )),
     mayRun: (user) => Effect.sync(() => options.users.some(({ name, run }) => name === user && run === true)),
-    rolesOf: (user) => Effect.sync(() => options.users.find(({ name }) => name === user)?.roles ?? [])
+    rolesOf: (user) => Effect.sync(() => options.users.find(({ name }) => name === user)?.roles ?? []),
+    userNamed: (name) =>
+      Effect.map(Clock.currentTimeMillis, (now) =>
+        Option.fromUndefinedOr(
+          Array.from(users.values()).find((it) => it.name === name && (it.expiresAt ?? Infinity) > now)
+        ))
   })
 })
 
@@ -141,20 +151,22 @@ export const layer = (
  * })
  * ```
  */
-export const layerFrom = <E, R, E2, R2, E3 = never, R3 = never>(from: {
+export const layerFrom = <E, R, E2, R2, E3 = never, R3 = never, E4 = never, R4 = never>(from: {
   readonly userOf: (token: Redacted.Redacted<string>) => Effect.Effect<Option.Option<User>, E, R>
   readonly mayRun: (user: string) => Effect.Effect<boolean, E2, R2>
   readonly rolesOf?: ((user: string) => Effect.Effect<ReadonlyArray<string>, E3, R3>) | undefined
-}): Layer.Layer<Access, never, R | R2 | R3> =>
+  readonly userNamed?: ((name: string) => Effect.Effect<Option.Option<User>, E4, R4>) | undefined
+}): Layer.Layer<Access, never, R | R2 | R3 | R4> =>
   Layer.effect(
     Access,
-    Effect.map(Effect.context<R | R2 | R3>(), (context) => {
-      const asAccess = <A, E>(effect: Effect.Effect<A, E, R | R2 | R3>): Effect.Effect<A, AccessError> =>
+    Effect.map(Effect.context<R | R2 | R3 | R4>(), (context) => {
+      const asAccess = <A, E>(effect: Effect.Effect<A, E, R | R2 | R3 | R4>): Effect.Effect<A, AccessError> =>
         Effect.mapError(Effect.provideContext(effect, context), (cause) => new AccessError({ cause }))
       return Access.of({
         userOf: (token) => asAccess(from.userOf(token)),
         mayRun: (user) => asAccess(from.mayRun(user)),
-        ...(from.rolesOf === undefined ? {} : { rolesOf: (user) => asAccess(from.rolesOf!(user)) })
+        ...(from.rolesOf === undefined ? {} : { rolesOf: (user) => asAccess(from.rolesOf!(user)) }),
+        ...(from.userNamed === undefined ? {} : { userNamed: (name) => asAccess(from.userNamed!(name)) })
       })
     })
   )

@@ -6,11 +6,13 @@
  */
 import * as SecureRandom from "effect/crypto/SecureRandom"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import type * as Schema from "effect/Schema"
 import * as Approvals from "../core/gates/Approvals.ts"
 import { ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import * as Grant from "../core/vocabulary/Grant.ts"
+import type { Access } from "./Access.ts"
 import { covers, type User } from "./ApiAccess.ts"
 import type { ResolvedApproval } from "./ApiApprovals.ts"
 import { AlreadyEnded, NotAnswered, NotFound } from "./ApiProblems.ts"
@@ -73,6 +75,27 @@ export const endOf = (
 export const isSeen = (user: User, row: Row | undefined): row is Row =>
   row !== undefined && covers(user.approve, row.kept.summary.user)
 
+/** The approvals among those given before that still count: their people may still answer, with the roles they have now. */
+export type Still = (kept: Kept) => Effect.Effect<Kept, ApprovalTableError>
+
+/** Looks the people up who approved a request. */
+export const stillBy = (userNamed: NonNullable<Access["Service"]["userNamed"]>): Still =>
+  Effect.fnUntraced(function*(kept) {
+    const { approvals, user: owner } = kept.summary
+    if (approvals === undefined) return kept
+    const all = yield* Effect.forEach(approvals, (it) =>
+      Effect.map(
+        Effect.mapError(userNamed(it.person), (cause) => new ApprovalTableError({ operation: "answer", cause })),
+        (found) => {
+          const now = Option.getOrUndefined(found)
+          if (now === undefined || !covers(now.approve, owner)) return []
+          const roles = it.roles?.filter((role) => now.roles?.includes(role) === true)
+          return [roles === undefined ? it : { ...it, roles }]
+        }
+      ))
+    return { ...kept, summary: { ...kept.summary, approvals: all.flat() } }
+  })
+
 /**
  * Gives answers of a user: all or none. The result has the requests in their order, then those that are covered. One
  * without an end needs others, too.
@@ -82,6 +105,7 @@ export const give = (
   user: User,
   given: ReadonlyArray<Given>,
   now: () => number,
+  still: Still,
   tries = 10
 ): Effect.Effect<ReadonlyArray<Answering>, NotFound | Refused | ApprovalTableError> =>
   Effect.gen(function*() {
@@ -103,14 +127,16 @@ export const give = (
     if (stale.length > 0) return yield* Effect.fail(new Refused(stale, over))
     const moved = yield* Effect.filter(given, (it) => isMoved(rows, found.get(it.id)!.kept, it.answer))
     if (moved.length > 0) return yield* Effect.fail(new Refused(moved.map(({ id }) => notPutBack(id))))
-    const meant = given.map(({ answer, id }) => {
+    const meant = yield* Effect.forEach(given, ({ answer, id }) => {
       const row = found.get(id)!
-      const said = Approvals.resolve(asked(row.kept), answer, {
-        now: at,
-        grantId: SecureRandom.uuidV4Unsafe(),
-        person: { name: user.name, roles: user.roles }
+      return Effect.map(still(row.kept), (kept) => {
+        const said = Approvals.resolve(asked(kept), answer, {
+          now: at,
+          grantId: SecureRandom.uuidV4Unsafe(),
+          person: { name: user.name, roles: user.roles }
+        })
+        return Result.map(said, (it) => answering(row, it, at))
       })
-      return Result.map(said, (it) => answering(row, it, at))
     })
     const wrong = meant.flatMap((it) => Result.isFailure(it) ? [notTaken(it.failure)] : [])
     if (wrong.length > 0) return yield* Effect.fail(new Refused(wrong))
@@ -119,7 +145,7 @@ export const give = (
   }).pipe(Effect.flatMap((ended) => {
     if (ended.length > 0) return Effect.succeed(ended)
     return tries > 1
-      ? give(rows, user, given, now, tries - 1)
+      ? give(rows, user, given, now, still, tries - 1)
       : new ApprovalTableError({ operation: "answer", cause: "other processes change the requests all the time" })
   }))
 

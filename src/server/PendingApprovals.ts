@@ -24,6 +24,7 @@ import { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { OptionReader } from "../internal/OptionReader.ts"
+import { Access } from "./Access.ts"
 import { covers, type User } from "./ApiAccess.ts"
 import type { AnsweredApproval, ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "./ApiApprovals.ts"
 import { type AlreadyEnded, type NotAnswered, type NotFound, Unavailable } from "./ApiProblems.ts"
@@ -149,6 +150,8 @@ const over = Effect.fnUntraced(function*(
   const handlers = Option.getOrUndefined(yield* Effect.serviceOption(ToolHandlers))
   const schemaOf = options.schemaOf ??
     ((tool: string) => handlers?.current().get(tool)?.jsonSchema as Schema.Json | undefined)
+  const userNamed = Option.getOrUndefined(yield* Effect.serviceOption(Access))?.userNamed
+  const still: ApprovalAnswers.Still = userNamed === undefined ? Effect.succeed : ApprovalAnswers.stillBy(userNamed)
   const resolved = (ended: ReadonlyArray<ApprovalRows.EndedRow>) => {
     for (const { end, kept: { summary } } of ended) {
       log.tell(summary.user, { _tag: "ApprovalResolved", approval: ResolvedRequest.of(summary, end) })
@@ -174,7 +177,7 @@ const over = Effect.fnUntraced(function*(
       return Effect.forEach(principals, (it) => here.refresh(it), { discard: true })
     })
   const give = (user: User, given: ReadonlyArray<Given>) =>
-    ApprovalAnswers.give(rows, user, given, now).pipe(
+    ApprovalAnswers.give(rows, user, given, now, still).pipe(
       Effect.tap(answered),
       Effect.map((changed) =>
         changed.slice(0, given.length).map(({ end, kept }) =>
@@ -203,7 +206,8 @@ const over = Effect.fnUntraced(function*(
         const row = found.get(id)
         const at = now()
         if (row === undefined || ApprovalAnswers.endOf(row, at) !== undefined) return yield* notPending
-        const { summary: { approvals } } = row.kept
+        const kept = yield* Effect.catchTag(still(row.kept), "ApprovalTableError", () => Effect.fail(notPending))
+        const { summary: { approvals } } = kept
         const request = approvals === undefined ? shown.request : { ...shown.request, approvals }
         const grantId = SecureRandom.uuidV4Unsafe()
         const said = yield* Effect.fromResult(Approvals.resolve(request, answer, { now: at, grantId, of, person }))

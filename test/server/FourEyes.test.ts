@@ -7,8 +7,10 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import { TestClock } from "effect/testing"
+import * as Access from "../../src/server/Access.ts"
 import * as LiveLog from "../../src/server/LiveLog.ts"
 import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import { randomFrom, type SeededRandom } from "../../src/testing/SeededRandom.ts"
@@ -151,6 +153,40 @@ layer(Postgres.layer, { timeout: 60_000 })("requests that several people approve
       assert.strictEqual(yield* toldOf(two.pending, bob, first), "NotNamed")
       assert.strictEqual(yield* toldOf(two.pending, cy, first), "approved")
     }))
+
+  it.effect("do not count people who lost the role or the right between two approvals", () =>
+    Effect.gen(function*() {
+      const users = new Map([["ada", ada], ["cy", cy], ["dora", user("dora", ["*"])]])
+      const access = Access.layerFrom({
+        userOf: () => Effect.succeedNone,
+        mayRun: () => Effect.succeed(true),
+        userNamed: (name) => Effect.succeed(Option.fromUndefinedOr(users.get(name)))
+      })
+      const services = yield* Layer.build(
+        PendingApprovals.layer().pipe(Layer.provideMerge(LiveLog.layer()), Layer.provide(access))
+      )
+      const [approvals, pending] = [
+        Context.get(services, Approvals.Approvals),
+        Context.get(services, PendingApprovals.PendingApprovals)
+      ]
+      const request = yield* approvals.request(approval({ approvers: [{ count: 2 }, { roles: ["finance"] }] }))
+      const fiber = yield* Effect.forkScoped(approvals.submit(request), { startImmediately: true })
+      const given = yield* givenTo(pending, request.id)
+      assert.strictEqual(yield* toldOf(pending, cy, given), "waiting")
+      users.set("cy", { ...cy, roles: [] })
+      assert.strictEqual(yield* toldOf(pending, ada, given), "waiting")
+      assert.deepStrictEqual((yield* rowOf(pending, request.id))?.approvals?.map((it) => it.person), ["cy", "ada"])
+      users.delete("ada")
+      const lead = { ...user("dora", ["*"]), roles: ["finance"] }
+      users.set("dora", lead)
+      // cy still is one of two, and dora has the role
+      assert.strictEqual(yield* toldOf(pending, lead, given), "approved")
+      const resolution = yield* Fiber.join(fiber)
+      assert.deepStrictEqual(
+        resolution._tag === "Approved" && resolution.approvals?.map((it) => it.person),
+        ["cy", "dora"]
+      )
+    }).pipe(Effect.scoped))
 
   /** A request with a random rule, as plain code sees it. */
   const law = Effect.fnUntraced(function*(
