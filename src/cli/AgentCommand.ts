@@ -113,7 +113,7 @@ export const command = Command.make(
   Command.withDescription(
     "Gives a model a task and the tools of a folder, and runs its calls until the task is done. The model's text is " +
       "printed as it arrives; standard error shows the outcome of each call. Calls that need an approval are denied, " +
-      "including those of sub-agents. run_command is NOT confined to the root, so allow it only where any command may " +
+      "including those of sub-agents. run_command is NOT confined to the root unless --config says sandbox, so allow it only where any command may " +
       "run. The package of the provider must be installed, such as @ai-sdk/openai. Exit codes: 0 the task is finished, " +
       "1 it ended for another reason, 2 invalid usage, config, model or key, 130 it was interrupted. Ctrl-C cancels the " +
       "run and keeps the conversation, with an answer to every call. A second Ctrl-C stops immediately."

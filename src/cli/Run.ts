@@ -123,7 +123,7 @@ export const command = Command.make(
       }. Tools that change things or reach other hosts need an approval on the ` +
       "terminal unless allowed, and are denied without a terminal. Earlier versions of written files are kept: " +
       "`tool-executor undo` restores them. The file tools cannot leave the root. run_command starts in the root and is " +
-      "NOT confined to it, so allow it only where any command may run. fetch_url reaches public hosts, and those that " +
+      "NOT confined to it unless the config says sandbox, so allow it only where any command may run. fetch_url reaches public hosts, and those that " +
       "fetch in the config lists. Standard error shows events. Exit codes: 0 all calls succeeded, 1 some did not, 2 " +
       "invalid usage, input or config. Ctrl-C cancels; every call still gets a result. A second Ctrl-C stops immediately."
   ),

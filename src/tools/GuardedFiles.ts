@@ -12,7 +12,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type * as NodeFs from "node:fs"
-import { readdirSync, readlinkSync, realpathSync } from "node:fs"
+import { readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
@@ -31,6 +31,8 @@ export interface GuardedFiles {
   readonly linked: ReadonlyArray<string>
   /** Sockets, pipes and devices: through them a command could reach programs outside. */
   readonly hidden: ReadonlyArray<string>
+  /** Where the repository lies that the workspace is a further working tree of. */
+  readonly gitFolder: string | undefined
 }
 
 /** Folders between two pauses, so that a large workspace does not hold up other calls. */
@@ -66,7 +68,7 @@ export const find = Effect.fnUntraced(function*(workspace: Workspace.Workspace):
     }
     if (++seen % together === 0) yield* Effect.sleep(0)
   }
-  return { guarded: outermost(guarded), links, linked: Array.from(linked), hidden }
+  return { guarded: outermost(guarded), links, linked: Array.from(linked), hidden, gitFolder: gitFolderOf(workspace) }
 })
 
 /**
@@ -122,6 +124,21 @@ const moveOut = Effect.fnUntraced(function*(
   }
   if (link !== undefined) yield* attempt(() => NodeFsPromises.symlink(link, from))
 })
+
+/**
+ * The `.git` of the main working tree, if the workspace is a further one. Its own record must lead back here: the file
+ * in the workspace alone could name any folder.
+ */
+const gitFolderOf = ({ root }: Workspace.Workspace): string | undefined =>
+  Result.getOrUndefined(Result.try(() => {
+    const link = NodePath.join(root, ".git")
+    const [, named] = /^gitdir: (.+)$/m.exec(readFileSync(link, "utf8")) ?? []
+    if (named === undefined) return undefined
+    const own = realpathSync(NodePath.resolve(root, named))
+    if (realpathSync(readFileSync(NodePath.join(own, "gitdir"), "utf8").trim()) !== link) return undefined
+    const main = realpathSync(NodePath.resolve(own, readFileSync(NodePath.join(own, "commondir"), "utf8").trim()))
+    return Workspace.isWithin(main, own) && /(?:^|\.)git$/.test(NodePath.basename(main)) ? main : undefined
+  }))
 
 const isGuarded = (
   name: string,

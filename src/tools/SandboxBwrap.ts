@@ -181,6 +181,10 @@ const start = (
 ): Effect.Effect<Sandbox.Running, WorkspaceFailure.WorkspaceFailure, Scope.Scope> =>
   inOwnScope(Effect.gen(function*() {
     const { workspace } = command
+    const { home } = driver
+    if (workspace !== undefined && home !== undefined && Workspace.isWithin(workspace.root, home)) {
+      return yield* failed("The workspace contains the home folder, so it cannot be hidden")
+    }
     const found = workspace === undefined ? nothingFound : yield* GuardedFiles.find(workspace)
     const finish = workspace === undefined ? Effect.succeed({}) : yield* finishing(workspace, found, command)
     const { network } = driver
@@ -217,7 +221,13 @@ const inOwnScope = <A, E>(effect: Effect.Effect<A, E, Scope.Scope>): Effect.Effe
         Effect.onError(Scope.provide(effect, scope), (cause) => Scope.close(scope, Exit.failCause(cause))))
   )
 
-const nothingFound: GuardedFiles.GuardedFiles = { guarded: [], links: new Map(), linked: [], hidden: [] }
+const nothingFound: GuardedFiles.GuardedFiles = {
+  guarded: [],
+  links: new Map(),
+  linked: [],
+  hidden: [],
+  gitFolder: undefined
+}
 
 /** Runs once, when somebody asks for it or when the scope closes, after the command has been ended. */
 const finishing = Effect.fnUntraced(function*(
@@ -238,14 +248,15 @@ const finishing = Effect.fnUntraced(function*(
 const confinementOf = (
   driver: Driver,
   { cwd, environment, workspace }: Sandbox.Command,
-  { guarded, hidden, linked }: GuardedFiles.GuardedFiles,
+  { gitFolder, guarded, hidden, linked }: GuardedFiles.GuardedFiles,
   proxy?: string
 ): BwrapArguments.Confinement => {
   const writable = [...workspace === undefined ? [] : [workspace.root], ...driver.writable]
   const isWritable = (path: string): boolean => writable.some((it) => Workspace.isWithin(it, path))
   return {
     system: driver.system,
-    readable: Array.from(new Set(driver.readable)).filter((path) => !isWritable(path)),
+    readable: Array.from(new Set([...driver.readable, ...gitFolder === undefined ? [] : [gitFolder]]))
+      .filter((path) => !isWritable(path)),
     writable,
     guarded: Array.from(new Set([...guarded, ...linked])),
     hidden,

@@ -1,5 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
+import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import { spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
@@ -9,9 +11,12 @@ import * as LocalExecutor from "../../src/core/assembly/LocalExecutor.ts"
 import { ToolExecutor } from "../../src/core/engine/ToolExecutor.ts"
 import * as Approvals from "../../src/core/gates/Approvals.ts"
 import * as ToolCall from "../../src/core/vocabulary/ToolCall.ts"
+import { OwnChanges } from "../../src/tools/OwnChanges.ts"
+import * as RunCommand from "../../src/tools/RunCommand.ts"
 import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
+import * as Workspace from "../../src/tools/Workspace.ts"
 import * as WorkspaceTools from "../../src/tools/WorkspaceTools.ts"
-import { call, makeFolders, put } from "./fixture.ts"
+import { call, makeFolders, put, until } from "./fixture.ts"
 
 const user = { home: process.env.HOME, path: process.env.PATH }
 
@@ -111,4 +116,58 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.lengthOf(approvals, 2)
       assert.strictEqual(approvals[1], `host:api.example:${port}`)
     }).pipe(Effect.scoped))
+
+  it.live("knows the repository of a further working tree, and no folder that a file merely names", () =>
+    Effect.gen(function*() {
+      const { outside, root } = yield* makeFolders
+      const git = (cwd: string, ...args: ReadonlyArray<string>) =>
+        spawnSync("git", ["-c", "user.name=a", "-c", "user.email=a@b.c", ...args], { cwd })
+      git(outside, "init", "-q")
+      git(outside, "commit", "-q", "--allow-empty", "-m", "first")
+      git(outside, "worktree", "add", "-q", `${root}/tree`)
+      const sandbox = yield* bwrap
+      const log = yield* call({ root: `${root}/tree`, sandbox }, "run_command", { command: "git log --oneline" })
+      assert.include(log.stdout, "first")
+      put(root, { "fake/.git": `gitdir: ${outside}\n` })
+      const fake = yield* call({ root: `${root}/fake`, sandbox }, "run_command", {
+        command: `cat ${outside}/secret.txt`
+      })
+      assert.strictEqual(fake.stdout, "")
+    }))
+
+  it.live("does not move what tools and commands without the sandbox have made meanwhile", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const changes = new OwnChanges()
+      const workspace = yield* Workspace.make(root)
+      const run = RunCommand.make(workspace, {
+        environment: {},
+        killGrace: Duration.zero,
+        drain: Duration.zero,
+        sandbox: yield* bwrap,
+        changes
+      })
+      const fiber = yield* Effect.forkChild(run({ command: "echo > started; while [ ! -e go ]; do sleep 0.01; done" }))
+      yield* until(() => NodeFs.existsSync(`${root}/started`))
+      put(root, { ".npmrc": "approved", ".envrc": "evil" })
+      changes.wrote(`${root}/.npmrc`)
+      put(root, { go: "" })
+      yield* Fiber.join(fiber)
+      assert.isTrue(NodeFs.existsSync(`${root}/.npmrc`))
+      assert.isFalse(NodeFs.existsSync(`${root}/.envrc`))
+      yield* Effect.all(
+        [run({ command: "sleep 0.2" }), changes.unconfined(Effect.sync(() => put(root, { ".envrc": "approved" })))],
+        { concurrency: 2 }
+      )
+      assert.isTrue(NodeFs.existsSync(`${root}/.envrc`))
+    }))
+
+  it.live("is refused if the workspace contains the home folder", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, { "home/.ssh/key": "SECRET" })
+      const sandbox = yield* SandboxBwrap.make({}, { ...user, home: `${root}/home` })
+      const failure = yield* Effect.flip(call({ root, sandbox }, "run_command", { command: "cat home/.ssh/key" }))
+      assert.include(failure, { error: "SandboxFailed" })
+    }))
 })
