@@ -38,15 +38,8 @@ export const Unseen = Schema.TaggedStruct("Unseen", {
   text: Schema.optionalKey(Schema.String)
 })
 
-/** A shadow policy would have decided otherwise. */
-export const Shadow = Schema.TaggedStruct("Shadow", {
-  policy: Schema.String,
-  would: Schema.Literals(["allow", "ask", "deny"]),
-  because: Schema.optionalKey(Schema.String)
-})
-
 /** Schema of what approvers see of a call besides the call itself. */
-export const Evidence = Schema.Union([Origin, Sandboxed, Reviewed, Unseen, Shadow]).annotate({ identifier: "Evidence" })
+export const Evidence = Schema.Union([Origin, Sandboxed, Reviewed, Unseen]).annotate({ identifier: "Evidence" })
 
 /** What approvers see of a call besides the call itself. */
 export type Evidence = typeof Evidence.Type

@@ -20,10 +20,6 @@ export const sentence = (evidence: Evidence): string => {
       const many = characters === 1 ? "1 invisible character" : `${characters} invisible characters`
       return `${where} contains ${many}${text === undefined ? "" : `, which spell ${JSON.stringify(text)}`}.`
     }
-    case "Shadow": {
-      const { because, policy, would } = evidence
-      return `The shadow policy ${policy} would ${woulds[would]}${because === undefined ? "" : `: ${because}`}.`
-    }
   }
 }
 
@@ -46,8 +42,6 @@ export const mapTexts = (evidence: Evidence, change: (text: string) => string): 
         where: change(evidence.where),
         ...(evidence.text === undefined ? {} : { text: change(evidence.text) })
       }
-    case "Shadow":
-      return evidence.because === undefined ? evidence : { ...evidence, because: change(evidence.because) }
   }
 }
 
@@ -68,5 +62,3 @@ const networks: Readonly<Record<Extract<Evidence, { readonly _tag: "Sandboxed" }
 }
 
 const verdicts = { allow: "would allow it", ask: "hands it to a person", deny: "would deny it" } as const
-
-const woulds = { allow: "allow it", ask: "require approval", deny: "deny it" } as const
