@@ -30,7 +30,10 @@ const Whole = Schema.Struct({
   args: optional(Schema.Unknown),
   /** Instead of those that the tool computes from its arguments. */
   targets: optional(Schema.Array(Schema.Union([Schema.String, Target]))),
+  /** Absent: unknown. Clauses for roles then deny and ask, and do not allow. */
   roles: optional(Texts),
+  /** The call runs in a sandbox that reaches these hosts. */
+  sandbox: optional(Schema.Literals(["none", "listed", "open"])),
   /** What the tool itself says of the call. */
   needsApproval: optional(Schema.Boolean),
   /** What is known of a tool that the command does not have. */
@@ -75,7 +78,7 @@ const parameter: ReadonlyMap<string, string> = new Map([
  * nature that an unknown tool may have.
  */
 export const questions = Effect.fnUntraced(function*(call: Call, tools: ToolHandlers.Registry) {
-  const { args, needsApproval, roles = [], targets, tool: name, ...known } = typeof call === "string"
+  const { args, needsApproval, roles, sandbox, targets, tool: name, ...known } = typeof call === "string"
     ? yield* spelledOut(call, tools)
     : call
   const tool = tools.get(name)
@@ -87,7 +90,10 @@ export const questions = Effect.fnUntraced(function*(call: Call, tools: ToolHand
     args: args ?? {},
     targets: found,
     needsApproval: needsApproval ?? (subject.needsApproval !== undefined && subject.needsApproval !== false),
-    roles
+    ...roles === undefined ? {} : { roles },
+    ...sandbox === undefined
+      ? {}
+      : { sandbox: { _tag: "Confined", driver: "sandbox", network: sandbox, holds: [], missing: [] } }
   }))
 })
 

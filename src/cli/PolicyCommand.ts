@@ -30,7 +30,7 @@ const explain = Command.make(
   {
     call: Argument.String("CALL").pipe(
       Argument.withDescription(
-        "The call: tool(target), such as \"run_command(npm test)\", or JSON: { tool, args?, targets?, roles?, needsApproval? }"
+        "The call: tool(target), such as \"run_command(npm test)\", or JSON: { tool, args?, targets?, roles?, sandbox?, needsApproval? }"
       )
     ),
     ...PolicyInput.flags,
@@ -70,6 +70,7 @@ const explain = Command.make(
         ...Array.from(alike.values()).flatMap((all) => [
           ...alike.size === 1 ? [] : ["", Lines.natureLine(all.map(({ question }) => question))],
           ...Lines.stepLines(all[0]!.steps),
+          ...Lines.lockedLines(policy, all[0]!.question),
           `The call ${Lines.wordsOf[PolicyQuestion.outcomeOf(all[0]!.decision)]}.`
         ])
       ].join("\n")

@@ -1,5 +1,7 @@
 /** How `tool-executor policy` shows calls and what policies say of them. */
 import type * as Clause from "../core/gates/Clause.ts"
+import * as PermissionPattern from "../core/gates/PermissionPattern.ts"
+import type * as Policy from "../core/gates/Policy.ts"
 import type * as PolicyQuestion from "../core/gates/PolicyQuestion.ts"
 import { natureOf } from "../core/gates/PolicyQuestion.ts"
 import type { Recorded } from "../core/gates/RecordedCalls.ts"
@@ -17,7 +19,8 @@ export const wordsOf: Readonly<Record<PolicyQuestion.Outcome, string>> = {
 }
 
 /** A call, with all that matters to its decision. */
-export const callOf = ({ args, needsApproval, roles, sandbox, targets, tool }: PolicyQuestion.Question): string => {
+export const callOf = (question: PolicyQuestion.Question): string => {
+  const { args, needsApproval, roles = [], sandbox, targets, tool } = question
   const about = targets === undefined
     ? "(unknown targets)"
     : targets.length === 0
@@ -30,7 +33,9 @@ export const callOf = ({ args, needsApproval, roles, sandbox, targets, tool }: P
       ...spellings === undefined || spellings.length > 3 ? [] : spellings.map((it) => `also written ${it}`)
     ]) ?? [],
     ...isShown(args, targets) ? [] : [`arguments ${JSON.stringify(args)}`],
-    ...roles === undefined ? ["unknown roles"] : roles.length === 0 ? [] : [`roles ${roles.join(", ")}`],
+    ...roles.length > 0 ? [`roles ${roles.join(", ")}`] : [],
+    // an example of a call whose roles are unknown
+    ..."roles" in question && question.roles === undefined ? ["unknown roles"] : [],
     ...needsApproval ? ["the tool wants approval"] : [],
     ...sandbox === undefined ? [] : ["in a sandbox"]
   ]
@@ -61,6 +66,12 @@ export const stepLines = (steps: ReadonlyArray<ToolPolicy.Step>): ReadonlyArray<
       : `  ← ${placeOf(clause)}`
     return escape(`  ${index + 1}. ${step.padEnd(14)}${says === "nothing" ? "–" : says.toLowerCase()}  ${why}${place}`)
   })
+
+/** Clauses that would allow the call if no tier above locked them. */
+export const lockedLines = (policy: Policy.Parsed, { targets, tool }: PolicyQuestion.Question): ReadonlyArray<string> =>
+  policy.locked.filter((it) => it.list === "allow" && PermissionPattern.covers([it], tool.name, targets)).map((it) =>
+    escape(`Not in effect: ${placeOf(it)} ${it.source}, because the policy of ${policy.locks[0]?.tier} is locked.`)
+  )
 
 /** Of what natures a tool may be that the command does not know. */
 export const natureLine = (questions: ReadonlyArray<PolicyQuestion.Question>): string =>

@@ -82,9 +82,33 @@ describe("tool-executor policy explain", () => {
       })
       const tiers = ["--policy", file("organisation.json"), "--policy", file("project.json")]
       const deploy = yield* run(["policy", "explain", "deploy", ...tiers])
-      assert.include(deploy.stdout, "← organisation askAlways[0]\nThe call needs approval each time.")
+      assert.include(deploy.stdout, "← organisation askAlways[0]\n")
+      assert.include(deploy.stdout, "The call needs approval each time.")
       const command = yield* run(["policy", "explain", "run_command(npm test)", ...tiers])
-      assert.include(command.stdout, "The call needs approval.")
+      assert.include(
+        command.stdout,
+        "Not in effect: project allow[1] run_command, because the policy of organisation is locked.\n" +
+          "The call needs approval."
+      )
+    }))
+
+  it.live("takes roles for unknown and a command for unconfined, unless the call says so", () =>
+    Effect.gen(function*() {
+      const { file } = yield* folder({
+        "policy.json": { deny: [{ tool: "read_file", roles: ["guest"] }], sandboxed: "allow" }
+      })
+      const explain = (call: unknown) =>
+        Effect.map(
+          run(["policy", "explain", JSON.stringify(call), "--policy", file("policy.json")]),
+          ({ stdout }) => stdout.trimEnd().split("\n").at(-1)
+        )
+      const read = { tool: "read_file", args: { path: "a" } }
+      assert.strictEqual(yield* explain(read), "The call is denied.")
+      assert.strictEqual(yield* explain({ ...read, roles: [] }), "The call runs.")
+      const command = { tool: "run_command", args: { command: "npm test" } }
+      assert.strictEqual(yield* explain(command), "The call needs approval.")
+      assert.strictEqual(yield* explain({ ...command, sandbox: "none" }), "The call runs.")
+      assert.strictEqual(yield* explain({ ...command, sandbox: "open" }), "The call needs approval.")
     }))
 
   it.live("ends with 2 and every mistake where a policy or a call is wrong", () =>

@@ -164,6 +164,7 @@ export const layerRef = (
       needsTargets: (tool) => needsTargets(now.service, tool),
       review: (call) => now.service.review?.(call),
       skipsProvenance: (tool) => skipsProvenance(now.service, tool),
+      tiers: () => [{ name: "", policy: now.policy }],
       changes: changes.stream,
       problems: (tools, expects) => now.service.problems?.(tools, expects) ?? []
     }).pipe(Context.add(PermissionsRef, {
