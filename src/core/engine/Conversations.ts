@@ -4,14 +4,17 @@
  * A conversation is the session of a process, or its batch where it has none. Sub-agents belong to the conversation of
  * their call. What is forgotten or could not be restored is not proved, so calls need approval.
  */
+import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import { IsForeign } from "../../internal/toolSchemas.ts"
 import type { ProvidedCall } from "../contract/ToolProcess.ts"
 import type { Evidence } from "../facts/Evidence.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { Provenance } from "../gates/Provenance.ts"
 import * as Declared from "../provenance/Declared.ts"
 import * as Ledger from "../provenance/Ledger.ts"
+import type { RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Call } from "./Call.ts"
 import * as RecordedConversation from "./RecordedConversation.ts"
@@ -21,6 +24,9 @@ import type { ProcessState } from "./State.ts"
 
 /** So many conversations are kept in memory. */
 const maxConversations = 1_000
+
+/** So many texts are known again when they are submitted again. */
+const maxHeard = 10_000
 
 /** Characters of the user's words that are kept for reviewers. */
 const maxWords = 50_000
@@ -39,17 +45,20 @@ interface Conversation {
 export class Conversations {
   private readonly all = new Map<string, Conversation>()
   private readonly provenance: Provenance["Service"] | undefined
+  private readonly handlers: ToolHandlers["Service"]
   private readonly journal: JournalWriter | undefined
   private readonly principal: string
   private readonly now: () => number
 
   constructor(options: {
     readonly provenance: Provenance["Service"] | undefined
+    readonly handlers: ToolHandlers["Service"]
     readonly journal: JournalWriter | undefined
     readonly principal: string
     readonly now: () => number
   }) {
     this.provenance = options.provenance
+    this.handlers = options.handlers
     this.journal = options.journal
     this.principal = options.principal
     this.now = options.now
@@ -57,7 +66,7 @@ export class Conversations {
 
   /** Restores a conversation from the journal, once. */
   restore(process: ProcessState): Effect.Effect<void> {
-    const { journal, principal, provenance } = this
+    const { handlers, journal, principal, provenance } = this
     const it = this.of(process)
     if (it.restored !== undefined) return Deferred.await(it.restored)
     const restored = it.restored = Deferred.makeUnsafe<void>()
@@ -65,7 +74,15 @@ export class Conversations {
       ? Effect.void
       : RecordedConversation.restore(journal, principal, nameOf(process), {
         ledger: it.ledger,
-        toolOf: (name) => provenance?.named(name) ?? Declared.undeclared(name),
+        toolOf: (name) => {
+          const tool = handlers.current().get(name)
+          const declared = provenance === undefined
+            ? Declared.undeclared(name)
+            : tool === undefined
+            ? provenance.named(name)
+            : provenance.tool(tool)
+          return { declared, outputsOf: (value) => outputsOf(tool, value) }
+        },
         heard: (text, from) => this.take(it, text, from)
       })
     return Effect.ensuring(read, Deferred.succeed(restored, undefined))
@@ -84,9 +101,11 @@ export class Conversations {
   }
 
   /** Says why approval is needed, if values of a call are not proved. */
-  unproved({ agent, gateCall }: Call, process: ProcessState): Permissions.Objection | undefined {
+  unproved({ agent, gateCall, parent }: Call, process: ProcessState): Permissions.Objection | undefined {
     const { provenance } = this
     if (provenance === undefined || gateCall === undefined) return undefined
+    // the host's rule chose the arguments
+    if (process.fires !== undefined && parent === undefined) return undefined
     const tool = provenance.tool(gateCall.tool)
     if (tool.effect === "read" || Permissions.skipsProvenance(agent.permissions, gateCall.tool)) return undefined
     const { ledger } = this.of(process)
@@ -128,7 +147,10 @@ export class Conversations {
         // an artifact of an earlier call: what it holds is not known here
         ledger.forgot()
         ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.output.modelText })
-      } else ledger.received({ tool, callId, args: gateCall.args, output: value })
+      } else {
+        const { args } = gateCall
+        RecordedConversation.receive(ledger, { callId, args, tool }, outputsOf(gateCall.tool, value))
+      }
     } else if (outcome._tag === "Failed") {
       ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.error })
     }
@@ -166,6 +188,7 @@ export class Conversations {
   private take(it: Conversation, text: string, from: "user" | "foreign"): boolean {
     const known = `${from} ${text}`
     if (it.heard.has(known)) return false
+    if (it.heard.size >= maxHeard) it.heard.clear()
     it.heard.add(known)
     it.ledger.heard(text, from)
     if (from === "user") {
@@ -185,6 +208,27 @@ const nameOf = ({ batch, session }: ProcessState): RecordedConversation.Name & {
   session.name === undefined
     ? { key: batch.key, batch: batch.id, session: undefined }
     : { key: session.key, batch: batch.id, session: session.name }
+
+/**
+ * The outputs of a result, as declarations mean them. Of an MCP server's tool that is the value of the result; the texts
+ * that come with it are foreign. Without a value, each text is an output.
+ */
+const outputsOf = (tool: RegisteredTool | undefined, value: unknown): RecordedConversation.Outputs => {
+  const isResult = tool !== undefined && Context.get(tool.annotations, IsForeign) && typeof value === "object" &&
+    value !== null && "content" in value && Array.isArray(value.content)
+  if (!isResult) return { declared: [value], foreign: [] }
+  const { content, structuredContent } = value as McpShape
+  const texts = content.flatMap(({ text }) => typeof text === "string" ? [text] : [])
+  return structuredContent === undefined
+    ? { declared: texts, foreign: [] }
+    : { declared: [structuredContent], foreign: texts }
+}
+
+/** The result of an MCP server's tool. */
+interface McpShape {
+  readonly content: ReadonlyArray<{ readonly text?: unknown }>
+  readonly structuredContent?: unknown
+}
 
 const evidenceOf = (
   { origin: proved, path, value }: Ledger.Unproved,

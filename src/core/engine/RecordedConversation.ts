@@ -21,10 +21,34 @@ export interface Name {
   readonly session: string | undefined
 }
 
+/** What is known of a tool. */
+export interface Known {
+  readonly declared: Declared.Tool
+  readonly outputsOf: (value: unknown) => Outputs
+}
+
+/** The outputs of one result. */
+export interface Outputs {
+  /** Those that the declaration of the tool is about. */
+  readonly declared: ReadonlyArray<unknown>
+  readonly foreign: ReadonlyArray<unknown>
+}
+
+/** Adds the outputs of one result. */
+export const receive = (
+  ledger: Ledger.Ledger,
+  call: Omit<Ledger.Received, "output">,
+  { declared, foreign }: Outputs
+): void => {
+  for (const output of declared) ledger.received({ ...call, output })
+  const tool = Declared.undeclared(call.tool.name)
+  for (const output of foreign) ledger.received({ tool, callId: call.callId, args: {}, output })
+}
+
 /** What a record is read into. */
 export interface Into {
   readonly ledger: Ledger.Ledger
-  readonly toolOf: (name: string) => Declared.Tool
+  readonly toolOf: (name: string) => Known
   readonly heard: (text: string, from: "user" | "foreign") => void
 }
 
@@ -94,7 +118,7 @@ const settled = (
   { callId, isIncomplete, outcome, tool: name }: Journal.Of<"Settled">,
   { args, isEdited }: { readonly args: Journal.KeptArguments; readonly isEdited: boolean },
   ledger: Ledger.Ledger,
-  toolOf: (name: string) => Declared.Tool
+  toolOf: (name: string) => Known
 ): void => {
   const foreign = (output: unknown) => ledger.received({ tool: Declared.undeclared(name), callId, args: {}, output })
   if (outcome._tag === "Failed") return foreign(outcome.error)
@@ -104,5 +128,6 @@ const settled = (
     ledger.forgot()
     return foreign("value" in output && output.value !== undefined ? output.value : output.modelText)
   }
-  ledger.received({ tool: toolOf(name), callId, args: args.value, output: output.value ?? output.modelText })
+  const { declared: tool, outputsOf } = toolOf(name)
+  receive(ledger, { callId, args: args.value, tool }, outputsOf(output.value ?? output.modelText))
 }

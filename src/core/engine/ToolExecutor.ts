@@ -156,6 +156,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     sessions: new Sessions(settings.principal, unique),
     conversations: provenance === undefined && reviewer === undefined ? undefined : new Conversations({
       provenance,
+      handlers: yield* ToolHandlers,
       journal: writer,
       principal: settings.principal,
       now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()

@@ -9,7 +9,9 @@ import {
   Provenance,
   ToolAnnotations,
   ToolCall,
-  ToolExecutor
+  ToolExecutor,
+  ToolExecutors,
+  ToolHandlers
 } from "../../../src/index.ts"
 
 const SendMail = Tool.make("send_mail", {
@@ -205,6 +207,37 @@ describe("Provenance", () => {
         ["Denied"]
       )
     }).pipe(Effect.scoped, Effect.provide(executor(requests)))
+  })
+
+  it.effect("keeps the conversations of two principals apart, whatever they are called", () => {
+    const layer = ToolExecutors.layer().pipe(
+      Layer.provide(LocalExecutor.layerGates({ policy: { default: "allow" }, dedupe: false })),
+      Layer.provide(ToolHandlers.layer(kit)),
+      Layer.provide(handlers),
+      Layer.provide(traced)
+    )
+    return Effect.gen(function*() {
+      const executors = yield* ToolExecutors.ToolExecutors
+      const [ada, bob] = [yield* executors.get("ada"), yield* executors.get("bob")]
+      yield* ada.process({ session: "talk", heard: ["Write to ada@example.com"] })
+      const write = (executor: ToolExecutor.Service) =>
+        Effect.flatMap(executor.process({ session: "talk" }), (it) => outcomes(it)(mail("ada@example.com")))
+      assert.deepStrictEqual([yield* write(ada), yield* write(bob)], [["Succeeded"], ["Denied"]])
+    }).pipe(Effect.scoped, Effect.provide(layer))
+  })
+
+  it.effect("counts arguments that a person typed for this call only", () => {
+    const requests: Array<Approvals.ApprovalRequest> = []
+    const answer = { _tag: "ApproveOnce", params: { to: "eve@example.com", body: "hello" } } as const
+    return Effect.gen(function*() {
+      const run = outcomes(yield* (yield* ToolExecutor.ToolExecutor).process())
+      assert.deepStrictEqual(yield* run(mail("x@example.com")), ["Succeeded"])
+      assert.deepStrictEqual(yield* run(mail("eve@example.com")), ["Succeeded"])
+      assert.deepStrictEqual(requests.map(({ args }) => (args as { readonly to: string }).to), [
+        "x@example.com",
+        "eve@example.com"
+      ])
+    }).pipe(Effect.scoped, Effect.provide(executor(requests, { answer })))
   })
 
   it.effect("judges a sub-agent by the conversation of its call", () => {
