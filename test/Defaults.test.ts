@@ -97,6 +97,8 @@ const places: Readonly<Record<string, readonly [file: string, before: string, af
   "policy.mode": ["src/core/gates/Policy.ts", "filter((it) => it.is !== ", " &&"],
   "Approvals.layer timeout": ["src/core/gates/Approvals.ts", "options?.timeout ?? ", ")"],
   "Webhook.layer delay": ["src/server/Webhook.ts", "options.delay ?? ", ","],
+  "Webhook.layer format": ["src/server/Webhook.ts", "const { format = ", " }"],
+  "AnswerLinks.layer validFor": ["src/server/AnswerLinks.ts", "options.validFor ?? ", ")"],
   "pools.read": ["src/core/gates/Pools.ts", "pool(\"read\", ", ")"],
   "pools.concurrent": ["src/core/gates/Pools.ts", "pool(\"concurrent\", ", ","],
   "pools.serial": ["src/core/gates/Pools.ts", "pool(\"serial\", ", ")"]

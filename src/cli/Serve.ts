@@ -18,6 +18,7 @@ import type { ConfigurationError, Problem } from "../core/vocabulary/Configurati
 import { escape } from "../internal/escape.ts"
 import type { McpServerError } from "../mcp/McpServers.ts"
 import * as Access from "../server/Access.ts"
+import * as AnswerLinks from "../server/AnswerLinks.ts"
 import type { OperationStoreError } from "../server/OperationStore.ts"
 import * as Server from "../server/Server.ts"
 import * as Undoing from "../server/Undoing.ts"
@@ -118,12 +119,14 @@ const layerOf = Effect.fnUntraced(
     )
     const told = webhook === undefined
       ? Layer.empty
-      : Webhook.layer(webhook).pipe(Layer.provide(FetchHttpClient.layer))
+      : Webhook.layer(webhook.options).pipe(Layer.provide(FetchHttpClient.layer))
+    const links = webhook?.links === undefined ? Layer.empty : AnswerLinks.layer(webhook.links)
     const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
     const routes = Server.layer(routesOptions(server, at)).pipe(Layer.provide(undoing))
     const listening = http.server({ host: at.host, port: at.port, tls: pem })
     const serving = Server.serve(routes, listening, { disableLogger: true, disableListenLog: true }).pipe(
-      Layer.provide(told)
+      Layer.provide(told),
+      Layer.provide(links)
     )
     const around = Layer.merge(Access.layer({ users }), http.services)
     if (!isClustered) {
@@ -255,8 +258,11 @@ const webhookOf = Effect.fnUntraced(
     }
     if (secret === undefined || publicUrl === undefined) return yield* wrong(describe({ subject: file, problems }))
     // durations were checked when the file was decoded
-    const delay = webhook.delay ?? ServeConfig.defaults.webhookDelay
-    return { url: webhook.url, secret, publicUrl, delay } as Webhook.Options
+    const { delay = ServeConfig.defaults.webhookDelay, format, links, url } = webhook
+    return {
+      options: { url, secret, publicUrl, delay, format } as Webhook.Options,
+      links: links === undefined ? undefined : { ...links, secret, publicUrl } as AnswerLinks.Options
+    }
   }
 )
 

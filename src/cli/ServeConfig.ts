@@ -186,7 +186,19 @@ export const Server = Schema.Struct({
     }),
     delay: optional(SpanOrNone).annotate({
       description: "How long a request must be pending before the notification; default 10 seconds"
-    })
+    }),
+    format: optional(Schema.Literals(["standard", "slack", "teams", "email"])).annotate({
+      description: "What is sent: Standard Webhooks, or a message for Slack, Teams or a service that sends e-mail; " +
+        "default standard"
+    }),
+    links: optional(Schema.Struct({
+      people: Schema.NonEmptyArray(UserName).annotate({
+        description: "Users who get a link that answers as them. Everybody who reads the notification can use it"
+      }),
+      validFor: optional(Span).annotate({
+        description: "How long a link works, unless its request expires earlier; default 24 hours"
+      })
+    })).annotate({ description: "Links in the notification that answer without a login" })
   })).annotate({ description: "Webhook that is notified of pending approval requests" })
 })
 
@@ -335,10 +347,23 @@ const toolsOf = (input: unknown) => {
 }
 
 /** Unknown user names, and tokens that two users share. */
-const ofUsers = ({ server: { users = {} } = {} }: ServeConfig): ReadonlyArray<Problem> => {
+const ofUsers = ({ server: { users = {}, webhook } = {} }: ServeConfig): ReadonlyArray<Problem> => {
   const names = Object.keys(users)
   const owners = new Map<string, string>()
-  return Object.entries(users).flatMap(([name, user]) => [
+  const unlinked = (webhook?.links?.people ?? []).flatMap((person, index) => {
+    const at = `server.webhook.links.people[${index}]`
+    const user = users[person]
+    if (user === undefined) {
+      const expected = names.length === 0 ? "a user of server.users" : `one of ${names.join(", ")}`
+      return [{ path: at, problem: `there is no user ${JSON.stringify(person)}`, expected }]
+    }
+    return (user.approve ?? []).length > 0 ? [] : [{
+      path: at,
+      problem: `${JSON.stringify(person)} may approve nothing`,
+      expected: "a user with approve"
+    }]
+  })
+  const ofEach = Object.entries(users).flatMap(([name, user]) => [
     ...(["approve", "records"] as const).flatMap((list) =>
       (user[list] ?? []).flatMap((listed, index) =>
         listed === "*" || names.includes(listed) ? [] : [{
@@ -359,4 +384,5 @@ const ofUsers = ({ server: { users = {} } = {} }: ServeConfig): ReadonlyArray<Pr
       }]
     })
   ])
+  return [...ofEach, ...unlinked]
 }

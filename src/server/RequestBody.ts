@@ -50,11 +50,11 @@ export const layer = (
         const limit = ByteSize.bytes(most)
         const hasBody = endpoint.payload.size > 0
         const taken = isOpen
-          ? hasBody ? takeBody(most, millis) : Effect.void
+          ? hasBody ? take(most, millis) : Effect.void
           // runs after `Authorization`, which the types of endpoints without it do not show
           : Effect.flatMap(Effect.serviceOption(CurrentUser), (user) => {
             const name = Option.match(user, { onNone: () => "", onSome: (it) => it.name })
-            return hasBody ? takeBody(most, millis, { limits, name }) : limits.turn(name)
+            return hasBody ? take(most, millis, { limits, name }) : limits.turn(name)
           })
         const checked = Effect.andThen(taken, httpEffect).pipe(
           Effect.catch((error) =>
@@ -81,8 +81,8 @@ const isOpenToAll = (endpoint: HttpApiEndpoint.Top): boolean => !endpoint.middle
 
 const whole = (problem: string) => new Invalid({ errors: [{ path: "", problem }] })
 
-/** Reads the body once; the request keeps it for the endpoint. */
-const takeBody = (
+/** Reads the body once, within bytes and milliseconds; the request keeps it for the endpoint. */
+export const take = (
   most: number,
   millis: number,
   user?: { readonly limits: Limits["Service"]; readonly name: string }

@@ -5,12 +5,14 @@
 import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as HttpEffect from "effect/http/HttpEffect"
+import * as HttpMiddleware from "effect/http/HttpMiddleware"
 import * as HttpRouter from "effect/http/HttpRouter"
 import { HttpServerError } from "effect/http/HttpServerError"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
+import * as Record from "effect/Record"
 import type * as Types from "effect/Types"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { shown } from "../internal/OptionReader.ts"
@@ -20,6 +22,7 @@ import * as Problems from "./ApiProblems.ts"
 import * as Authentication from "./Authentication.ts"
 import * as ClientAddress from "./ClientAddress.ts"
 import * as Limits from "./Limits.ts"
+import { isLink } from "./LinkPath.ts"
 import * as Logins from "./Logins.ts"
 import * as RequestBody from "./RequestBody.ts"
 import { layer as requestCountsLayer, RequestCounts } from "./RequestCounts.ts"
@@ -74,6 +77,7 @@ export const layerRouter = (
           const request = yield* HttpServerRequest.HttpServerRequest
           const caller = callers.of(request)
           const path = pathOf(request.url)
+          if (isLink(path)) yield* HttpMiddleware.withLoggerDisabled(Effect.void)
           yield* HttpEffect.appendPreResponseHandler((_, response) => Effect.succeed(dressed(response)))
           const response = yield* Effect.gen(function*() {
             yield* limits.arrive(caller.address)
@@ -143,6 +147,8 @@ const problemOf = (
   const hasCookie = headers["cookie"]?.includes(cookieName) === true
   if (isChange && hasCookie && headers["origin"] === undefined) return new Problems.WrongOrigin({})
   const hasBody = Number(headers["content-length"] ?? 0) !== 0 || headers["transfer-encoding"] !== undefined
+  // links answer by a form, which browsers send with its origin
+  if (isLink(path)) return isChange && headers["origin"] === undefined ? new Problems.WrongOrigin({}) : undefined
   const needsJson = isChange && (method !== "DELETE" || hasBody)
   if (needsJson && !/^application\/json *(?:;|$)/i.test(headers["content-type"] ?? "")) return new Problems.NotJson({})
   return undefined
@@ -199,6 +205,8 @@ const missing = (method: string, path: string) => {
 const dressed = (response: HttpServerResponse.HttpServerResponse): HttpServerResponse.HttpServerResponse =>
   HttpServerResponse.setHeaders(response, {
     ...headers,
+    // pages without scripts have stricter ones
+    ...Record.filter(response.headers, (_, name) => Object.hasOwn(headers, name)),
     "cache-control": response.headers["cache-control"] ?? "no-store",
     // RFC 9110, 15.5.2: a 401 names the scheme
     ...(response.status === 401 ? { "www-authenticate": "Bearer" } : {})

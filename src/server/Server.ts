@@ -52,6 +52,7 @@ import * as ApprovalsHandlers from "./ApprovalsHandlers.ts"
 import * as Draining from "./Draining.ts"
 import * as FormatsHandlers from "./FormatsHandlers.ts"
 import * as Health from "./Health.ts"
+import * as LinkRoutes from "./LinkRoutes.ts"
 import { type Requires, serveRoutes } from "./Listener.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LocalDirectory from "./LocalDirectory.ts"
@@ -141,7 +142,10 @@ export interface Options extends RequestGuard.Options {
   readonly page?: PageAssets.Options | false | undefined
 }
 
-/** Layer of the routes: the API, its OpenAPI document (`/openapi.json`) and the page (`/`). */
+/**
+ * Layer of the routes: the API, its OpenAPI document (`/openapi.json`) and the page (`/`). With `AnswerLinks`, also the
+ * links that answer approval requests (`/links/…`).
+ */
 export const layer = (options: Options = {}) =>
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
     Layer.provide([
@@ -155,6 +159,7 @@ export const layer = (options: Options = {}) =>
     ]),
     Layer.provide([Metrics.layer, Status.layer]),
     Layer.merge(options.page === false ? Layer.empty : PageAssets.layer(options.page)),
+    Layer.merge(LinkRoutes.layer),
     Layer.provide(RequestGuard.layer(options))
   )
 

@@ -13,7 +13,6 @@
 import { hmac } from "@noble/hashes/hmac.js"
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Clock from "effect/Clock"
-import * as DateTime from "effect/DateTime"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Base64 from "effect/encoding/Base64"
@@ -23,7 +22,7 @@ import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Redacted from "effect/Redacted"
+import type * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import * as Schedule from "effect/Schedule"
 import * as Semaphore from "effect/Semaphore"
@@ -32,9 +31,12 @@ import * as Approvals from "../core/gates/Approvals.ts"
 import { type ApprovalRow, ApprovalTable, type ApprovalTableError } from "../core/store/ApprovalTable.ts"
 import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
 import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
-import { OptionReader } from "../internal/OptionReader.ts"
+import { OptionReader, shown } from "../internal/OptionReader.ts"
+import * as AnswerLinks from "./AnswerLinks.ts"
+import * as NoticeTemplates from "./NoticeTemplates.ts"
 import * as Principals from "./Principals.ts"
 import * as StoredApproval from "./StoredApproval.ts"
+import * as WebhookSecret from "./WebhookSecret.ts"
 
 /** Options of the webhook. */
 export interface Options {
@@ -46,16 +48,28 @@ export interface Options {
   readonly publicUrl: string
   /** Delay before the notification; requests answered earlier are not reported. Default: none. */
   readonly delay?: Duration.Input | undefined
+  /**
+   * What is sent: the JSON of Standard Webhooks, a message for an incoming webhook of Slack or for Workflows of Teams, or
+   * subject, text and HTML of an e-mail. Default `standard`.
+   */
+  readonly format?: Format | undefined
 }
 
-/** Layer that reports each approval request made through the `Approvals` in the context. */
+/** What is sent. */
+export type Format = "standard" | "slack" | "teams" | "email"
+
+/**
+ * Layer that reports each approval request made through the `Approvals` in the context. With `AnswerLinks`, reports have
+ * links that answer as one person.
+ */
 export const layer = (
   options: Options
 ): Layer.Layer<never, ConfigurationError, Approvals.Approvals | HttpClient.HttpClient> =>
   Layer.effectDiscard(Effect.gen(function*() {
     const target = yield* check(options)
     const approvals = yield* Approvals.Approvals
-    const send = yield* sender(target)
+    const links = Option.getOrUndefined(yield* Effect.serviceOption(AnswerLinks.AnswerLinks))
+    const send = yield* sender(target, links)
     const table = Option.getOrUndefined(yield* Effect.serviceOption(ApprovalTable))
     const open = yield* FiberMap.make<string>()
     const notify = table === undefined ? send : once(table, send)
@@ -119,25 +133,15 @@ interface Target {
   readonly key: Uint8Array
   readonly publicUrl: string
   readonly delay: number
-}
-
-/** What the receiver reads. */
-interface Notice {
-  readonly id: string
-  readonly user: string
-  readonly session: string
-  readonly tool: string
-  readonly requestedAt: number
-  readonly expiresAt: number | "unlimited"
-  /** Who can approve, if the request says so. */
-  readonly who?: string | undefined
+  readonly format: Format
 }
 
 /** A notice, and when it was due. */
 interface Due {
-  readonly notice: Notice
+  readonly notice: Omit<NoticeTemplates.Notice, "at" | "kind" | "links" | "url">
+  readonly about: AnswerLinks.About
   readonly at: number
-  readonly why: "asked" | "escalated" | "reminded"
+  readonly why: NoticeTemplates.Notice["kind"]
   /** The time of the next notice of the request, if there is one. */
   readonly next: number | undefined
 }
@@ -155,11 +159,13 @@ const dueOf = (
   now: number
 ): Due => {
   const notice = { id, ...owner, tool, requestedAt, expiresAt }
-  if (approvers === undefined) return { notice, at: requestedAt, why: "asked", next: undefined }
+  const about = { id, user: owner.user, requestedAt, expiresAt, approvals, approvers }
+  if (approvers === undefined) return { notice, about, at: requestedAt, why: "asked", next: undefined }
   const last = WhoApproves.lastNotice(approvers, requestedAt, now)
   const who = WhoApproves.sentence(approvers, approvals, { principal, requestedAt })
   return {
     notice: { ...notice, who },
+    about,
     at: last?.at ?? requestedAt,
     why: last === undefined ? "asked" : last.why === "Escalated" ? "escalated" : "reminded",
     next: WhoApproves.nextNotice(approvers, requestedAt, now)?.at
@@ -234,8 +240,8 @@ const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
   Effect.suspend(() => {
     const problems: Array<Problem> = []
     const urlOf = (path: "url" | "publicUrl"): URL => {
-      const url = URL.canParse(options[path]) ? new URL(options[path]) : undefined
-      if (url !== undefined && /^https?:$/.test(url.protocol) && url.username === "" && url.password === "") return url
+      const url = WebhookSecret.addressOf(options[path])
+      if (url !== undefined) return url
       problems.push({
         path,
         problem: "it is not a valid address",
@@ -245,13 +251,14 @@ const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
     }
     const url = urlOf("url")
     const publicUrl = urlOf("publicUrl")
-    const [, encoded] = /^whsec_([A-Za-z0-9+/]+={0,2})$/.exec(Redacted.value(options.secret)) ?? []
-    const key = encoded === undefined ? undefined : Result.getOrUndefined(Base64.decode(encoded))
-    if (key === undefined || key.length < 24 || key.length > 64) {
+    const key = WebhookSecret.keyOf(options.secret)
+    if (key === undefined) problems.push(WebhookSecret.problem)
+    const { format = "standard" } = options
+    if (!Object.hasOwn(NoticeTemplates.bodies, format)) {
       problems.push({
-        path: "secret",
-        problem: "it is not a valid secret",
-        expected: "whsec_ and 24 to 64 bytes as base64"
+        path: "format",
+        problem: `it is ${shown(format)}`,
+        expected: `one of ${Object.keys(NoticeTemplates.bodies).join(", ")}`
       })
     }
     const reader = new OptionReader()
@@ -259,7 +266,7 @@ const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
     problems.push(...reader.problems)
     return problems.length > 0
       ? Effect.fail(new ConfigurationError({ subject: "Webhook", problems }))
-      : Effect.succeed({ url, key: key!, publicUrl: publicUrl.href.replace(/[#?].*$/, "").replace(/\/+$/, ""), delay })
+      : Effect.succeed({ url, key: key!, publicUrl: WebhookSecret.baseOf(publicUrl), delay, format })
   })
 
 /** Why a request failed; it is not retried if `isForGood`. */
@@ -268,7 +275,10 @@ interface NotTaken {
   readonly isForGood: boolean
 }
 
-const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
+const sender = Effect.fnUntraced(function*(
+  { format, key, publicUrl, url }: Target,
+  links: AnswerLinks.AnswerLinks["Service"] | undefined
+) {
   const client = HttpClient.withScope(yield* HttpClient.HttpClient)
   const clock = yield* Clock.Clock
   const places = yield* Semaphore.make(atOnce)
@@ -296,27 +306,25 @@ const sender = Effect.fnUntraced(function*({ key, publicUrl, url }: Target) {
     const isForGood = status < 500 && status !== 408 && status !== 429
     return yield* Effect.fail<NotTaken>({ problem: `it answered ${status}`, isForGood })
   })
-  return (due: Due): Effect.Effect<void> => {
-    const { at, notice: { id, requestedAt } } = due
-    const body = bodyOf(due, publicUrl)
+  return ({ about, at, notice, why: kind }: Due): Effect.Effect<void> => {
+    const { id, requestedAt } = notice
+    const pageUrl = `${publicUrl}/#/approvals/${encodeURIComponent(id)}`
     // the same in every process that notifies of it
     const message = at === requestedAt ? id : `${id}.${at - requestedAt}`
-    return places.withPermits(1)(post(message, body)).pipe(
-      Effect.retry({ schedule: retries, while: ({ isForGood }) => !isForGood }),
-      Effect.catch(({ problem }) => warn(problem)),
-      Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
-      // the receiver gets no trace headers
-      Effect.provideService(HttpClient.TracerPropagationEnabled, false)
-    )
+    // made when it is sent: the rights of people may have changed
+    const some = links === undefined ? Effect.succeed({}) : Effect.map(links.of(about), (links) => ({ links }))
+    return places.withPermits(1)(Effect.flatMap(some, (some) =>
+      Effect.retry(
+        post(message, JSON.stringify(NoticeTemplates.bodies[format]({ ...notice, ...some, kind, at, url: pageUrl }))),
+        { schedule: retries, while: ({ isForGood }) => !isForGood }
+      ))).pipe(
+        Effect.catch(({ problem }) => warn(problem)),
+        Effect.provideService(FetchHttpClient.RequestInit, { redirect: "manual" }),
+        // the receiver gets no trace headers
+        Effect.provideService(HttpClient.TracerPropagationEnabled, false)
+      )
   }
 })
-
-const bodyOf = ({ at, notice, why }: Due, publicUrl: string): string =>
-  JSON.stringify({
-    type: `approval.${why}`,
-    timestamp: DateTime.formatIso(DateTime.makeUnsafe(at)),
-    data: { ...notice, url: `${publicUrl}/#/approvals/${encodeURIComponent(notice.id)}` }
-  })
 
 /** Logs a message at most once per interval, with the number of omissions. */
 const rarely = (clock: Clock.Clock, say: (problem: string, others: number) => Effect.Effect<void>) => {

@@ -6,6 +6,9 @@ export * as Access from "./public/Access.ts"
 /** Agents by name. */
 export * as Agents from "./public/Agents.ts"
 
+/** Signed links that answer one approval request as one person. */
+export * as AnswerLinks from "./public/AnswerLinks.ts"
+
 /** The HTTP API as a value, for servers, clients and its OpenAPI document. */
 export * as Api from "./public/Api.ts"
 

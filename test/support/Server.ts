@@ -3,11 +3,11 @@
  * a test lets them go, and a client that speaks HTTP.
  */
 import { NodeHttpServer } from "@effect/platform-node"
-import { Context, Deferred, Effect, Exit, Layer, Queue, Redacted, Schema, Scope } from "effect"
+import { Context, Deferred, type Duration, Effect, Exit, Layer, Queue, Redacted, Schema, Scope } from "effect"
 import type { Policy, ToolRule } from "effect-tool-executor"
 import { Checkpoints, Journal, LocalExecutor, ToolAnnotations, ToolContext, ToolHandlers } from "effect-tool-executor"
 import { Cluster } from "effect-tool-executor/cluster"
-import { Access, Agents, Server, Tokens, Undoing, WaveStore } from "effect-tool-executor/server"
+import { Access, Agents, AnswerLinks, Server, Tokens, Undoing, WaveStore } from "effect-tool-executor/server"
 import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import { ScriptedModel } from "effect-tool-executor/testing"
@@ -110,6 +110,14 @@ export interface Options {
   readonly port?: number
   /** Runs it as the only runner of a cluster, with these options. */
   readonly cluster?: Cluster.Options
+  /** Links that answer approval requests. */
+  readonly links?: AnswerLinks.Options
+  /** The users, where a list is not enough. */
+  readonly access?: Layer.Layer<Access.Access>
+  /** How long it waits for open connections when it stops. */
+  readonly shutdown?: Duration.Input
+  /** Logs requests. */
+  readonly isLogged?: boolean
   /** What the model of the agent `helper` says. */
   readonly script?: ScriptedModel.Script
 }
@@ -238,11 +246,13 @@ const layer = (held: Held, options: Options) => {
   const server = NodeHttpServer.layerServer(createServer, {
     host: "127.0.0.1",
     port: options.port ?? 0,
-    gracefulShutdownTimeout: "1 second"
+    gracefulShutdownTimeout: options.shutdown ?? "1 second"
   })
-  return Server.serve(Server.layer(options.server), server, { disableLogger: true, disableListenLog: true }).pipe(
+  const serving = { disableLogger: options.isLogged !== true, disableListenLog: true }
+  return Server.serve(Server.layer(options.server), server, serving).pipe(
     Layer.provideMerge(executors),
-    Layer.provide(Access.layer({ users: options.users ?? everybody })),
+    Layer.provide(options.links === undefined ? Layer.empty : AnswerLinks.layer(options.links)),
+    Layer.provide(options.access ?? Access.layer({ users: options.users ?? everybody })),
     Layer.provide(stores(folder)),
     Layer.provide(SessionRegistry.layerMemory()),
     Layer.provide(NodeHttpServer.layerHttpServices)

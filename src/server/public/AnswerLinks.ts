@@ -1,0 +1,2 @@
+export type * from "../AnswerLinks.ts"
+export { layer } from "../AnswerLinks.ts"
