@@ -9,9 +9,18 @@ import * as Stream from "effect/Stream"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import type { Review } from "../../../src/core/gates/Policy.ts"
 import * as Reviewer from "../../../src/core/gates/Reviewer.ts"
-import { Journal, Permissions, type Policy, ToolAnnotations, ToolContext } from "../../../src/index.ts"
+import {
+  Journal,
+  LocalExecutor,
+  Permissions,
+  type Policy,
+  ToolAnnotations,
+  ToolContext,
+  ToolExecutors,
+  ToolHandlers
+} from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
-import { call, type Env, open, type Options, tags, type ToolSpec } from "../../support/Harness.ts"
+import { call, type Env, open, type Options, tags, toolkit, type ToolSpec } from "../../support/Harness.ts"
 
 type Says = (request: Reviewer.ReviewRequest) => Effect.Effect<Reviewer.Verdict, unknown>
 
@@ -635,4 +644,37 @@ describe("a review and a crash", () => {
       assert.deepStrictEqual([env.reviewed, env.ran], [[], []])
       assert.strictEqual(env.asked.length, 1)
     }))
+})
+
+describe("the executors of many sessions", () => {
+  const layer = (says: Says) => {
+    const { handlers, kit } = toolkit({ write: { class: "SerialMut", handler: () => Effect.void } })
+    const gates = LocalExecutor.layerGates({ policy: { ask: ["write"], review: { allow: ["*"] } } }).pipe(
+      Layer.provideMerge(ToolHandlers.layer(kit).pipe(Layer.provide(handlers)))
+    )
+    return ToolExecutors.layer({ policy: (session) => session === "eve" ? { deny: ["write"] } : { default: "allow" } })
+      .pipe(
+        Layer.provide(gates),
+        Layer.provide(Reviewer.layerFunction(says)),
+        Layer.provide(Permissions.layerShadow({ name: "next", policy: { default: "allow" } })),
+        Layer.provideMerge(Journal.layerMemory())
+      )
+  }
+
+  test("share a reviewer, and the policy of a session narrows the shadow policy, too", () =>
+    Effect.gen(function*() {
+      const executors = yield* ToolExecutors.ToolExecutors
+      const outcomes = yield* Effect.forEach(["ada", "eve"], (session) =>
+        Effect.gen(function*() {
+          const process = yield* (yield* executors.get(session)).process()
+          return tags(yield* process.executeWave(one))
+        }))
+      assert.deepStrictEqual(outcomes, [["Succeeded"], ["PolicyDenied"]])
+      const journal = yield* Journal.Journal
+      const entries = yield* Effect.orDie(Stream.runCollect(journal.read({ tag: "Shadowed" })))
+      assert.deepStrictEqual(
+        entries.map(({ entry }) => entry._tag === "Shadowed" ? [entry.principal, entry.would, entry.decided] : []),
+        [["ada", "allow", "ask"]]
+      )
+    }).pipe(Effect.provide(layer(() => verdict("Allow")))))
 })
