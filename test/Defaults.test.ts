@@ -14,6 +14,7 @@ import * as Dedupe from "../src/core/gates/Dedupe.ts"
 import * as HostGates from "../src/core/gates/HostGates.ts"
 import * as Policy from "../src/core/gates/Policy.ts"
 import * as RateLimits from "../src/core/gates/RateLimits.ts"
+import * as Reviewer from "../src/core/gates/Reviewer.ts"
 import * as TurnBudget from "../src/core/gates/TurnBudget.ts"
 import * as ArtifactStore from "../src/core/output/ArtifactStore.ts"
 import * as Checkpoints from "../src/core/output/Checkpoints.ts"
@@ -78,6 +79,7 @@ const values: Readonly<Record<string, unknown>> = {
   ...dotted("JournalFile.layer ", JournalFile.defaults),
   ...dotted("SqlJournal.layer ", SqlJournal.defaults),
   ...dotted("AiSdk.layerLanguageModel ", AiSdkModel.defaults),
+  ...dotted("Reviewer.layer ", Reviewer.defaults),
   ...dotted("PendingApprovals.layer ", PendingApprovals.defaults),
   ...dotted("LiveLog.layer ", LiveLog.defaults),
   ...dotted("Waves.layer ", Waves.defaults),

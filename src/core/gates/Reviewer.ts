@@ -120,14 +120,21 @@ export const layerFunction = <R = never>(
   options?: Options
 ): Layer.Layer<Reviewer, ConfigurationError, R> => Layer.effect(Reviewer, make(review, options))
 
+/** Default options. */
+export const defaults = {
+  timeout: "20 seconds",
+  concurrency: 8,
+  breaker: { inARow: 3, denials: 20, window: "1 hour" }
+} as const
+
 const limitsOf = ({ breaker = {}, concurrency, timeout }: Options): Effect.Effect<Limits, ConfigurationError> =>
   readOptions("Reviewer", (read) => ({
-    timeoutMillis: read.millis("timeout", timeout ?? "20 seconds"),
-    concurrency: read.count("concurrency", concurrency ?? 8, 1),
+    timeoutMillis: read.millis("timeout", timeout ?? defaults.timeout),
+    concurrency: read.count("concurrency", concurrency ?? defaults.concurrency, 1),
     breaker: breaker === false ? undefined : {
-      inARow: read.count("breaker.inARow", breaker.inARow ?? 3, 1),
-      denials: read.count("breaker.denials", breaker.denials ?? 20, 1),
-      windowMillis: read.millis("breaker.window", breaker.window ?? "1 hour")
+      inARow: read.count("breaker.inARow", breaker.inARow ?? defaults.breaker.inARow, 1),
+      denials: read.count("breaker.denials", breaker.denials ?? defaults.breaker.denials, 1),
+      windowMillis: read.millis("breaker.window", breaker.window ?? defaults.breaker.window)
     }
   }))
 
