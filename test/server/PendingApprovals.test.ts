@@ -128,6 +128,27 @@ describe("PendingApprovals", () => {
       assert.deepInclude(yield* Fiber.join(second.fiber), { _tag: "Denied", by: "user", person: "ada" })
     }).pipe(Effect.provide(layer())))
 
+  it.effect("takes a wider pattern that it offers, which ends what it covers, and no other", () =>
+    Effect.gen(function*() {
+      const approvals = yield* PendingApprovals.PendingApprovals
+      const wider = ["src/*"]
+      const about = (text: string) => ask({ callId: text, targets: [{ text }], wider })
+      const [first, inside, outside] = yield* Effect.all([about("src/a"), about("src/b"), about("test/c")])
+      const scope = (pattern: string): Approvals.Answer => ({ _tag: "ApproveForScope", scope: { pattern } })
+      const refused = yield* Effect.flip(approvals.answer(ada, yield* to(first.id, scope("*"))))
+      assert.deepInclude(refused, { _tag: "NotAnswered" })
+      assert.strictEqual(yield* approvals.count, 3)
+      yield* approvals.answer(ada, yield* to(first.id, scope("src/*")))
+      assert.deepInclude(yield* endedOf(inside.id), { how: "covered", by: "ada" })
+      const resolution = yield* Fiber.join(inside.fiber)
+      assert.deepInclude(resolution._tag === "Approved" ? resolution.grant : {}, {
+        targets: ["src/a"],
+        patterns: wider
+      })
+      assert.strictEqual(yield* approvals.count, 1)
+      yield* approvals.answer(ada, yield* to(outside.id, deny))
+    }).pipe(Effect.provide(layer())))
+
   it.effect("takes edited arguments, but not of a call that is running", () =>
     Effect.gen(function*() {
       const approvals = yield* PendingApprovals.PendingApprovals
