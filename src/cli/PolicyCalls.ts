@@ -7,6 +7,7 @@ import * as Schema from "effect/Schema"
 import * as PermissionPattern from "../core/gates/PermissionPattern.ts"
 import * as PolicyQuestion from "../core/gates/PolicyQuestion.ts"
 import { ConfigurationError, decodeStrict } from "../core/vocabulary/ConfigurationError.ts"
+import { TargetKind } from "../core/vocabulary/TargetKind.ts"
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import { escape } from "../internal/escape.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
@@ -19,7 +20,7 @@ const Texts = Schema.Array(Schema.String)
 
 const Target = Schema.Struct({
   text: Schema.String,
-  kind: optional(Schema.Literals(["exact", "protected"])),
+  kind: optional(TargetKind),
   spellings: optional(Texts),
   runBy: optional(Schema.String)
 })
