@@ -90,12 +90,11 @@ export const printTools = Effect.fnUntraced(function*(config: GatewayConfig.Tier
   yield* check(servers, config)
   const executors = yield* Layer.build(executorsOf(servers.handlers, config, "deny"))
   const tools = yield* (yield* Context.get(executors, ToolExecutors.ToolExecutors).get("list")).tools
-  yield* Files.printJson(tools.map(({ description, name, openWorld, readOnly }) => ({
-    name,
-    readOnly,
-    openWorld,
-    description
-  })))
+  const known = servers.handlers.current()
+  yield* Files.printJson(tools.map(({ description, name, openWorld, readOnly }) => {
+    const sandbox = known.get(name)?.sandboxed?.({})
+    return { name, readOnly, openWorld, ...sandbox === undefined ? {} : { sandbox }, description }
+  }))
 }, Effect.scoped)
 
 /** Where it is reached: `port` undefined is standard input and output. */

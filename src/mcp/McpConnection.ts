@@ -24,6 +24,7 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Queue from "effect/Queue"
 import type * as Scope from "effect/Scope"
+import type { Sandboxing } from "../core/vocabulary/ToolAnnotations.ts"
 import { clip } from "../internal/clip.ts"
 import { version } from "../internal/version.ts"
 import * as HttpTransport from "./HttpTransport.ts"
@@ -38,6 +39,8 @@ import * as StdioTransport from "./StdioTransport.ts"
 export interface McpConnection {
   /** Its tools, as it describes them. */
   readonly listTools: Effect.Effect<Listed, McpServerError>
+  /** How its calls run, if its config says something about a sandbox. */
+  readonly sandboxing: Sandboxing | undefined
   /** What it says about how it is used. */
   readonly instructions: string | undefined
   /** Calls a tool; interrupting it cancels the call. A failure that the tool itself reports is a result. */
@@ -67,7 +70,9 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<McpConnection, McpServerError, Scope.Scope> {
   const fail = (reason: McpServerError["reason"], problem: string) => McpServers.failure(name, server, reason, problem)
   const isHttp = "url" in server
-  const { ended, leave, transport } = isHttp ? HttpTransport.make(server) : yield* StdioTransport.make(name, server)
+  const { ended, leave, sandboxing, transport } = isHttp
+    ? { ...HttpTransport.make(server), sandboxing: undefined }
+    : yield* StdioTransport.make(name, server)
   const malformed = Malformed.repairing(transport)
   const client = new Client({ name: "effect-tool-executor", version }, {
     // an older server on standard input may exit when asked for its revision
@@ -119,6 +124,7 @@ export const make = Effect.fnUntraced(function*(
             isHttp && isModern(client)
           )
       ),
+    sandboxing,
     instructions: client.getInstructions(),
     callTool: ({ inputSchema, name }, args, onprogress) =>
       McpTrace.client(

@@ -81,7 +81,7 @@ export const make = Effect.fnUntraced(function*(
         yield* warn(remote, `tools.${name}: its JSON Schema cannot be used: ${schema.failure}; the tool is left out`)
       } else {
         const shown = yield* visible(remote, name, { ...tool, inputSchema: schema.success })
-        if (shown !== undefined) declared.push(declare(name, shown, remote.server, isOne(readOnly, tool.name)))
+        if (shown !== undefined) declared.push(declare(name, shown, remote, isOne(readOnly, tool.name)))
       }
     }
     const handlers = Object.fromEntries(part.map(({ name, tool }) => [name, handlerOf(remote, tool, maxFileChars)]))
@@ -156,7 +156,8 @@ const visible = Effect.fnUntraced(function*(remote: Remote, name: string, tool: 
   return invisible === "refuse" ? undefined : invisible === "show" ? tool : Unseen.withoutIn(tool) as Checked
 })
 
-const declare = (name: string, tool: Checked, server: McpServer, isReadOnly: boolean): Tool.Any => {
+const declare = (name: string, tool: Checked, remote: Remote, isReadOnly: boolean): Tool.Any => {
+  const { server } = remote
   const hints = tool.annotations ?? {}
   const trusted = server.trust === true ? hints : {}
   const declared = Tool.dynamic(name, {
@@ -173,12 +174,29 @@ const declare = (name: string, tool: Checked, server: McpServer, isReadOnly: boo
     )
     .annotate(IsForeign, true)
     .annotate(ToolAnnotations.Invisible, server.invisible)
+    .annotate(ToolAnnotations.Sandboxed, sandboxedBy(remote))
     .annotate(Tool.Strict, false)
     .annotate(Tool.Readonly, isReadOnly || trusted.readOnlyHint === true)
     .annotate(Tool.Idempotent, trusted.idempotentHint === true)
     .annotate(Tool.Destructive, trusted.destructiveHint ?? true)
   const isOpen = server.openWorld ?? (hints.openWorldHint === true ? true : trusted.openWorldHint)
   return isOpen === undefined ? declared : declared.annotate(Tool.OpenWorld, isOpen)
+}
+
+/** How calls run: as the server does that is connected now. */
+const sandboxedBy = (remote: Remote): (() => ToolAnnotations.Sandboxing) | undefined => {
+  const { server } = remote
+  if (!("sandbox" in server) || server.sandbox === undefined || server.sandbox === false) return undefined
+  return () => remote.connection?.sandboxing ?? notConfined
+}
+
+/** Nothing is known to confine it. */
+const notConfined: ToolAnnotations.Sandboxing = {
+  _tag: "Open",
+  driver: "none",
+  network: "open",
+  holds: [],
+  missing: []
 }
 
 const handlerOf = (remote: Remote, tool: ForeignTool, maxFileChars: number) => (args: unknown) =>

@@ -21,6 +21,7 @@ import type * as Scope from "effect/Scope"
 import * as NodeFsPromises from "node:fs/promises"
 import type { Readable } from "node:stream"
 import { StringDecoder } from "node:string_decoder"
+import type { Sandboxing } from "../core/vocabulary/ToolAnnotations.ts"
 import { escape } from "../internal/escape.ts"
 import * as Sandbox from "../tools/Sandbox.ts"
 import * as SandboxOptions from "../tools/SandboxOptions.ts"
@@ -33,6 +34,8 @@ export interface StdioTransport {
   readonly transport: Transport
   /** Ends when the process can answer no more; says how it ended, and the last it wrote to its standard error. */
   readonly ended: Effect.Effect<string>
+  /** How its calls run, if its config says something about a sandbox. */
+  readonly sandboxing: Sandboxing | undefined
   /** There is nothing to say before it is closed. */
   readonly leave: Effect.Effect<void>
 }
@@ -188,6 +191,7 @@ export const make = Effect.fnUntraced(function*(
       // who has ended does not read, either; that it ended says more
       Effect.tap(Deferred.await(deaf), () => Effect.sleep(Duration.times(grace, 2)))
     ]),
+    sandboxing: Sandbox.sandboxing(sandbox, { network: true, unconfined: false }),
     leave: Effect.void
   }
 })

@@ -2,6 +2,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { spawnSync } from "node:child_process"
 import * as NodePath from "node:path"
+import { folder, run } from "../cli/harness.ts"
 import { open, said, scripted, shell } from "./fixture.ts"
 
 const isThere = spawnSync("bwrap", ["--version"]).status === 0
@@ -19,6 +20,20 @@ describe.skipIf(!isThere)("a server in a sandbox", () => {
       const variables = JSON.parse(said(yield* act("a", ["env"]))) as Record<string, string>
       assert.strictEqual(variables["TMPDIR"], "/tmp")
       assert.lengthOf(noted("started"), 1)
+    }).pipe(Effect.scoped))
+
+  it.live("is listed with what holds", () =>
+    Effect.gen(function*() {
+      const { server } = yield* scripted()
+      const sandbox = { readable: [process.cwd()], writable: [folderOf(server)] }
+      const { file } = yield* folder({
+        "gateway.json": JSON.stringify({ mcpServers: { a: { ...server, sandbox }, b: server } })
+      })
+      const { code, stderr, stdout } = yield* run(["mcp", "--config", file("gateway.json"), "--list"])
+      assert.strictEqual(code, 0, stderr)
+      const tools = JSON.parse(stdout) as ReadonlyArray<{ readonly name: string; readonly sandbox?: object }>
+      assert.deepInclude(tools.find(({ name }) => name === "a__act")?.sandbox, { _tag: "Confined", network: "none" })
+      assert.isUndefined(tools.find(({ name }) => name === "b__act")?.sandbox)
     }).pipe(Effect.scoped))
 
   it.live("changes nothing else", () =>
