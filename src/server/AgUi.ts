@@ -301,6 +301,8 @@ const responseSchema = (call: { readonly params: Schema.Json }): Schema.Json => 
   properties: {
     approved: { type: "boolean" },
     reason: { type: "string", description: "Why the call is denied, for the agent." },
+    note: { type: "string", description: "What the agent should know, if the call is approved." },
+    data: { description: "What the form of the request asks for, if it has one." },
     ...typeof call.params === "object"
       ? { editedArgs: { type: "object", description: "Replaces all arguments of the call." } }
       : {}

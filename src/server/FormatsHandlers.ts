@@ -58,7 +58,7 @@ export const layer: Layer.Layer<
 
     /**
      * Answers a pending approval request of an operation. One that was answered before keeps its answer; those of other
-     * operations are ignored.
+     * operations are ignored. The result says whether others have to approve it, too.
      */
     const answer = Effect.fnUntraced(function*(
       owner: Owner,
@@ -68,11 +68,13 @@ export const layer: Layer.Layer<
     ) {
       const user = yield* CurrentUser
       const isPending = directory.isPending(owner, { operation, id })
-      if (!(yield* isPending)) return
-      yield* directory.answer(user, { id, hash, answer }).pipe(
+      if (!(yield* isPending)) return false
+      return yield* directory.answer(user, { id, hash, answer }).pipe(
+        Effect.map(({ how }) => how === "waiting"),
         Effect.catchTags({
-          AlreadyEnded: () => Effect.void,
-          NotFound: () => Effect.flatMap(isPending, (is) => is ? Effect.fail(new NotAllowed({})) : Effect.void)
+          AlreadyEnded: () => Effect.succeed(false),
+          NotFound: () =>
+            Effect.flatMap(isPending, (is) => is ? Effect.fail(new NotAllowed({})) : Effect.succeed(false))
         })
       )
     })
@@ -120,13 +122,16 @@ export const layer: Layer.Layer<
         const asked = reply === undefined ? [] : ChatMessages.askedIn(reply)
         if (asked.some((it) => it.answer !== undefined)) {
           const { operation } = asked.at(-1)!
+          const waiting = new Set<string>()
           for (const it of asked) {
             if (it.answer === undefined) continue
             const { isApproved, reason } = it.answer
-            yield* answer(owner, operation, it, isApproved ? { _tag: "ApproveOnce" } : denial(reason))
+            const said = isApproved ? approval(reason) : denial(reason)
+            if (yield* answer(owner, operation, it, said)) waiting.add(it.request)
           }
           if (last === reply) {
-            return yield* chat(owner, operation, { _tag: "Pause", handles: asked, knows: ChatMessages.knows(reply!) })
+            const knows = ChatMessages.knows(reply!)
+            return yield* chat(owner, operation, { _tag: "Pause", handles: asked, knows, waiting })
           }
         }
         if (last?.role !== "user") {
@@ -167,9 +172,12 @@ export const layer: Layer.Layer<
         if (answers.length > 0) {
           const handles = answers.map((it) => it.handle)
           const { operation } = handles.at(-1)!
-          for (const { given, handle } of answers) yield* answer(owner, operation, handle, given)
+          const waiting = new Set<string>()
+          for (const { given, handle } of answers) {
+            if (yield* answer(owner, operation, handle, given)) waiting.add(handle.request)
+          }
           const calls = new Set(messages.flatMap((it) => it.toolCalls ?? []).map((it) => it.id))
-          return yield* run(operation, { _tag: "Pause", handles, knows: (it) => calls.has(it) })
+          return yield* run(operation, { _tag: "Pause", handles, knows: (it) => calls.has(it), waiting })
         }
         const prompt = promptOf(messages)
         if (prompt === undefined) return yield* invalid("messages", "the last message is not a text of the user", "one")
@@ -189,6 +197,11 @@ const names = "1 to 100 of A-Z a-z 0-9 . _ : - , the first a letter or digit"
 const invalid = (path: string, problem: string, expected: string) =>
   Effect.fail(new Invalid({ errors: [{ path, problem, expected }] }))
 
+const approval = (note: string | undefined) => ({
+  _tag: "ApproveOnce" as const,
+  ...note === undefined || note === "" ? {} : { note }
+})
+
 const denial = (reason: string | undefined): Approvals.Answer => ({
   _tag: "Deny",
   ...reason === undefined ? {} : { reason }
@@ -199,6 +212,8 @@ const optionsOf = Schema.decodeUnknownOption(FormatOptions)
 const answerPayload = Schema.decodeUnknownOption(Schema.Struct({
   approved: Schema.Boolean,
   reason: Schema.optionalKey(Schema.String),
+  note: Schema.optionalKey(Schema.String),
+  data: Schema.optionalKey(Schema.Json),
   editedArgs: Schema.optionalKey(Schema.Json)
 }))
 
@@ -208,7 +223,12 @@ const answerOf = ({ payload, status }: NonNullable<AgUiInput["resume"]>[number])
   const given = Option.getOrUndefined(answerPayload(payload))
   if (given === undefined) return undefined
   if (!given.approved) return denial(given.reason)
-  return { _tag: "ApproveOnce", ...given.editedArgs === undefined ? {} : { params: given.editedArgs } }
+  const { data, editedArgs, note } = given
+  return {
+    ...approval(note),
+    ...data === undefined ? {} : { data },
+    ...editedArgs === undefined ? {} : { params: editedArgs }
+  }
 }
 
 /** The text of the last message, if it is the user's. */

@@ -26,6 +26,8 @@ export type From =
     readonly handles: ReadonlyArray<Handle>
     /** Whether the client's copy has a call. */
     readonly knows: (call: string) => boolean
+    /** Requests that were approved and that others have to approve, too. */
+    readonly waiting?: ReadonlySet<string> | undefined
   }
 
 /**
@@ -79,7 +81,11 @@ export class FormattedOperation<Chunk> {
 
   /** Pending approval requests that the client waits for. */
   get pending(): ReadonlyArray<string> {
-    return this.writer === undefined || this.isOver ? [] : this.parts.pending
+    if (this.isOver) return []
+    if (this.writer !== undefined) return this.parts.pending
+    const { from, parts, place, seen } = this
+    // nothing follows the pause until others have approved
+    return from._tag === "Pause" && place >= seen ? parts.pending.filter((it) => from.waiting?.has(it) === true) : []
   }
 
   /** Events were dropped. */

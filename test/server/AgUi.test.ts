@@ -2,7 +2,7 @@
 import { buildResumeArray, HttpAgent, type Interrupt, type Message, type RunErrorEvent } from "@ag-ui/client"
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { type AgentServer, start, token } from "../support/AgentServer.ts"
+import { type AgentServer, others, start, token } from "../support/AgentServer.ts"
 
 const agentOf = ({ url }: AgentServer, threadId = "t") =>
   new HttpAgent({
@@ -65,6 +65,44 @@ describe("a client of AG-UI with an agent", () => {
       // the call is in the messages once
       assert.lengthOf(callsOf(agent.messages), 1)
       assert.deepStrictEqual(agent.pendingInterrupts, [])
+    }))
+
+  it.live("stays interrupted while others have to approve, and continues once they have", () =>
+    Effect.gen(function*() {
+      const server = yield* start({}, {
+        default: "allow",
+        ask: [{ tool: "refund", approvers: { people: ["ada", "cy"], count: 2 } }]
+      })
+      const agent = agentOf(server)
+      yield* ask(agent, "refund")
+      yield* resume(agent, { approved: true, note: "Mine." })
+      assert.lengthOf(agent.pendingInterrupts, 1)
+      assert.deepStrictEqual(server.refunds, [])
+      const again = yield* Effect.flip(Effect.tryPromise({
+        try: () =>
+          agent.runAgent({
+            resume: agent.pendingInterrupts.map((it) => ({
+              interruptId: it.id,
+              status: "resolved",
+              payload: { approved: true }
+            }))
+          }),
+        catch: String
+      }))
+      assert.include(again, "AlreadyApproved")
+      const headers = { authorization: `Bearer ${others.cy}`, "content-type": "application/json" }
+      const list = yield* Effect.promise(() =>
+        fetch(`${server.url}/api/approvals`, { headers }).then((it) => it.json())
+      )
+      const [{ hash, id }] = (list as { readonly open: ReadonlyArray<{ readonly id: string; readonly hash: string }> })
+        .open as [
+          { readonly id: string; readonly hash: string }
+        ]
+      const body = JSON.stringify({ hash, answer: { _tag: "ApproveOnce" } })
+      yield* Effect.promise(() => fetch(`${server.url}/api/approvals/${id}/answer`, { method: "POST", headers, body }))
+      const { newMessages } = yield* resume(agent, { approved: true })
+      assert.deepStrictEqual(server.refunds, [5])
+      assert.include(contents(newMessages, "tool").join(), "{\"refunded\":5}")
     }))
 
   it.live("denies with a reason, or approves other arguments", () =>

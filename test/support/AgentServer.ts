@@ -16,8 +16,11 @@ import { words } from "./Agents.ts"
 /** Ada runs agents and approves for herself. */
 export const token = Redacted.value(Effect.runSync(Tokens.make))
 
-/** Eve runs agents, and approves for nobody. */
-export const others = { eve: Redacted.value(Effect.runSync(Tokens.make)) }
+/** Eve runs agents, and approves for nobody. Cy approves for Ada. */
+export const others = {
+  eve: Redacted.value(Effect.runSync(Tokens.make)),
+  cy: Redacted.value(Effect.runSync(Tokens.make))
+}
 
 const Refund = Tool.make("refund", {
   description: "Refunds an order",
@@ -76,7 +79,10 @@ export interface AgentServer {
 
 /** Starts a server, for as long as the scope is open. */
 export const start = Effect.fnUntraced(
-  function*(server: Server.Options = {}): Effect.fn.Return<AgentServer, never, Scope.Scope> {
+  function*(
+    server: Server.Options = {},
+    policy: LocalExecutor.Options["policy"] = { default: "allow", ask: ["refund"] }
+  ): Effect.fn.Return<AgentServer, never, Scope.Scope> {
     const refunds: Array<number> = []
     const released = yield* Deferred.make<void>()
     const model = yield* Effect.orDie(ScriptedModel.make(script))
@@ -85,7 +91,7 @@ export const start = Effect.fnUntraced(
       hold: () => Effect.as(Deferred.await(released), "held")
     })
     const executors = Server.layerExecutors().pipe(
-      Layer.provide(LocalExecutor.layerGates({ policy: { default: "allow", ask: ["refund"] }, dedupe: false })),
+      Layer.provide(LocalExecutor.layerGates({ policy, dedupe: false })),
       Layer.provide(ToolHandlers.layer(toolkit).pipe(Layer.provide([handlers, clerk.layer]))),
       Layer.provide(Agents.layer({ helper: { model: model.layer } }))
     )
@@ -97,7 +103,8 @@ export const start = Effect.fnUntraced(
     const hash = (token: string) => [{ hash: Tokens.hash(Redacted.make(token)) }]
     const users = [
       { name: "ada", run: true, approve: ["ada"], tokens: hash(token) },
-      { name: "eve", run: true, tokens: hash(others.eve) }
+      { name: "eve", run: true, tokens: hash(others.eve) },
+      { name: "cy", approve: ["ada"], tokens: hash(others.cy) }
     ]
     const layer = Server.serve(Server.layer({ page: false, ...server }), http, {
       disableLogger: true,
