@@ -9,7 +9,7 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import * as ShadowPolicy from "../../../src/core/gates/ShadowPolicy.ts"
-import { Journal, type Policy, ToolAnnotations, ToolContext, ToolEvent } from "../../../src/index.ts"
+import { Journal, Permissions, type Policy, ToolAnnotations, ToolContext, ToolEvent } from "../../../src/index.ts"
 import { randomFrom, type SeededRandom } from "../../../src/testing/SeededRandom.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, type Options, tags, type ToolSpec } from "../../support/Harness.ts"
@@ -136,9 +136,12 @@ describe("a shadow policy", () => {
       }
       const { entries, events, outcomes } = yield* seen({
         specs: { slow },
-        options: { policy: { default: "allow" }, shadow: shadow({ deny: ["slow(secret)"], default: "allow" }) }
+        options: {
+          permissions: Permissions.layerAllowAll,
+          shadow: shadow({ deny: ["slow(secret)"], default: "allow" })
+        }
       }, [call("1", "slow", {})])
-      assert.deepInclude(outcomes[0], { _tag: "Succeeded", duration: 0 })
+      assert.deepInclude(outcomes[0], { _tag: "Succeeded", queuedAt: 0, startedAt: 0, duration: 0 })
       assert.deepStrictEqual(entries.flatMap((it) => it._tag === "Shadowed" ? [it.because] : []), [
         "deny slow(secret)"
       ])
@@ -229,7 +232,8 @@ describe("with and without a shadow policy", () => {
         const world: World = {
           specs,
           options: {
-            policy,
+            // which needs no targets
+            ...(chance(0.2) ? { permissions: Permissions.layerAllowAll } : { policy }),
             approval: chance(0.5) ? "upfront" : "perCall",
             mode: pick(["classes", "parallel", "sequential"] as const),
             ...(layer === undefined ? {} : { shadow: layer })
