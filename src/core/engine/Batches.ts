@@ -168,7 +168,11 @@ export class Batches implements BatchTree {
 
   /** Forgets what is kept of a session for rules. */
   forgetSession(name: string | undefined): Effect.Effect<void> {
-    return Effect.suspend(() => this.forget(this.engine.sessions.forget(name)))
+    return Effect.suspend(() => {
+      const key = this.engine.sessions.forget(name)
+      this.engine.conversations?.forget(key, true)
+      return this.forget(key)
+    })
   }
 
   /** Closes the executor: cancels every process, including those begun later. */
@@ -207,7 +211,7 @@ export class Batches implements BatchTree {
   /** Asks the store immediately, even if nothing waits for the answer. */
   private forget(key: string): Effect.Effect<void> {
     this.kept.delete(key)
-    this.engine.conversations?.forget(key)
+    this.engine.conversations?.forget(key, false)
     return Effect.flatMap(
       this.engine.store.closeBatch(key),
       (it) =>

@@ -44,6 +44,10 @@ interface Conversation {
 /** The conversations of an executor and its sub-agents. */
 export class Conversations {
   private readonly all = new Map<string, Conversation>()
+  /** The conversations on record; `undefined`: not known, so each has to be looked for. */
+  private recorded: Set<string> | undefined
+  /** Conversations that were forgotten on purpose: their record does not count. */
+  private readonly forgotten = new Set<string>()
   private readonly provenance: Provenance["Service"] | undefined
   private readonly handlers: ToolHandlers["Service"]
   private readonly journal: JournalWriter | undefined
@@ -70,22 +74,27 @@ export class Conversations {
     const it = this.of(process)
     if (it.restored !== undefined) return Deferred.await(it.restored)
     const restored = it.restored = Deferred.makeUnsafe<void>()
-    const read = journal === undefined
-      ? Effect.void
-      : RecordedConversation.restore(journal, principal, nameOf(process), {
-        ledger: it.ledger,
-        toolOf: (name) => {
-          const tool = handlers.current().get(name)
-          const declared = provenance === undefined
-            ? Declared.undeclared(name)
-            : tool === undefined
-            ? provenance.named(name)
-            : provenance.tool(tool)
-          return { declared, outputsOf: (value) => outputsOf(tool, value) }
-        },
-        heard: (text, from) => this.take(it, text, from)
-      })
-    return Effect.ensuring(read, Deferred.succeed(restored, undefined))
+    const name = nameOf(process)
+    const isNew = journal === undefined || this.forgotten.has(name.key) ||
+      this.recorded?.has(RecordedConversation.idOf(name)) === false
+    if (isNew) return Deferred.succeed(restored, undefined)
+    const read = RecordedConversation.restore(journal, principal, name, {
+      ledger: it.ledger,
+      toolOf: (name) => {
+        const tool = handlers.current().get(name)
+        const declared = provenance === undefined
+          ? Declared.undeclared(name)
+          : tool === undefined
+          ? provenance.named(name)
+          : provenance.tool(tool)
+        return { declared, outputsOf: (value) => outputsOf(tool, value) }
+      },
+      heard: (text, from) => this.take(it, text, from)
+    })
+    const noted = Effect.map(read, (recorded) => {
+      this.recorded ??= recorded
+    })
+    return Effect.ensuring(noted, Deferred.succeed(restored, undefined))
   }
 
   /** Adds what the user said, or pasted. */
@@ -165,13 +174,15 @@ export class Conversations {
     }
   }
 
-  /** Forgets a conversation. */
-  forget(key: string): void {
+  /** Forgets a conversation; one that was deleted stays forgotten, whatever is on record. */
+  forget(key: string, isDeleted: boolean): void {
     this.all.delete(key)
+    if (isDeleted && this.journal !== undefined) this.forgotten.add(key)
   }
 
   private of(process: ProcessState): Conversation {
-    const { key } = nameOf(process)
+    const name = nameOf(process)
+    const { key } = name
     const found = this.all.get(key) ?? {
       ledger: Ledger.make(this.provenance?.limits),
       words: [],
@@ -181,6 +192,8 @@ export class Conversations {
     this.all.delete(key)
     this.all.set(key, found)
     if (this.all.size > maxConversations) this.all.delete(this.all.keys().next().value!)
+    // it is on record from now on
+    if (this.recorded !== undefined && found.restored !== undefined) this.recorded.add(RecordedConversation.idOf(name))
     return found
   }
 

@@ -21,6 +21,10 @@ export interface Name {
   readonly session: string | undefined
 }
 
+/** Names a conversation among those on record. */
+export const idOf = ({ batch, session }: Name): string =>
+  session === undefined ? `batch ${batch}` : `session ${session}`
+
 /** What is known of a tool. */
 export interface Known {
   readonly declared: Declared.Tool
@@ -55,13 +59,16 @@ export interface Into {
 /** So many entries are read of the end of a record. */
 const mostEntries = 50_000
 
-/** Restores a conversation. If its record cannot be read, nothing of it is proved. */
+/**
+ * Restores a conversation. If its record cannot be read, nothing of it is proved. Gives all conversations on record, if
+ * the whole record was read.
+ */
 export const restore = Effect.fnUntraced(function*(
   { driver: journal }: JournalWriter,
   principal: string,
   name: Name,
   into: Into
-): Effect.fn.Return<void> {
+): Effect.fn.Return<Set<string> | undefined> {
   const entries = journal.read({ principal, order: "newest" }).pipe(
     Stream.map(({ entry }) => entry),
     Stream.take(mostEntries),
@@ -69,13 +76,21 @@ export const restore = Effect.fnUntraced(function*(
   )
   const exit = yield* Detached.within(entries, TimedPorts.timeoutMillis)
   if (exit?._tag === "Success") {
-    if (exit.value.length === mostEntries) into.ledger.forgot()
-    return read(exit.value.reverse(), name, into)
+    const isPart = exit.value.length === mostEntries
+    if (isPart) into.ledger.forgot()
+    read(exit.value.reverse(), name, into)
+    return isPart ? undefined : new Set(exit.value.flatMap(namesIn))
   }
   into.ledger.forgot()
   const message = "A conversation continues without its record, which could not be read: more calls need approval"
   yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })
+  return undefined
 })
+
+const namesIn = (entry: Journal.JournalEntry): ReadonlyArray<string> =>
+  entry._tag === "Arrived" || entry._tag === "Heard"
+    ? [idOf({ batch: entry.batch, session: entry.conversation })]
+    : []
 
 /** Reads entries, oldest first. */
 export const read = (

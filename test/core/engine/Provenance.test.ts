@@ -322,5 +322,20 @@ describe("Provenance", () => {
         assert.deepStrictEqual(yield* life(withoutOutputs, write("Ada")), ["Succeeded"])
         assert.deepStrictEqual(yield* life(withoutOutputs, write("ada@example.com")), ["Denied"])
       }))
+
+    it.effect("does not restore what was forgotten, and finds a conversation that others came after", () =>
+      Effect.gen(function*() {
+        const kept = yield* journal()
+        yield* life(kept, talk)
+        const after = yield* life(kept, (executor) =>
+          Effect.gen(function*() {
+            yield* executor.process({ session: "fresh", heard: ["Write to bob@example.com"] })
+            const found = yield* write("ada@example.com")(executor)
+            const fresh = yield* write("bob@example.com", "fresh")(executor)
+            yield* executor.forgetSession("talk")
+            return [...found, ...fresh, ...(yield* write("ada@example.com")(executor))]
+          }))
+        assert.deepStrictEqual(after, ["Succeeded", "Succeeded", "Denied"])
+      }))
   })
 })
