@@ -186,10 +186,12 @@ const start = (
       return yield* failed("The workspace contains the home folder, so it cannot be hidden")
     }
     const found = workspace === undefined ? nothingFound : yield* GuardedFiles.find(workspace)
-    const finish = workspace === undefined ? Effect.succeed({}) : yield* finishing(workspace, found, command)
+    // before it has begun, nothing in the workspace is its doing
+    const state = { hasBegun: false }
+    const finish = workspace === undefined ? Effect.succeed({}) : yield* finishing(workspace, found, command, state)
     const { network } = driver
     if (network === undefined || command.network !== true) {
-      return { ...yield* launch(driver, command, confinementOf(driver, command, found)), finish }
+      return { ...yield* launch(driver, command, confinementOf(driver, command, found), state), finish }
     }
     const { mayReach } = command
     const proxy = yield* SandboxProxy.make({
@@ -201,7 +203,7 @@ const start = (
       argv: SandboxBridge.around(command.argv),
       environment: { ...command.environment, ...SandboxBridge.environment }
     }
-    const launched = yield* launch(driver, reaching, confinementOf(driver, reaching, found, proxy.socket))
+    const launched = yield* launch(driver, reaching, confinementOf(driver, reaching, found, proxy.socket), state)
     const refused = Effect.sync((): Sandbox.Finished => {
       const refusedHosts = proxy.refused()
       return refusedHosts.length === 0 ? {} : { refusedHosts }
@@ -233,7 +235,8 @@ const nothingFound: GuardedFiles.GuardedFiles = {
 const finishing = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
   found: GuardedFiles.GuardedFiles,
-  command: Sandbox.Command
+  command: Sandbox.Command,
+  state: { readonly hasBegun: boolean }
 ): Effect.fn.Return<Effect.Effect<Sandbox.Finished>, never, Scope.Scope> {
   const finish = yield* Effect.cached(
     Effect.map(
@@ -241,7 +244,7 @@ const finishing = Effect.fnUntraced(function*(
       (setAside): Sandbox.Finished => setAside === undefined ? {} : { setAside }
     )
   )
-  yield* Effect.addFinalizer(() => finish)
+  yield* Effect.addFinalizer(() => Effect.suspend(() => state.hasBegun ? finish : Effect.void))
   return finish
 })
 
@@ -279,13 +282,13 @@ const confinementOf = (
 const launch = Effect.fnUntraced(function*(
   driver: Driver,
   command: Sandbox.Command,
-  confinement: BwrapArguments.Confinement
+  confinement: BwrapArguments.Confinement,
+  state: { hasBegun: boolean }
 ): Effect.fn.Return<ProcessGroup.ProcessGroup, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
   const mounts = confinement.guarded.length + confinement.hidden.length + BwrapArguments.pinsOf(confinement).length
   if (mounts > maxMounts) {
     return yield* failed(`There are ${mounts} files and folders to protect, and there may be ${maxMounts}`)
   }
-  let hasBegun = false
   let errors = ""
   const group = yield* ProcessGroup.make({
     ...command,
@@ -305,7 +308,7 @@ const launch = Effect.fnUntraced(function*(
     channels: driver.filter === undefined ? 3 : 4,
     isSupervisor: true,
     onOutput: (stream, chunk, of) => {
-      if (hasBegun) return command.onOutput(stream, chunk, of)
+      if (state.hasBegun) return command.onOutput(stream, chunk, of)
       errors += chunk.toString()
     }
   })
@@ -338,7 +341,7 @@ const launch = Effect.fnUntraced(function*(
       "The folder changed while the sandbox was being made, so the command was not started. Run it again."
     ))
   }
-  hasBegun = true
+  state.hasBegun = true
   gate.end("go\n")
   return group
 })

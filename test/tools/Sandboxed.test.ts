@@ -170,4 +170,53 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       const failure = yield* Effect.flip(call({ root, sandbox }, "run_command", { command: "cat home/.ssh/key" }))
       assert.include(failure, { error: "SandboxFailed" })
     }))
+
+  it.live("is not started in what another program has exchanged while the sandbox was being made", () =>
+    Effect.gen(function*() {
+      const { outside, root } = yield* makeFolders
+      put(root, { "a/.ssh/key": "own" })
+      put(outside, { ".ssh/key": "SECRET" })
+      const program = `${outside}/bwrap`
+      const exchange =
+        `if [ -e ${outside}/armed ]; then rm ${outside}/armed; mv ${root}/a ${root}/b; ln -s ../outside ${root}/a; fi`
+      put(outside, { bwrap: `#!/bin/sh\n${exchange}\nexec bwrap "$@"\n` })
+      NodeFs.chmodSync(program, 0o755)
+      const sandbox = yield* SandboxBwrap.make({ program }, user)
+      put(outside, { armed: "" })
+      const result = yield* Effect.result(call({ root, sandbox }, "run_command", {
+        command: "cat a/.ssh/key b/.ssh/key; echo evil > a/.ssh/key; echo evil > b/.ssh/key"
+      }))
+      assert.isFalse(NodeFs.existsSync(`${outside}/armed`))
+      assert.notInclude(JSON.stringify(result), "SECRET")
+      assert.strictEqual(NodeFs.readFileSync(`${outside}/.ssh/key`, "utf8"), "SECRET")
+      assert.strictEqual(NodeFs.readFileSync(`${root}/b/.ssh/key`, "utf8"), "own")
+    }))
+
+  it.live("is not started if something else is mounted than was meant", () =>
+    Effect.gen(function*() {
+      const { outside, root } = yield* makeFolders
+      put(root, { ".npmrc": "own", other: "" })
+      // what is mounted last covers the rest; the probe has another folder
+      const last = `[ -e ${outside}/armed ] && set -- "$1" "$2" --bind ${root}/other ${root}/.npmrc "\${@:3}"`
+      put(outside, { bwrap: `#!/bin/bash\n${last}\nexec bwrap "$@"\n` })
+      NodeFs.chmodSync(`${outside}/bwrap`, 0o755)
+      const sandbox = yield* SandboxBwrap.make({ program: `${outside}/bwrap` }, user)
+      put(outside, { armed: "" })
+      const failure = yield* Effect.flip(call({ root, sandbox }, "run_command", { command: "echo evil > .npmrc" }))
+      assert.include(failure, { error: "ChangedMeanwhile" })
+      assert.strictEqual(NodeFs.readFileSync(`${root}/other`, "utf8"), "")
+    }))
+
+  it.live("ends a command that is interrupted: TERM first, and all it started", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const sandbox = yield* bwrap
+      const command =
+        "trap 'echo tidied > end; exit' TERM; (setsid sleep 4141 &); echo > started; while :; do sleep 0.01; done"
+      const fiber = yield* Effect.forkChild(call({ root, sandbox, killGrace: "5 seconds" }, "run_command", { command }))
+      yield* until(() => NodeFs.existsSync(`${root}/started`))
+      yield* Fiber.interrupt(fiber)
+      assert.strictEqual(NodeFs.readFileSync(`${root}/end`, "utf8"), "tidied\n")
+      assert.strictEqual(spawnSync("pgrep", ["-f", "sleep 4141$"], { encoding: "utf8" }).stdout, "")
+    }))
 })
