@@ -98,7 +98,23 @@ export const make = Effect.fnUntraced(function*<R>(
   }
 })
 
-/** Layer that reviews with the language model in the context, which may be another model than the agent's. */
+/**
+ * Layer that reviews with the language model in the context, which may be another model than the agent's.
+ *
+ * **Example** (Reviewing commands with a smaller model)
+ *
+ * ```ts
+ * import { Layer } from "effect"
+ * import type { LanguageModel } from "effect/ai"
+ * import { Permissions, Reviewer } from "effect-tool-executor"
+ *
+ * export const gates = (small: Layer.Layer<LanguageModel.LanguageModel>) =>
+ *   Layer.merge(
+ *     Permissions.layer({ ask: ["run_command"], review: { allow: ["run_command"], deny: ["run_command"] } }),
+ *     Reviewer.layer({ timeout: "10 seconds" }).pipe(Layer.provide(small))
+ *   )
+ * ```
+ */
 export const layer = (
   options: ModelOptions = {}
 ): Layer.Layer<Reviewer, ConfigurationError, LanguageModel.LanguageModel> =>
