@@ -176,6 +176,8 @@ const ofNone = (entry: Exclude<JournalEntry, CallEntry>): string => {
         ? `${said} something that was not kept`
         : `${said}: ${clip(entry.text, textColumns)}`
     }
+    case "RuleAccepted":
+      return `rule accepted by ${entry.person}: allow ${entry.rule}`
     case "Gap":
       return `${entry.lost} entries are missing`
   }

@@ -1,11 +1,17 @@
-/** Rules that approvals on record speak for. An operator copies one into the config; nothing applies it. */
+/** Rules that approvals on record speak for. An operator accepts one, and adds it to the config. */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
 import type { Suggestions as Given } from "../server/ApiRecords.ts"
-import { get } from "./api.ts"
+import { get, post } from "./api.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
+import { say } from "./state.ts"
 import { count } from "./words.ts"
+
+const accept = async (rule: string) => {
+  const { ok } = await post("api/suggestions/accept", { rule })
+  say(ok ? "On record. Add the rule to the config." : "Not accepted. Reload the page.")
+}
 
 /** The section; empty for users who do not operate the server. */
 export const Suggestions = (): VNode | null => {
@@ -14,14 +20,14 @@ export const Suggestions = (): VNode | null => {
   return given === undefined || given.suggestions.length === 0
     ? null
     : html`<section class="part"><h2>Suggestions</h2>
-    <p class="lead">Approved again and again in ${given.days} days, never denied. To accept a rule, add it to
-      <code>policy.allow</code> in the config.</p>
+    <p class="lead">Approved again and again in ${given.days} days, never denied. Accepting is on record; the rule takes
+      effect in <code>policy.allow</code> of the config.</p>
     <ul class="lines">${
       given.suggestions.map(({ approvals, beyond, others, rule }) =>
         html`<li><span class="grow"><${SafeText} text=${JSON.stringify(rule)} />
       <span class="soft"> ${count(approvals, "approval")}. Also lets run: <${SafeText} text=${
           [...others, ...beyond].map(({ targets, tool }) => `${tool}(${targets.join(", ")})`).join(", ")
-        } /></span></span></li>`
+        } /></span></span><button type="button" onClick=${() => void accept(rule)}>Accept</button></li>`
       )
     }</ul></section>`
 }

@@ -253,6 +253,11 @@ export class RecordsGroup extends HttpApiGroup.make("records")
       success: Records.Suggestions,
       error: [NotAllowed, Unavailable]
     }),
+    HttpApiEndpoint.post("acceptSuggestion", "/suggestions/accept", {
+      payload: Schema.Struct({ rule: Schema.String }),
+      success: Records.AcceptedRule,
+      error: [NotAllowed, NotFound, Unavailable]
+    }),
     HttpApiEndpoint.get("status", "/status", { success: Records.Status })
   )
   .middleware(Checks)

@@ -163,6 +163,11 @@ export const Suggestions = Schema.Struct({
   isPartial: Schema.Boolean
 }).annotate({ identifier: "Suggestions" })
 
+/** Schema of a rule that is on record as accepted: the fragment to add to the policy of the config. */
+export const AcceptedRule = Schema.Struct({ policy: Schema.Struct({ allow: Schema.Array(Schema.String) }) }).annotate({
+  identifier: "AcceptedRule"
+})
+
 /** Schema of the answer of a server that accepts work. */
 export const Ready = Schema.Struct({ status: Schema.Literal("ready") }).annotate({ identifier: "Ready" })
 

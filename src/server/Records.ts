@@ -43,6 +43,8 @@ export class Records extends Context.Service<Records, {
   readonly revoke: (owner: Principals.Owner, id: string) => Effect.Effect<void, NotFound | Unavailable>
   /** Rules that approvals speak for, from records that the user may read. */
   readonly suggestions: (user: User) => Effect.Effect<typeof Api.Suggestions.Type, Unavailable>
+  /** Puts on record that the user accepts a suggested rule. It changes no policy. */
+  readonly acceptRule: (user: User, rule: string) => Effect.Effect<typeof Api.AcceptedRule.Type, NotFound | Unavailable>
   /** The current rules. */
   readonly rules: Effect.Effect<typeof Api.Rules.Type>
 }>()("effect-tool-executor/server/Records") {}
@@ -75,6 +77,22 @@ export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rul
         return checkpoint === undefined ? call : { ...call, checkpoint: checkpoint.id }
       }),
       suggestions: (user) => orUnavailable(suggested(user)),
+      acceptRule: Effect.fnUntraced(function*(user, rule) {
+        const { suggestions } = yield* orUnavailable(suggested(user))
+        const found = suggestions.find((it) => it.rule === rule)
+        if (journal === undefined || found === undefined) return yield* new NotFound({})
+        const entry = {
+          _tag: "RuleAccepted",
+          at: yield* Clock.currentTimeMillis,
+          principal: user.name,
+          session: "suggestions",
+          person: user.name,
+          rule,
+          approvals: found.approvals
+        } as const
+        yield* orUnavailable(journal.append([{ entry }], { durable: true }))
+        return { policy: { allow: [rule] } }
+      }),
       grants: (user) => Effect.map(grants, (all) => all.map(shown).filter((it) => looksAfter(user, it.user))),
       revoke: Effect.fnUntraced(function*({ session, user }, id) {
         const grant = (yield* grants).find((it) => it.id === id)

@@ -26,7 +26,7 @@ export const layer: Layer.Layer<
     const limits = yield* Limits.Limits
     const live = yield* LiveLog.LiveLog
     const directory = yield* SessionDirectory
-    const { rules, suggestions } = yield* Records.Records
+    const { acceptRule, rules, suggestions } = yield* Records.Records
     const status = yield* Status.Status
 
     return handlers.handleAll({
@@ -67,6 +67,11 @@ export const layer: Layer.Layer<
         const user = yield* Rights.operator
         yield* limits.answer(user.name)
         return yield* suggestions(user)
+      }),
+      acceptSuggestion: Effect.fnUntraced(function*({ payload: { rule } }) {
+        const user = yield* Rights.operator
+        yield* limits.answer(user.name)
+        return yield* acceptRule(user, rule)
       }),
       status: () => Effect.flatMap(CurrentUser, (user) => status.of(user))
     })

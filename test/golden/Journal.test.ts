@@ -15,7 +15,8 @@ const files = [
   "journal-reviews.v1.jsonl",
   "journal-words.v1.jsonl",
   "journal-approvers.v1.jsonl",
-  "journal-patterns.v1.jsonl"
+  "journal-patterns.v1.jsonl",
+  "journal-rules.v1.jsonl"
 ]
 
 const lines = files.flatMap((it) => readFileSync(new URL(it, import.meta.url), "utf8").trimEnd().split("\n"))

@@ -44,6 +44,15 @@ describe("suggestions", () => {
         others: [],
         beyond: [{ tool: "save", targets: ["a"] }]
       }])
+      // accepting is on record and changes no policy
+      const accept = (user: UserName, rule: string) =>
+        server.request(user, "POST", "/api/suggestions/accept", { body: { rule } })
+      assert.equal((yield* accept("ada", "save(a)")).status, 403)
+      assert.equal((yield* accept("ops", "save(*)")).status, 404)
+      assert.deepEqual((yield* accept("ops", "save(a)")).json, { policy: { allow: ["save(a)"] } })
+      const { json: { entries: [newest] } } = yield* server.request("ops", "GET", "/api/journal?limit=1")
+      assert.deepInclude(newest.entry, { _tag: "RuleAccepted", person: "ops", rule: "save(a)", approvals: 3 })
+      yield* answered(server, "4", { _tag: "ApproveOnce" })
     }))
 })
 

@@ -230,6 +230,16 @@ export const Heard = Schema.TaggedStruct("Heard", {
   text: Schema.optionalKey(Schema.String)
 })
 
+/** An operator accepted a rule that approvals on record speak for. The policy is what the config says. */
+export const RuleAccepted = Schema.TaggedStruct("RuleAccepted", {
+  ...common,
+  person: Schema.String,
+  /** The entry for `allow`. */
+  rule: Schema.String,
+  /** Approvals that spoke for it. */
+  approvals: Schema.Finite
+})
+
 /** Entries are missing here: the journal could not be written for a while. */
 export const Gap = Schema.TaggedStruct("Gap", { ...common, lost: Schema.Finite })
 
@@ -254,7 +264,7 @@ export const CallEntry = Schema.Union([
 export type CallEntry = typeof CallEntry.Type
 
 /** Schema of an entry. */
-export const JournalEntry = Schema.Union([...CallEntry.members, Granted, Revoked, Heard, Gap])
+export const JournalEntry = Schema.Union([...CallEntry.members, Granted, Revoked, Heard, RuleAccepted, Gap])
 
 /** An entry of a journal. */
 export type JournalEntry = typeof JournalEntry.Type
