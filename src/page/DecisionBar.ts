@@ -24,7 +24,7 @@ export const DecisionBar = (
     readonly labels: { readonly deny: string; readonly approve: string }
     readonly late: ComponentChildren
     /** The request whose similar calls can be approved as well. */
-    readonly remember?: Pick<ApprovalSummary, "remember" | "targets" | "tool"> | undefined
+    readonly remember?: Pick<ApprovalSummary, "remember" | "targets" | "tool" | "wider"> | undefined
     /** Sends an answer; the arguments of an approval are added to it. */
     readonly send: (answer: Answer) => void
     /** Why approving is unavailable; empty if it is not. */
@@ -84,17 +84,23 @@ export const DecisionBar = (
 /** How long similar calls are approved. */
 const durations = ["15 minutes", "1 hour", "8 hours", "7 days"] as const
 
+/** Which calls an approval covers. */
+type Scope = "resources" | "tool" | { readonly pattern: string }
+
+const isSame = (one: Scope, other: Scope): boolean =>
+  typeof one === "object" && typeof other === "object" ? one.pattern === other.pattern : one === other
+
 /** The menu that approves this call and similar ones: first which, then how long. */
 const Similar = (
-  { approve, kind, of: { remember, targets, tool }, off }: {
-    readonly of: Pick<ApprovalSummary, "remember" | "targets" | "tool">
+  { approve, kind, of: { remember, targets, tool, wider = [] }, off }: {
+    readonly of: Pick<ApprovalSummary, "remember" | "targets" | "tool" | "wider">
     readonly kind: string
     readonly off: string
     readonly approve: (answer: Exclude<Answer, { readonly _tag: "Deny" }>) => void
   }
 ): VNode => {
   const [isOpen, setIsOpen] = useState(false)
-  const [isWide, setIsWide] = useState(targets.length === 0)
+  const [scope, setScope] = useState<Scope>(targets.length === 0 ? "tool" : "resources")
   const [duration, setDuration] = useState<string | undefined>("1 hour")
   const button = useRef<HTMLButtonElement>(null)
   const menu = useRef<HTMLDivElement>(null)
@@ -106,10 +112,9 @@ const Similar = (
     setIsOpen(false)
     button.current?.focus()
   }
-  const scope = isWide ? { scope: "tool" as const } : { scope: "resources" as const }
-  const which = (isIt: boolean, words: ComponentChildren) =>
-    html`<label class="small"><input type="radio" name="which" checked=${isWide === isIt} onChange=${() =>
-      setIsWide(isIt)} /><span>${words}</span></label>`
+  const which = (it: Scope, words: ComponentChildren) =>
+    html`<label class="small"><input type="radio" name="which" checked=${isSame(it, scope)} onChange=${() =>
+      setScope(it)} /><span>${words}</span></label>`
   return html`<span class="pop" onKeyDown=${(event: KeyboardEvent) => {
     if (event.key !== "Escape" || !isOpen) return
     event.stopPropagation()
@@ -124,7 +129,7 @@ const Similar = (
         <fieldset><legend>Which calls</legend>
           ${
         targets.length === 0 ? null : which(
-          false,
+          "resources",
           html`Calls for ${
             targets.slice(0, 3).map((it, at) =>
               html`${at > 0 ? ", " : ""}<span class="mono"><${SafeText} text=${it.text} /></span>`
@@ -133,8 +138,13 @@ const Similar = (
         )
       }
           ${
+        wider.map((pattern) =>
+          which({ pattern }, html`Calls that fit <span class="mono"><${SafeText} text=${pattern} /></span>`)
+        )
+      }
+          ${
         remember === "tool" || targets.length === 0
-          ? which(true, html`Every call of <span class="mono"><${SafeText} text=${tool} /></span>`)
+          ? which("tool", html`Every call of <span class="mono"><${SafeText} text=${tool} /></span>`)
           : null
       }
         </fieldset>
@@ -148,8 +158,8 @@ const Similar = (
         <button class="btn primary" type="button" aria-disabled=${off !== ""} onClick=${() =>
         approve(
           duration === undefined
-            ? { _tag: "ApproveForScope", ...scope }
-            : { _tag: "ApproveForDuration", duration, ...scope }
+            ? { _tag: "ApproveForScope", scope }
+            : { _tag: "ApproveForDuration", duration, scope }
         )}>${duration === undefined ? "Approve until revoked" : `Approve for ${duration}`}</button>
         <button class="btn quiet" type="button" onClick=${close}>Cancel</button>
       </div>`

@@ -155,7 +155,7 @@ const encoder = new TextEncoder()
 /** Text between the tags, to the letter: its hash is in the header. */
 const style = [
   ":root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}",
-  "body{margin:0}",
+  "body{margin:0;background:Canvas;color:CanvasText}",
   "main{max-width:46rem;margin:0 auto;padding:1rem}",
   "h1{font-size:1.4rem}h2{font-size:1.1rem}",
   "dl{display:grid;grid-template-columns:max-content 1fr;gap:.25rem 1rem}",

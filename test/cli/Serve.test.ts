@@ -131,8 +131,13 @@ describe("a server that must not be", () => {
     Effect.gen(function*() {
       const said = yield* refused({
         tools: { no_tool: { timeout: "1 second" } },
-        server: { users: { ada: { ...ada, approve: ["eve"] }, bob: { ...ada, approve: ["*"], records: ["bob"] } } }
+        server: {
+          users: { ada: { ...ada, approve: ["eve"] }, bob: { ...ada, approve: ["*"], records: ["bob"] }, cy: ada },
+          webhook: { url: "http://127.0.0.1:1", secret: { env: "S" }, links: { people: ["bob", "eve", "cy"] } }
+        }
       })
+      assert.include(said, "server.webhook.links.people[1]: there is no user \"eve\"")
+      assert.include(said, "server.webhook.links.people[2]: \"cy\" may approve nothing")
       assert.include(said, "server.users.ada.approve[0]: there is no user \"eve\"")
       assert.include(said, "server.users.bob.tokens[0]: it also belongs to \"ada\"")
       assert.include(said, "tools.no_tool")

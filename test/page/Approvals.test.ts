@@ -482,4 +482,22 @@ describe("the page", () => {
       await leave(visitation)
     }
   }, limit)
+
+  it("remembers an approval for one of the patterns that the request offers", async () => {
+    server().ask({ id: "q1", remember: "tool", wider: ["src/*", "src/page/*"] })
+    const visitation = await come()
+    const { page } = visitation
+    await page.evaluate(`location.hash = "#/approvals/q1"`)
+    await page.waitForSelector(ready)
+    await page.click("[data-key=more]")
+    await untilText(page, "Calls that fit src/page/*")
+    assert.deepStrictEqual(await seriousFindings(visitation), [])
+    await page.click(".menu fieldset:first-of-type label:nth-of-type(3) input")
+    await page.click(".menu .btn.primary")
+    await until(page, `document.body.innerText.includes("Approved")`)
+    assert.deepStrictEqual(server().answers.map(({ answer }) => answer), [
+      { _tag: "ApproveForDuration", duration: "1 hour", scope: { pattern: "src/page/*" } }
+    ])
+    await leave(visitation)
+  }, limit)
 })

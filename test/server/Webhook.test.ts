@@ -2,7 +2,7 @@
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Approvals } from "effect-tool-executor"
-import { Webhook } from "effect-tool-executor/server"
+import { Access, AnswerLinks, Tokens, Webhook } from "effect-tool-executor/server"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
@@ -111,6 +111,32 @@ describe("Webhook", () => {
       assert.strictEqual(headers["content-type"], "application/json")
       assert.isUndefined(headers["traceparent"])
     }).pipe(Effect.withSpan("test"), Effect.provide(around)))
+
+  it.effect("carries a link for each person who may approve, in the format of the receiver", () =>
+    Effect.gen(function*() {
+      const { got, url } = yield* target(204)
+      const users = [
+        { name: "ada", approve: ["bob"], tokens: [{ hash: Tokens.hash(Redacted.make("one")) }] },
+        { name: "eve", approve: ["cy"], tokens: [{ hash: Tokens.hash(Redacted.make("two")) }] }
+      ]
+      const links = AnswerLinks.layer({
+        secret: Redacted.make(secret),
+        publicUrl: "https://tools.example.com",
+        people: ["ada", "eve"]
+      }).pipe(Layer.provide(Access.layer({ users })))
+      for (const format of ["standard", "slack"] as const) {
+        yield* Layer.build(Webhook.layer({ ...options(url), format }).pipe(Layer.provide(links)))
+      }
+      yield* ask("one")
+      const bodies = [yield* Queue.take(got), yield* Queue.take(got)].map(({ body }) => JSON.parse(body))
+      const standard = bodies.find((it) => it.type === "approval.asked")
+      assert.deepStrictEqual(standard.data.links.map((it: { readonly person: string }) => it.person), ["ada"])
+      const slack = bodies.find((it) => it.blocks !== undefined)
+      const urls = slack.blocks[2].elements.map((it: { readonly url: string }) => it.url)
+      assert.match(urls[0], /^https:\/\/tools\.example\.com\/links\/[\w-]+\.[\w-]+$/)
+      assert.strictEqual(urls.length, 2)
+      assert.notInclude(JSON.stringify(bodies), "hidden")
+    }).pipe(Effect.provide(around)))
 
   it.effect("says nothing of an approval request that is answered before its delay is over", () =>
     Effect.gen(function*() {
