@@ -55,7 +55,7 @@ interface Entry {
   readonly isBare: boolean
 }
 
-const entry = (given: Clause.Entry, level: number, call: Given): Entry => {
+const entry = (given: Clause.Entry, level: number, call: Given, name: string): Entry => {
   if (typeof given === "string") {
     const [, tool, target] = /^([^(]+)(?:\((.*)\))?$/s.exec(given)!
     return { tool: tool!, target, holds: "yes", level, isBare: true }
@@ -68,7 +68,12 @@ const entry = (given: Clause.Entry, level: number, call: Given): Entry => {
     : roles.some((it) => call.roles!.includes(it))
     ? "yes"
     : "no"
-  const meets = when === undefined ? "yes" : holds(when, call.args)
+  // what acts as the tool has other arguments
+  const meets = when === undefined
+    ? "yes"
+    : matches(/^[^(]+/.exec(tool)![0], name)
+    ? holds(when, call.args)
+    : "unknown"
   const both = [has, meets]
   return {
     tool,
@@ -85,7 +90,7 @@ export const decide = (tiers: ReadonlyArray<Policy.Tier>, tool: Subject, call: G
   const lock = policies.findIndex((it) => it.lock === true)
   const isLocked = (level: number) => lock !== -1 && level > lock
   const list = (of: (policy: Policy.Policy) => ReadonlyArray<Clause.Entry> | undefined) =>
-    policies.flatMap((policy, level) => (of(policy) ?? []).map((it) => entry(it, level, call)))
+    policies.flatMap((policy, level) => (of(policy) ?? []).map((it) => entry(it, level, call, tool.name)))
   const loose = (of: Parameters<typeof list>[0]) => list(of).filter((it) => !isLocked(it.level))
   const [deny, ask, always] = [list((it) => it.deny), list((it) => it.ask), list((it) => it.askAlways)]
   const allow = loose((it) => it.allow)

@@ -59,6 +59,11 @@ export interface Parsed extends PermissionPattern.PermissionPattern {
   readonly approvers: Approvers | undefined
   /** It has neither conditions nor roles. */
   readonly isPlain: boolean
+  /**
+   * The same for tools that act as its tool, if it has conditions: their arguments are not those of its tool, so the
+   * conditions cannot be decided.
+   */
+  readonly whenActing?: Parsed | undefined
 }
 
 /** What a clause looks at besides the tool and the targets of a call. */
@@ -105,7 +110,7 @@ export const parse = (entry: Entry, place: Place): Result.Result<Parsed, Readonl
     ...conditions.length === 0 ? [] : [`when ${conditions.map((it) => it.text).join(" and ")}`],
     ...roles === undefined ? [] : [`for ${roles.join(" or ")}`]
   ].join(" ")
-  return Result.succeed({
+  const clause: Parsed = {
     ...pattern.success,
     ...place,
     source,
@@ -113,8 +118,29 @@ export const parse = (entry: Entry, place: Place): Result.Result<Parsed, Readonl
     roles,
     approvers,
     isPlain: conditions.length === 0 && roles === undefined
-  })
+  }
+  return Result.succeed(
+    conditions.length === 0
+      ? clause
+      : { ...clause, whenActing: { ...clause, tests: conditions.map((it) => ({ ...it, holds: () => undefined })) } }
+  )
 }
+
+/**
+ * Gives the clauses that deny or ask about a tool: those that name it, and those that name a tool that it acts as. Who
+ * may not read a file may not search it.
+ */
+export const strictFor = (
+  clauses: ReadonlyArray<Parsed>,
+  { actsAs = [], name }: { readonly name: string; readonly actsAs?: ReadonlyArray<string> | undefined }
+): ReadonlyArray<Parsed> =>
+  clauses.flatMap((it) =>
+    PermissionPattern.names(it, name)
+      ? [it]
+      : actsAs.some((other) => PermissionPattern.names(it, other))
+      ? [it.whenActing ?? it]
+      : []
+  )
 
 /**
  * Tells whether the conditions and roles of a clause hold for a call; `undefined` if that cannot be decided. `schema`

@@ -97,6 +97,8 @@ export const testsOf = (when: When): {
 
 /** Whether all comparisons hold for a call; `undefined` if that cannot be decided. */
 export const hold = (tests: ReadonlyArray<Test>, given: Given, schema: unknown): boolean | undefined => {
+  // without the arguments nothing is known of them
+  if (tests.length > 0 && (typeof given.args !== "object" || given.args === null)) return undefined
   let holds: boolean | undefined = true
   for (const test of tests) {
     const one = test.holds(valueOf(test.path, given, schema))

@@ -317,7 +317,8 @@ export const letsRun = (
   consent: Consent | undefined
 ): boolean => {
   const needsApproval = tool.needsApproval !== undefined && tool.needsApproval !== false
-  const decision = decide(self, { ...call, tool, needsApproval })
+  // its arguments would be others
+  const decision = decide(self, { ...call, tool, needsApproval, args: undefined, params: undefined })
   return decision._tag === "Allow" && asksOf(self, decision, consent) === undefined
 }
 

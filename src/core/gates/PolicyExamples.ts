@@ -9,7 +9,7 @@
 import * as Result from "effect/Result"
 import { TargetKind } from "../vocabulary/TargetKind.ts"
 import * as ArgumentClasses from "./ArgumentClasses.ts"
-import type * as Clause from "./Clause.ts"
+import * as Clause from "./Clause.ts"
 import * as PatternClasses from "./PatternClasses.ts"
 import * as PermissionPattern from "./PermissionPattern.ts"
 import type { Parsed } from "./Policy.ts"
@@ -148,17 +148,16 @@ export const clausesOf = (policy: Parsed, subject: Tool["subject"]): ReadonlyArr
   Array.from(new Set(Object.values(listsOf(policy, subject)).flat()))
 
 /** The clauses that are about a tool, in the order in which the first that applies decides. */
-const listsOf = (policy: Parsed, { actsAs = [], name }: Tool["subject"]) => {
-  const naming = (clauses: ReadonlyArray<Clause.Parsed>, names: ReadonlyArray<string>) =>
-    clauses.filter((it) => names.some((one) => PermissionPattern.names(it, one)))
-  const all = [name, ...actsAs]
-  const ask = naming(policy.ask, all)
-  const reviewAllow = naming(policy.reviewAllow, [name])
-  const allow = naming(policy.allow, [name])
+const listsOf = (policy: Parsed, subject: Tool["subject"]) => {
+  const { name } = subject
+  const naming = (clauses: ReadonlyArray<Clause.Parsed>) => clauses.filter((it) => PermissionPattern.names(it, name))
+  const ask = Clause.strictFor(policy.ask, subject)
+  const reviewAllow = naming(policy.reviewAllow)
+  const allow = naming(policy.allow)
   const isAskedBelow = policy.locks.some((lock) => ask.some((it) => it.level > lock.level))
   return {
     stricter: [
-      ...naming(policy.deny, all),
+      ...Clause.strictFor(policy.deny, subject),
       ...ask.filter((it) => it.list === "askAlways"),
       ...ask.filter((it) => it.list === "ask")
     ],
@@ -169,7 +168,7 @@ const listsOf = (policy: Parsed, { actsAs = [], name }: Tool["subject"]) => {
     reviewAllow,
     // where the tool itself wants approval, only clauses with its exact name count
     reviewNamed: reviewAllow.filter((it) => it.tool === name),
-    reviewDeny: naming(policy.reviewDeny, [name])
+    reviewDeny: naming(policy.reviewDeny)
   }
 }
 

@@ -67,9 +67,7 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
   const schema = tool.jsonSchema
   const naming = (clauses: ReadonlyArray<Clause.Parsed>) =>
     clauses.filter((it) => PermissionPattern.names(it, tool.name))
-  // who may not read a file may not search it
-  const stricter = (clauses: ReadonlyArray<Clause.Parsed>) =>
-    clauses.filter((it) => namesOf(tool).some((name) => PermissionPattern.names(it, name)))
+  const stricter = (clauses: ReadonlyArray<Clause.Parsed>) => Clause.strictFor(clauses, tool)
   const [deny, ask, allow] = [stricter(self.deny), stricter(self.ask), naming(self.allow)]
   const [reviewAllow, reviewDeny] = [naming(self.reviewAllow), naming(self.reviewDeny)]
   const clauses = [...deny, ...ask, ...allow, ...reviewAllow, ...reviewDeny]

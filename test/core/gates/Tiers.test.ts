@@ -177,6 +177,20 @@ describe("a clause", () => {
     ])
   })
 
+  it("cannot be decided for a tool that acts as its tool, whose arguments are others, and without arguments", () => {
+    const secret = { tool: "read", when: { path: { like: "secret*" } } }
+    const search = tool("search", { actsAs: ["read"], readOnly: true })
+    const policy = [{ deny: [secret], default: "allow" }] as const
+    assert.strictEqual(decide(policy, { args: { path: "public", query: "x" } }, search)._tag, "Deny")
+    assert.strictEqual(decide(policy, { args: { path: "public" } }, tool("read"))._tag, "Allow")
+    assert.strictEqual(decide(policy, { args: undefined }, tool("read"))._tag, "Deny")
+    // one that names the tool itself is about its arguments
+    assert.strictEqual(
+      decide([{ deny: [{ ...secret, tool: "*" }], default: "allow" }], { args: {} }, search)._tag,
+      "Allow"
+    )
+  })
+
   it("hides no tool of which some call may run", () => {
     const sees = (policy: Policy.Policy) => ToolPolicy.sees(merged(policy), tool("t"))
     assert.isTrue(sees({ deny: [large], default: "allow" }))
