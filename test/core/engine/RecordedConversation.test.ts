@@ -1,0 +1,103 @@
+/** A conversation that is restored from its record, whatever the record left out. */
+import { assert, describe, it } from "@effect/vitest"
+import * as RecordedConversation from "../../../src/core/engine/RecordedConversation.ts"
+import * as Declared from "../../../src/core/provenance/Declared.ts"
+import * as Ledger from "../../../src/core/provenance/Ledger.ts"
+import type * as Journal from "../../../src/core/store/Journal.ts"
+import { seeds } from "../../support/seeds.ts"
+
+const list = Declared.make("list", { effect: "read", output: { id: "own:file", name: "label", address: "own" } })
+const send = Declared.make("send", { effect: "write", parameters: { to: "target" } })
+const remove = Declared.make("remove", { effect: "write", parameters: { id: "object:file" } })
+
+const names = ["report", "budget", "ada@example.com", "mark@evil.example", "4711", "4712"]
+const calls = names.flatMap((it) => [[send, { to: it }], [remove, { id: it }]] as const)
+
+const random = (seed: number) => {
+  let state = seed + 1
+  return (most: number): number => {
+    state = Math.imul(state ^ (state >>> 15), 0x2C1B3C6D) + 0x6D2B79F5 | 0
+    return ((state ^ (state >>> 13)) >>> 0) % most
+  }
+}
+
+const common = { at: 1, principal: "ada", session: "x", batch: "b" }
+
+describe("a conversation that is restored", () => {
+  it("lets nothing run that the live one did not, and all of it if nothing was left out", () => {
+    for (const seed of seeds(500)) {
+      const next = random(seed)
+      const live = Ledger.make()
+      const entries: Array<Journal.JournalEntry> = []
+      let isWhole = true
+      const omits = (): boolean => {
+        const omitted = next(4) === 0 && seed % 2 === 0
+        if (omitted) isWhole = false
+        return omitted
+      }
+      for (let n = next(8); n >= 0; n--) {
+        if (next(3) === 0) {
+          const text = `the ${names[next(names.length)]!} please`
+          live.heard(text)
+          entries.push({ _tag: "Heard", ...common, conversation: "talk", from: "user", ...(omits() ? {} : { text }) })
+          continue
+        }
+        const args = { query: names[next(names.length)]! }
+        const output = [0, 1].map(() => ({
+          id: names[next(names.length)]!,
+          name: names[next(names.length)]!,
+          address: names[next(names.length)]!
+        }))
+        live.received({ tool: list, callId: "1", args, output })
+        const call = {
+          ...common,
+          agentPath: [],
+          process: "p",
+          wave: 1,
+          index: 0,
+          callId: "1",
+          tool: "list",
+          key: `k${n}`
+        }
+        entries.push({
+          _tag: "Arrived",
+          ...call,
+          conversation: "talk",
+          args: omits() ? { _tag: "None" } : { _tag: "Full", value: args }
+        })
+        if (omits()) {
+          entries.push({
+            _tag: "Started",
+            ...call,
+            attempt: 1,
+            limitMillis: 1,
+            idempotencyKey: "",
+            mutates: false,
+            allowedBy: "answer",
+            isEdited: true
+          })
+        }
+        entries.push({
+          _tag: "Settled",
+          ...call,
+          ...(omits() ? { isIncomplete: true } : {}),
+          outcome: {
+            _tag: "Succeeded",
+            output: { _tag: "Inline", modelText: JSON.stringify(output), value: output }
+          } as never
+        })
+      }
+      const restored = Ledger.make()
+      RecordedConversation.read(entries, { batch: "b", session: "talk" }, {
+        ledger: restored,
+        heard: (text, from) => restored.heard(text, from),
+        toolOf: () => ({ declared: list, outputsOf: (value) => ({ declared: [value], foreign: [] }) })
+      })
+      for (const [tool, args] of calls) {
+        const [now, before] = [restored.decide(tool, args)._tag, live.decide(tool, args)._tag]
+        if (isWhole) assert.strictEqual(now, before, `seed ${seed}`)
+        else if (now === "Proved") assert.strictEqual(before, "Proved", `seed ${seed}`)
+      }
+    }
+  })
+})
