@@ -132,7 +132,11 @@ describe("a server that must not be", () => {
       const said = yield* refused({
         tools: { no_tool: { timeout: "1 second" } },
         server: {
-          users: { ada: { ...ada, approve: ["eve"] }, bob: { ...ada, approve: ["*"], records: ["bob"] }, cy: ada },
+          users: {
+            ada: { ...ada, approve: ["eve"] },
+            bob: { ...ada, approve: ["*"], records: ["bob"] },
+            cy: { tokens: ada.tokens }
+          },
           webhook: { url: "http://127.0.0.1:1", secret: { env: "S" }, links: { people: ["bob", "eve", "cy"] } }
         }
       })
