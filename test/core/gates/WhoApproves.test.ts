@@ -272,6 +272,31 @@ describe("four eyes", () => {
   )
 
   test(
+    "hold where all approvals of a wave come first, also for arguments that one of them edits",
+    { count: 2 },
+    (env) =>
+      Effect.gen(function*() {
+        const { people } = env
+        const other = yield* open({ pay }, {
+          approval: "upfront",
+          policy: policyOf({ count: 2 }),
+          principal: "bob/home",
+          approvals: people
+        })
+        const wave = yield* start(other, 500, 5)
+        assert.lengthOf(yield* people.list, 2)
+        assert.strictEqual(yield* says(people, ada), "taken")
+        assert.strictEqual(yield* says(people, cy), "taken")
+        assert.strictEqual(yield* says(people, ada, { _tag: "ApproveOnce", params: { amount: 900 } }), "taken")
+        assert.deepStrictEqual((yield* only(people)).args, { amount: 900 })
+        assert.strictEqual(yield* says(people, ada), "taken")
+        assert.strictEqual(yield* says(people, cy), "taken")
+        assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded", "Succeeded"])
+        assert.deepStrictEqual(ran, [{ amount: 500 }, { amount: 900 }])
+      })
+  )
+
+  test(
     "are checked by the executor, whatever a driver of the host says",
     { count: 2 },
     (env) =>
