@@ -44,8 +44,9 @@ interface Conversation {
 /** The conversations of an executor and its sub-agents. */
 export class Conversations {
   private readonly all = new Map<string, Conversation>()
+  private hasEvicted = false
   /** The conversations on record; `undefined`: not known, so each has to be looked for. */
-  private recorded: Set<string> | undefined
+  private recorded: RecordedConversation.Names | undefined
   /** Conversations that were forgotten on purpose: their record does not count. */
   private readonly forgotten = new Set<string>()
   private readonly provenance: Provenance["Service"] | undefined
@@ -68,33 +69,26 @@ export class Conversations {
     this.now = options.now
   }
 
-  /** Restores a conversation from the journal, once. */
+  /** Restores a conversation from the journal, once. If whoever does it goes away, the next one does it. */
   restore(process: ProcessState): Effect.Effect<void> {
-    const { handlers, journal, principal, provenance } = this
-    const it = this.of(process)
-    if (it.restored !== undefined) return Deferred.await(it.restored)
-    const restored = it.restored = Deferred.makeUnsafe<void>()
-    const name = nameOf(process)
-    const isNew = journal === undefined || this.forgotten.has(name.key) ||
-      this.recorded?.has(RecordedConversation.idOf(name)) === false
-    if (isNew) return Deferred.succeed(restored, undefined)
-    const read = RecordedConversation.restore(journal, principal, name, {
-      ledger: it.ledger,
-      toolOf: (name) => {
-        const tool = handlers.current().get(name)
-        const declared = provenance === undefined
-          ? Declared.undeclared(name)
-          : tool === undefined
-          ? provenance.named(name)
-          : provenance.tool(tool)
-        return { declared, outputsOf: (value) => outputsOf(tool, value) }
-      },
-      heard: (text, from) => this.take(it, text, from)
+    return Effect.suspend(() => {
+      const { journal } = this
+      const name = nameOf(process)
+      const isOnRecord = journal !== undefined && !this.forgotten.has(name.key)
+      const it = this.of(process, isOnRecord)
+      const { restored: begun } = it
+      if (begun !== undefined) {
+        return Effect.andThen(
+          Deferred.await(begun),
+          Effect.suspend(() => it.restored === undefined ? this.restore(process) : Effect.void)
+        )
+      }
+      const restored = it.restored = Deferred.makeUnsafe<void>()
+      return Effect.onExit(isOnRecord ? this.read(journal, name, it) : Effect.void, (exit) => {
+        if (exit._tag === "Failure") it.restored = undefined
+        return Deferred.succeed(restored, undefined)
+      })
     })
-    const noted = Effect.map(read, (recorded) => {
-      this.recorded ??= recorded
-    })
-    return Effect.ensuring(noted, Deferred.succeed(restored, undefined))
   }
 
   /** Adds what the user said, or pasted. */
@@ -180,21 +174,59 @@ export class Conversations {
     if (isDeleted && this.journal !== undefined) this.forgotten.add(key)
   }
 
-  private of(process: ProcessState): Conversation {
+  /** Reads the record of a conversation, unless it has none. */
+  private read(journal: JournalWriter, name: RecordedConversation.Name, it: Conversation): Effect.Effect<void> {
+    const { handlers, principal, provenance, recorded } = this
+    const id = RecordedConversation.idOf(name)
+    const read = Effect.map(
+      RecordedConversation.restore(journal, principal, name, {
+        ledger: it.ledger,
+        toolOf: (name) => {
+          const tool = handlers.current().get(name)
+          const declared = provenance === undefined
+            ? Declared.undeclared(name)
+            : tool === undefined
+            ? provenance.named(name)
+            : provenance.tool(tool)
+          return { declared, outputsOf: (value) => outputsOf(tool, value) }
+        },
+        heard: (text, from) => this.take(it, text, from)
+      }),
+      (recorded) => {
+        this.recorded ??= recorded
+      }
+    )
+    if (recorded === undefined || recorded.names.has(id)) return read
+    // another process may have held it meanwhile
+    return Effect.flatMap(
+      RecordedConversation.catchUp(journal, principal, recorded),
+      (isComplete) => isComplete && !recorded.names.has(id) ? Effect.void : read
+    )
+  }
+
+  /** `isOnRecord`: what was received in it before is in the journal. */
+  private of(process: ProcessState, isOnRecord = false): Conversation {
     const name = nameOf(process)
     const { key } = name
-    const found = this.all.get(key) ?? {
-      ledger: Ledger.make(this.provenance?.limits),
-      words: [],
-      heard: new Set<string>(),
-      restored: undefined
-    }
+    const found = this.all.get(key) ?? this.begin(isOnRecord)
     this.all.delete(key)
     this.all.set(key, found)
-    if (this.all.size > maxConversations) this.all.delete(this.all.keys().next().value!)
+    if (this.all.size > maxConversations) {
+      this.all.delete(this.all.keys().next().value!)
+      this.hasEvicted = true
+    }
     // it is on record from now on
-    if (this.recorded !== undefined && found.restored !== undefined) this.recorded.add(RecordedConversation.idOf(name))
+    if (this.recorded !== undefined && found.restored !== undefined) {
+      this.recorded.names.add(RecordedConversation.idOf(name))
+    }
     return found
+  }
+
+  private begin(isOnRecord: boolean): Conversation {
+    const ledger = Ledger.make(this.provenance?.limits)
+    // it may be one that was evicted, and what strangers wrote in it is not known any more
+    if (this.hasEvicted && !isOnRecord) ledger.forgot()
+    return { ledger, words: [], heard: new Set<string>(), restored: undefined }
   }
 
   /** Adds a text; false if it was heard before. */

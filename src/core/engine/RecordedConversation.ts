@@ -25,6 +25,13 @@ export interface Name {
 export const idOf = ({ batch, session }: Name): string =>
   session === undefined ? `batch ${batch}` : `session ${session}`
 
+/** The conversations on record. */
+export interface Names {
+  readonly names: Set<string>
+  /** The place of the last entry that was read. */
+  after: number
+}
+
 /** What is known of a tool. */
 export interface Known {
   readonly declared: Declared.Tool
@@ -68,9 +75,8 @@ export const restore = Effect.fnUntraced(function*(
   principal: string,
   name: Name,
   into: Into
-): Effect.fn.Return<Set<string> | undefined> {
+): Effect.fn.Return<Names | undefined> {
   const entries = journal.read({ principal, order: "newest" }).pipe(
-    Stream.map(({ entry }) => entry),
     Stream.take(mostEntries),
     Stream.runCollect
   )
@@ -78,14 +84,32 @@ export const restore = Effect.fnUntraced(function*(
   if (exit?._tag === "Success") {
     const isPart = exit.value.length === mostEntries
     if (isPart) into.ledger.forgot()
-    read(exit.value.reverse(), name, into)
-    return isPart ? undefined : new Set(exit.value.flatMap(namesIn))
+    const entries = exit.value.map(({ entry }) => entry).reverse()
+    read(entries, name, into)
+    return isPart ? undefined : { names: new Set(entries.flatMap(namesIn)), after: exit.value[0]?.place ?? 0 }
   }
   into.ledger.forgot()
   const message = "A conversation continues without its record, which could not be read: more calls need approval"
   yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })
   return undefined
 })
+
+/** Adds the conversations that came on record since; false if these could not be read. */
+export const catchUp = (
+  { driver: journal }: JournalWriter,
+  principal: string,
+  known: Names
+): Effect.Effect<boolean> => {
+  const newer = Stream.runForEach(
+    journal.read({ principal, after: known.after }),
+    ({ entry, place }) =>
+      Effect.sync(() => {
+        for (const name of namesIn(entry)) known.names.add(name)
+        known.after = Math.max(known.after, place)
+      })
+  )
+  return Effect.map(Detached.within(newer, TimedPorts.timeoutMillis), (exit) => exit?._tag === "Success")
+}
 
 const namesIn = (entry: Journal.JournalEntry): ReadonlyArray<string> =>
   entry._tag === "Arrived" || entry._tag === "Heard"
