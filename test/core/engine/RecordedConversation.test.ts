@@ -48,7 +48,10 @@ describe("a conversation that is restored", () => {
           name: names[next(names.length)]!,
           address: names[next(names.length)]!
         }))
-        live.received({ tool: list, callId: "1", args, output })
+        // what ran, where a person edited what arrived
+        const isEdited = omits()
+        const ran = isEdited ? { query: names[next(names.length)]! } : args
+        live.received({ tool: list, callId: "1", args: ran, output })
         const call = {
           ...common,
           agentPath: [],
@@ -65,7 +68,7 @@ describe("a conversation that is restored", () => {
           conversation: "talk",
           args: omits() ? { _tag: "None" } : { _tag: "Full", value: args }
         })
-        if (omits()) {
+        if (isEdited) {
           entries.push({
             _tag: "Started",
             ...call,
