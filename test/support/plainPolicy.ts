@@ -7,15 +7,20 @@ import { matches } from "../../src/internal/wildcard.ts"
 
 type Answer = "yes" | "no" | "unknown"
 
+/** A path into a list without a place in it, or into what has no parts. */
+const unclear = Symbol("unclear")
+
 const at = (value: unknown, path: string): unknown =>
-  path.split(".").reduce<unknown>(
-    (found, key) =>
-      typeof found === "object" && found !== null ? Object.getOwnPropertyDescriptor(found, key)?.value : undefined,
-    value
-  )
+  path.split(".").reduce<unknown>((found, key) => {
+    if (found === undefined || found === null || found === unclear) return found
+    if (typeof found !== "object") return unclear
+    const part = Object.getOwnPropertyDescriptor(found, key)
+    return part === undefined && Array.isArray(found) && Number.isNaN(Number(key)) ? unclear : part?.value
+  }, value)
 
 /** Whether one comparison holds for a value. */
 export const compare = (operator: string, wanted: unknown, value: unknown): Answer => {
+  if (value === unclear) return "unknown"
   const isMissing = value === undefined || value === null
   const is = (answer: boolean): Answer => answer ? "yes" : "no"
   if (operator === "exists") return is(isMissing !== wanted)

@@ -6,7 +6,7 @@
  */
 import * as Result from "effect/Result"
 import * as Clause from "./Clause.ts"
-import type * as Condition from "./Condition.ts"
+import * as Condition from "./Condition.ts"
 import * as PatternClasses from "./PatternClasses.ts"
 
 /** Limit of the combinations that are tried. */
@@ -32,7 +32,7 @@ export const classesOf = (
 ): Result.Result<ReadonlyArray<Class>, string> => {
   const tests = clauses.flatMap((it) => it.tests)
   const paths = Array.from(new Set(tests.map((it) => it.path.join("."))))
-  const values = paths.map((path) => valuesOf(tests.filter((it) => it.path.join(".") === path)))
+  const values = paths.map((path) => valuesOf(tests.filter((it) => it.path.join(".") === path), path.includes(".")))
   const failed = values.find(Result.isFailure)
   if (failed !== undefined) return Result.fail(failed.failure)
   const roles = rolesOf(clauses)
@@ -66,7 +66,10 @@ export const rolesOf = (clauses: ReadonlyArray<Clause.Parsed>): ReadonlyArray<Re
 }
 
 /** Values of one argument that its tests can tell apart. */
-const valuesOf = (tests: ReadonlyArray<Condition.Test>): Result.Result<ReadonlyArray<unknown>, string> => {
+const valuesOf = (
+  tests: ReadonlyArray<Condition.Test>,
+  isNested: boolean
+): Result.Result<ReadonlyArray<unknown>, string> => {
   const constants = tests.flatMap(({ wanted }) => Array.isArray(wanted) ? wanted : [wanted])
   const likes = tests.flatMap(({ operator, wanted }) => operator === "like" ? [[wanted as string]] : [])
   const texts = PatternClasses.classesOf(likes)
@@ -87,7 +90,8 @@ const valuesOf = (tests: ReadonlyArray<Condition.Test>): Result.Result<ReadonlyA
     otherThan(constants),
     true,
     false,
-    {}
+    {},
+    ...isNested ? [Condition.unclear] : []
   ]
   const found = new Map<string, unknown>()
   for (const value of candidates) {
@@ -119,6 +123,9 @@ const combined = (
     [{}]
   )
 
+/** What a path leads into that is unclear. */
+const inTheWay = "example"
+
 /** Arguments with a value at a path; `undefined` if another value is in the way. */
 const placed = (
   args: Record<string, unknown>,
@@ -126,6 +133,9 @@ const placed = (
   value: unknown
 ): Record<string, unknown> | undefined => {
   const before = Object.hasOwn(args, key!) ? args[key!] : undefined
+  if (value === Condition.unclear && rest.length === 1) {
+    return before === undefined || before === inTheWay ? { ...args, [key!]: inTheWay } : undefined
+  }
   if (rest.length === 0) return before === undefined ? { ...args, [key!]: value } : undefined
   if (before !== undefined && (typeof before !== "object" || before === null)) return undefined
   const inner = placed((before ?? {}) as Record<string, unknown>, rest, value)

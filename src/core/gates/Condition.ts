@@ -2,7 +2,8 @@
  * Conditions of a policy over the arguments of a call, such as `{ "amount": { gt: 100 }, "card.country": "RU" }`. Pure.
  *
  * A condition holds, does not hold, or cannot be decided: the value has another type than the condition compares with,
- * or a comparison needs a value and there is none. Who uses a condition takes the stricter side then.
+ * a comparison needs a value and there is none, or its path leads into a list or a text. Who uses a condition takes the
+ * stricter side then.
  *
  * The value is looked up in the arguments as the model wrote them. Where they have none, it is what the tool's schema
  * puts there: its decoded parameters, then the `default` of its JSON Schema. `null` is no value.
@@ -101,21 +102,35 @@ export const hold = (tests: ReadonlyArray<Test>, given: Given, schema: unknown):
   if (tests.length > 0 && (typeof given.args !== "object" || given.args === null)) return undefined
   let holds: boolean | undefined = true
   for (const test of tests) {
-    const one = test.holds(valueOf(test.path, given, schema))
+    const one = holdsFor(test, given, schema)
     if (one === false) return false
     if (one === undefined) holds = undefined
   }
   return holds
 }
 
+/** A text that the tool decodes to another one has to meet a condition as both. */
+const holdsFor = (test: Test, given: Given, schema: unknown): boolean | undefined => {
+  const value = valueOf(test.path, given, schema)
+  const one = test.holds(value)
+  if (typeof value !== "string") return one
+  const decoded = at(given.params, test.path)
+  return typeof decoded !== "string" || decoded === value || test.holds(decoded) === one ? one : undefined
+}
+
 /** Gives what a call has at a path; `schema` is the JSON Schema of its tool's parameters. */
 export const valueOf = (path: ReadonlyArray<string>, { args, params }: Given, schema?: unknown): unknown =>
-  at(args, path) ?? at(params, path) ?? defaultAt(schema, path)
+  at(args, path, unclear) ?? at(params, path) ?? defaultAt(schema, path)
 
-const at = (value: unknown, path: ReadonlyArray<string>): unknown => {
+/** What a path leads to that goes into a list without a place in it, or into a text: nobody knows what is meant. */
+export const unclear: unique symbol = Symbol("unclear")
+
+const at = (value: unknown, path: ReadonlyArray<string>, otherwise?: typeof unclear): unknown => {
   let found = value
   for (const key of path) {
-    if (typeof found !== "object" || found === null || !Object.hasOwn(found, key)) return undefined
+    if (isNone(found)) return undefined
+    if (typeof found !== "object" || found === null) return otherwise
+    if (!Object.hasOwn(found, key)) return Array.isArray(found) && !/^\d+$/.test(key) ? otherwise : undefined
     found = (found as Record<string, unknown>)[key]
   }
   return found
@@ -156,7 +171,7 @@ const holdsBy = (operator: Operator, wanted: unknown): Test["holds"] => {
     case "like":
       return (value) => typeof value === "string" ? matches(wanted as string, value) : isNone(value) ? false : undefined
     case "exists":
-      return (value) => isNone(value) !== wanted
+      return (value) => value === unclear ? undefined : isNone(value) !== wanted
     case "gt":
       return compares((value) => value > (wanted as number))
     case "gte":
