@@ -169,7 +169,7 @@ const targetOf = (params: unknown): ToolAnnotations.TargetsOf[number] => {
   const isPlain = words !== undefined && (argv === undefined || words.length === argv.length)
   // a relative path in it would mean another file
   const isInRoot = cwd === undefined || cwd === "."
-  const exact = isPlain ? line : argv === undefined ? unmarked(line) : `argv: ${JSON.stringify(argv)}`
+  const exact = isPlain || argv === undefined ? unmarked(line) : `argv: ${JSON.stringify(argv)}`
   const text = isInRoot ? exact : `in ${JSON.stringify(cwd)}: ${exact}`
   const others = new Set(spellings(line, argv, isInRoot ? undefined : cwd))
   others.delete(text)
