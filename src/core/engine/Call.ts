@@ -358,6 +358,7 @@ export class Call implements Ticket {
   /** Returns the fact that reports its start. */
   start<T extends "Starting" | "Started">(_tag: T, at: number, attempt: number, limitMillis: number) {
     const { consent: { approved, grant }, gateCall, reservation, resumed, tool } = this
+    const { sandbox } = gateCall!
     return {
       _tag,
       at,
@@ -367,7 +368,7 @@ export class Call implements Ticket {
       allowedBy: grant?.id ?? (approved === undefined || approved === "unchanged" ? "policy" : approved),
       input: gateCall!,
       idempotencyKey: resumed?.idempotencyKey,
-      sandbox: gateCall!.sandbox?.driver,
+      sandbox: sandbox && { driver: sandbox.driver, network: sandbox.network },
       reservation: reservation?.leaseMillis === undefined ? undefined : reservation
     }
   }

@@ -179,6 +179,9 @@ export const Granted = Schema.TaggedStruct("Granted", { at, grant: Grant })
 /** A grant was revoked. */
 export const Revoked = Schema.TaggedStruct("Revoked", { at, grant: Schema.String, tool: Schema.String })
 
+/** The program that confines a call, or `none`, and what the call reaches of the network. */
+export const Sandbox = Schema.Struct({ driver: Schema.String, network: Schema.Literals(["none", "listed", "open"]) })
+
 const start = {
   at,
   /** 1, or more after automatic retries. */
@@ -193,8 +196,8 @@ const start = {
   input: Schema.Struct({ params: Schema.Unknown, args: Schema.Unknown }),
   /** Services know its earlier attempts under this key; absent if there were none. */
   idempotencyKey: Schema.UndefinedOr(Schema.String),
-  /** The program that confines it, or `none`; absent if its tool has no sandbox. */
-  sandbox: Schema.optional(Schema.String),
+  /** How it is confined; absent if its tool has no sandbox. */
+  sandbox: Schema.optional(Sandbox),
   /** What it reserved in a store that outlives the executor. */
   reservation: Schema.UndefinedOr(Schema.Struct({ id: Schema.String, epoch: Schema.Finite }))
 } as const

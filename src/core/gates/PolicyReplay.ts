@@ -6,6 +6,7 @@
  */
 import * as Result from "effect/Result"
 import * as ArgumentClasses from "./ArgumentClasses.ts"
+import type { GateCall } from "./Gate.ts"
 import type { Target } from "./PermissionPattern.ts"
 import type { Parsed } from "./Policy.ts"
 import * as PolicyExamples from "./PolicyExamples.ts"
@@ -42,11 +43,13 @@ export const replay = (policy: Parsed, calls: ReadonlyArray<Recorded>, known: Kn
       if (Result.isFailure(classes)) return { call, would: "undecidable", verdict: undefined, missing: classes.failure }
       for (const { args, roles } of classes.success) {
         for (const targets of targetsOf(call, known)) {
-          const next = judge({ tool: subject, args, roles, targets, needsApproval })
-          if (verdict !== undefined && verdict.decision._tag !== next.decision._tag) {
-            return { call, would: "undecidable", verdict: undefined, missing: missingOf(call) }
+          for (const sandbox of sandboxesOf(policy, call)) {
+            const next = judge({ tool: subject, args, roles, targets, needsApproval, sandbox })
+            if (verdict !== undefined && verdict.decision._tag !== next.decision._tag) {
+              return { call, would: "undecidable", verdict: undefined, missing: missingOf(call) }
+            }
+            verdict = next
           }
-          verdict = next
         }
       }
     }
@@ -84,7 +87,7 @@ const wouldOf = ({ decision: { _tag } }: PolicyQuestion.Verdict): Exclude<Happen
 
 const missingOf = (call: Recorded): string =>
   call.args._tag === "Full"
-    ? "its targets, the roles of the principal or the nature of the tool are not on record"
+    ? "its targets, its sandbox, the roles of the principal or the nature of the tool are not on record"
     : "its arguments are not on record"
 
 /** The natures that the tool of a call may have had, and what it may have said of the call. */
@@ -105,6 +108,16 @@ const subjectsBy = (known: Known) => {
     return found.flatMap((subject) => approvals.map((needsApproval) => ({ subject, needsApproval })))
   }
 }
+
+/** How a call may have been confined, as far as the policy looks at it. */
+const sandboxesOf = ({ sandboxed }: Parsed, { sandbox }: Recorded): ReadonlyArray<GateCall["sandbox"]> =>
+  sandbox === "none" ? [undefined] : sandbox !== undefined ? [sandbox] : sandboxed === undefined ? [undefined] : forms
+
+/** Not at all, or without any network. */
+const forms: ReadonlyArray<GateCall["sandbox"]> = [
+  undefined,
+  { _tag: "Confined", driver: "sandbox", network: "none", holds: [], missing: [] }
+]
 
 /** The targets that a call may have had. */
 const targetsOf = (call: Recorded, known: Known): ReadonlyArray<ReadonlyArray<Target> | undefined> => {

@@ -4,6 +4,7 @@
  */
 import type { RecordedCall } from "../store/JournalCalls.ts"
 import type { CallEntry, KeptArguments, Of } from "../store/JournalEntry.ts"
+import type { GateCall } from "./Gate.ts"
 
 /** What the policy of that time did with a call; `other`: something else ended it, or the record does not say. */
 export type Happened = "allow" | "ask" | "deny" | "other"
@@ -25,9 +26,14 @@ export interface Recorded {
   readonly answer: Answer | undefined
   /** Who answered, where that is known. */
   readonly person: string | undefined
+  /** How it was confined; `none`: not at all. Absent: that is not on record. */
+  readonly sandbox: Confinement | undefined
   /** Approval was requested whatever grants exist, or of several people. */
   readonly isGuarded: boolean
 }
+
+/** What a sandbox let a call reach, or `none`: the call had no sandbox. */
+export type Confinement = GateCall["sandbox"] | "none"
 
 /** How an approval request ended. */
 export type Answer = "approved" | "denied" | "grant" | "reviewer" | "other"
@@ -59,8 +65,19 @@ export const of = ({ entries }: RecordedCall): Recorded | undefined => {
     why: asked?.why,
     answer,
     person: answered?.person,
+    sandbox: confinementOf(asked, started),
     isGuarded: asked?.isAlways === true || (asked?.approvers ?? []).length > 0
   }
+}
+
+const confinementOf = (
+  asked: Of<"Asked"> | undefined,
+  started: Of<"Started"> | undefined
+): Confinement | undefined => {
+  const found = started === undefined ? asked?.evidence?.find((it) => it._tag === "Sandboxed") : started.sandbox
+  if (found === undefined) return started === undefined && asked === undefined ? undefined : "none"
+  const { driver, network } = found
+  return { _tag: network === "open" ? "Open" : "Confined", driver, network, holds: [], missing: [] }
 }
 
 const answerOf = (

@@ -170,8 +170,8 @@ export const Started = Schema.TaggedStruct("Started", {
   mutates: Schema.Boolean,
   /** What let it through: the policy, a person's answer, a reviewer, or the id of a grant. */
   allowedBy: Schema.String,
-  /** The program that confines it, or `none`; absent if its tool has no sandbox. */
-  sandbox: Schema.optionalKey(Schema.String),
+  /** How it is confined; absent if its tool has no sandbox. */
+  sandbox: Schema.optionalKey(Fact.Sandbox),
   /** A person has edited the arguments that arrived. */
   isEdited: Schema.optionalKey(Schema.Boolean),
   /** Its reservation, in a store that outlives the executor: knowing the id is enough to spend it. */

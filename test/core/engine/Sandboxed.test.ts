@@ -76,6 +76,9 @@ describe("a tool that says how its calls run", () => {
       const { _tag: _, ...how } = confined
       assert.deepStrictEqual((yield* Deferred.await(seen)).evidence, [{ _tag: "Sandboxed", ...how }])
       const started = entries.find(({ entry }) => entry._tag === "Started")?.entry
-      assert.strictEqual(started?._tag === "Started" ? started.sandbox : undefined, "box")
+      assert.deepStrictEqual(started?._tag === "Started" ? started.sandbox : undefined, {
+        driver: confined.driver,
+        network: confined.network
+      })
     }))
 })

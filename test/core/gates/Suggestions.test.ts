@@ -23,6 +23,7 @@ const recorded = (tool: string, target: string, more: Partial<Recorded> = {}): R
   why: "the tool changes things",
   answer: "approved",
   person: "ben",
+  sandbox: "none",
   isGuarded: false,
   ...more
 })
@@ -125,11 +126,17 @@ describe("a replay", () => {
       const tool = Random.tool(random)
       const { args, needsApproval, roles, targets } = Random.call(random, tool)
       const isKnown = random.chance(0.5)
+      const network = random.pick(["none", "listed"] as const)
+      const sandbox = random.chance(0.5)
+        ? undefined
+        : { _tag: "Confined" as const, driver: "box", network, holds: [], missing: [] }
       const call: Recorded = {
         ...recorded(tool.name, ""),
         args: random.chance(0.7) ? { _tag: "Full", value: args } : { _tag: "Hash", hash: "x" },
         class: tool.readOnly ? "ReadOnly" : "SerialMut",
         why: undefined,
+        // it may not be on record
+        sandbox: random.chance(0.3) ? undefined : sandbox ?? "none",
         targets: targets?.map(({ text }) => text)
       }
       const plain = targets?.map(({ text }) => ({ text }))
@@ -145,11 +152,23 @@ describe("a replay", () => {
         args,
         needsApproval,
         roles,
+        sandbox,
         targets: isEmpty ? undefined : plain
       })
       assert.strictEqual(only?.would, decision._tag.toLowerCase(), `seed ${seed}`)
     }
     assert.isAbove(decided, 10)
+  })
+
+  it("knows how a call was confined, or says that it does not", () => {
+    const policy = Result.getOrThrow(Policy.parse({ sandboxed: "allow" }))
+    const confined = { _tag: "Confined", driver: "box", network: "none", holds: [], missing: [] } as const
+    const would = (sandbox: Recorded["sandbox"]) =>
+      PolicyReplay.replay(policy, [{ ...recorded("run_command", "npm test"), sandbox }], known)[0]?.would
+    assert.strictEqual(would(confined), "allow")
+    assert.strictEqual(would({ ...confined, network: "listed" }), "ask")
+    assert.strictEqual(would("none"), "ask")
+    assert.strictEqual(would(undefined), "undecidable")
   })
 
   it("guesses no arguments that were not kept", () => {
