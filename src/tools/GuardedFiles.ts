@@ -11,13 +11,15 @@
  */
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
+import { randomUUID } from "node:crypto"
 import type * as NodeFs from "node:fs"
-import { readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs"
+import { accessSync, constants, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
 import * as Descriptor from "./Descriptor.ts"
 import { executedBy } from "./ExecutedFiles.ts"
+import * as OpenedFolder from "./OpenedFolder.ts"
 import * as Workspace from "./Workspace.ts"
 import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
@@ -38,8 +40,11 @@ export interface GuardedFiles {
 /** Folders between two pauses, so that a large workspace does not hold up other calls. */
 const together = 100
 
-/** Looks through a workspace. */
-export const find = Effect.fnUntraced(function*(workspace: Workspace.Workspace): Effect.fn.Return<GuardedFiles> {
+/** Looks through a workspace. With `opens`, also through folders that a command has closed to their owner. */
+export const find = Effect.fnUntraced(function*(
+  workspace: Workspace.Workspace,
+  opens = false
+): Effect.fn.Return<GuardedFiles> {
   const resolved = (paths: ReadonlyArray<string> | undefined) =>
     Effect.forEach(paths ?? [], (path) => Workspace.resourceKey(workspace, path))
   const protect = yield* resolved(workspace.protect)
@@ -51,6 +56,7 @@ export const find = Effect.fnUntraced(function*(workspace: Workspace.Workspace):
   const folders = [workspace.root]
   let seen = 0
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
+    if (opens && !isOpen(folder)) yield* Effect.ignore(Effect.scoped(OpenedFolder.open(workspace, folder)))
     for (const entry of entriesOf(folder)) {
       const path = NodePath.join(folder, entry.name)
       if (isGuarded(entry.name, path, protect, free)) {
@@ -71,6 +77,16 @@ export const find = Effect.fnUntraced(function*(workspace: Workspace.Workspace):
   return { guarded: outermost(guarded), links, linked: Array.from(linked), hidden, gitFolder: gitFolderOf(workspace) }
 })
 
+/** What a command has made and may not make. */
+export interface SetAside {
+  /** Paths relative to the root. */
+  readonly paths: ReadonlyArray<string>
+  /** Those that could not be moved. */
+  readonly left: ReadonlyArray<string>
+  /** Where they are now. */
+  readonly folder: string
+}
+
 /**
  * Moves what a command has made and may not make out of the workspace; gives the paths, relative to its root, and the
  * folder where they are now.
@@ -79,8 +95,8 @@ export const setAside = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
   before: GuardedFiles,
   isExpected: (path: string) => boolean
-): Effect.fn.Return<{ readonly paths: ReadonlyArray<string>; readonly folder: string } | undefined> {
-  const now = yield* find(workspace)
+): Effect.fn.Return<SetAside | undefined> {
+  const now = yield* find(workspace, true)
   const isKnown = (path: string): boolean =>
     before.guarded.some((it) => Workspace.isWithin(it, path)) || isExpected(path)
   const made = [
@@ -90,12 +106,13 @@ export const setAside = Effect.fnUntraced(function*(
   ]
   if (made.length === 0) return undefined
   const folder = yield* Effect.promise(() => NodeFsPromises.mkdtemp(NodePath.join(NodeOs.tmpdir(), "set-aside-")))
-  const paths: Array<string> = []
+  const [paths, left]: [Array<string>, Array<string>] = [[], []]
   for (const path of new Set(made)) {
     const moved = yield* Effect.exit(Effect.scoped(moveOut(workspace, path, folder, before.links.get(path))))
-    if (moved._tag === "Success") paths.push(Workspace.display(workspace, path))
+    const those = moved._tag === "Success" ? paths : left
+    those.push(Workspace.display(workspace, path))
   }
-  return paths.length === 0 ? undefined : { paths, folder }
+  return { paths, left, folder }
 })
 
 /** Through the opened folder, because another command may put a link in its place. */
@@ -111,19 +128,33 @@ const moveOut = Effect.fnUntraced(function*(
   const to = NodePath.join(folder, shown.replaceAll("/", "__"))
   const attempt = <A>(run: () => Promise<A>) => WorkspaceFailure.attempt(shown, run)
   const exists = yield* Effect.option(attempt(() => NodeFsPromises.lstat(from)))
+  yield* OpenedFolder.whileWritable(parent.pinned)
   if (exists._tag === "Some") {
+    // under this name nobody executes it, whatever becomes of it
+    const inert = NodePath.join(parent.pinned, `set-aside-${randomUUID()}`)
+    yield* attempt(() => NodeFsPromises.rename(from, inert))
     yield* Effect.catch(
-      attempt(() => NodeFsPromises.rename(from, to)),
+      attempt(() => NodeFsPromises.rename(inert, to)),
       // the folder for temporary files is often on another device
       () =>
-        Effect.andThen(
-          attempt(() => NodeFsPromises.cp(from, to, { recursive: true, verbatimSymlinks: true })),
-          attempt(() => NodeFsPromises.rm(from, { recursive: true, force: true }))
+        Effect.sync(() => OpenedFolder.openAll(inert)).pipe(
+          Effect.andThen(Effect.ignore(attempt(() =>
+            NodeFsPromises.cp(inert, to, { recursive: true, verbatimSymlinks: true, filter: isPlain })
+          ))),
+          Effect.andThen(Effect.ignore(attempt(() =>
+            NodeFsPromises.rm(inert, { recursive: true, force: true })
+          )))
         )
     )
   }
   if (link !== undefined) yield* attempt(() => NodeFsPromises.symlink(link, from))
 })
+
+/** What can be copied: no pipe and no socket. */
+const isPlain = async (path: string): Promise<boolean> => {
+  const stats = await NodeFsPromises.lstat(path)
+  return stats.isFile() || stats.isDirectory() || stats.isSymbolicLink()
+}
 
 /**
  * The `.git` of the main working tree, if the workspace is a further one. Its own record must lead back here: the file
@@ -152,6 +183,9 @@ const isGuarded = (
 
 const entriesOf = (folder: string): ReadonlyArray<NodeFs.Dirent> =>
   Result.getOrElse(Result.try(() => readdirSync(folder, { withFileTypes: true })), () => [])
+
+const isOpen = (folder: string): boolean =>
+  Result.isSuccess(Result.try(() => accessSync(folder, constants.R_OK | constants.X_OK)))
 
 const linkAt = (path: string): string | undefined => Result.getOrUndefined(Result.try(() => readlinkSync(path)))
 

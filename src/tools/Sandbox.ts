@@ -108,7 +108,12 @@ export interface Running extends ProcessGroup.ProcessGroup {
 /** What there is to say about a command that has ended. */
 export interface Finished {
   /** What it made and may not make, relative to the workspace, and the folder that it was moved to. */
-  readonly setAside?: { readonly paths: ReadonlyArray<string>; readonly folder: string } | undefined
+  readonly setAside?: {
+    readonly paths: ReadonlyArray<string>
+    /** Those that could not be moved. */
+    readonly left?: ReadonlyArray<string> | undefined
+    readonly folder: string
+  } | undefined
   /** Hosts that it tried to reach in vain. */
   readonly refusedHosts?: ReadonlyArray<string> | undefined
 }

@@ -17,7 +17,11 @@ export const of = (
 ): string | undefined => {
   const { allowsUnconfined, status } = sandbox
   const notes: Array<string> = []
-  if (setAside !== undefined) {
+  const { left = [] } = setAside ?? {}
+  if (left.length > 0) {
+    notes.push(`Other programs execute these files by themselves, and they could not be moved away: ${list(left)}.`)
+  }
+  if (setAside !== undefined && setAside.paths.length > 0) {
     notes.push(
       `The command made files that other programs execute by themselves. They were moved out of the workspace, to ${setAside.folder}: ` +
         `${list(setAside.paths)}. To make such a file, use write_file.`
