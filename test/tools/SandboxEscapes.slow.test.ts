@@ -143,7 +143,7 @@ const ways: ReadonlyArray<Way> = [
   },
   { name: "the namespace of another process", command: () => "nsenter -t 1 -m sh -c 'echo OUT'", isOpen: false },
   { name: "another root folder", command: () => "mkdir r; chroot r /bin/true; chroot / /bin/echo OUT", isOpen: false },
-  { name: "the new calls for mounts", command: () => syscall(428, "-100, '/', 1"), isOpen: false },
+  { name: "the new calls for mounts", command: () => syscall(428, "-100, my $root = '/', 1"), isOpen: false },
   // processes
   {
     name: "processes of the host",
@@ -313,7 +313,8 @@ const ways: ReadonlyArray<Way> = [
   {
     name: "exchanging two files",
     files: { "deep/.envrc": "good" },
-    command: () => `mkdir other; echo evil > other/.envrc; ${syscall(316, "-100, 'deep', -100, 'other', 2")}`,
+    command: () =>
+      `mkdir other; echo evil > other/.envrc; ${syscall(316, "-100, my $from = 'deep', -100, my $to = 'other', 2")}`,
     leads: evil("deep/.envrc")
   },
   {
@@ -391,7 +392,7 @@ function gitFiles(): Readonly<Record<string, string>> {
   }
 }
 
-/** Makes a call of the kernel, by its number on x64. */
+/** Makes a call of the kernel, by its number on x64. Texts have to be variables. */
 function syscall(number: number, args: string): string {
   return perl([`my $r = syscall(${number}, ${args}); print $r >= 0 ? qq(OUT\\n) : qq(refused: $!\\n);`])
 }
