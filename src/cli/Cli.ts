@@ -21,6 +21,7 @@ import * as InitCommand from "./InitCommand.ts"
 import * as JournalCommand from "./JournalCommand.ts"
 import * as McpCommand from "./McpCommand.ts"
 import * as PolicyCommand from "./PolicyCommand.ts"
+import * as PushKeysCommand from "./PushKeysCommand.ts"
 import * as RulesCommand from "./RulesCommand.ts"
 import * as Run from "./Run.ts"
 import * as Schemas from "./Schemas.ts"
@@ -41,6 +42,7 @@ export const command = Command.make("tool-executor").pipe(
     McpCommand.command,
     ServeCommand.command,
     TokenCommand.command,
+    PushKeysCommand.command,
     Simulate.command,
     RulesCommand.command,
     PolicyCommand.command,

@@ -24,6 +24,7 @@ import * as Server from "../server/Server.ts"
 import * as Undoing from "../server/Undoing.ts"
 import type { WaveStoreError } from "../server/WaveStore.ts"
 import * as Webhook from "../server/Webhook.ts"
+import * as WebPush from "../server/WebPush.ts"
 import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import * as Workspace from "../tools/Workspace.ts"
 import * as BesidePolicy from "./BesidePolicy.ts"
@@ -117,16 +118,20 @@ const layerOf = Effect.fnUntraced(
       Layer.provide(yield* BesidePolicy.layerOf(config)),
       Layer.provide(agents.agents)
     )
-    const told = webhook === undefined
-      ? Layer.empty
-      : Webhook.layer(webhook.options).pipe(Layer.provide(FetchHttpClient.layer))
+    const push = yield* pushOf(config, file)
+    const devices = push === undefined ? Layer.empty : WebPush.layer(push)
+    const told = webhook !== undefined
+      ? Webhook.layer(webhook.options).pipe(Layer.provide(FetchHttpClient.layer))
+      : push !== undefined
+      ? WebPush.layerNotices({ delay: ServeConfig.defaults.webhookDelay })
+      : Layer.empty
     const links = webhook?.links === undefined ? Layer.empty : AnswerLinks.layer(webhook.links)
     const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
     const routes = Server.layer(routesOptions(server, at)).pipe(Layer.provide(undoing))
     const listening = http.server({ host: at.host, port: at.port, tls: pem })
     const serving = Server.serve(routes, listening, { disableLogger: true, disableListenLog: true }).pipe(
       Layer.provide(told),
-      Layer.provide(links)
+      Layer.provide([links, devices])
     )
     const around = Layer.merge(Access.layer({ users }), http.services)
     if (!isClustered) {
@@ -263,6 +268,23 @@ const webhookOf = Effect.fnUntraced(
       options: { url, secret, publicUrl, delay, format } as Webhook.Options,
       links: links === undefined ? undefined : { ...links, secret, publicUrl } as AnswerLinks.Options
     }
+  }
+)
+
+const pushOf = Effect.fnUntraced(
+  function*({ server: { publicUrl, push } = {} }: ServeConfig.ServeConfig, file: string) {
+    if (push === undefined) return undefined
+    const problems: Array<Problem> = []
+    const privateKey = yield* ServeUsers.secretIn(push.privateKey.env, "server.push.privateKey", problems)
+    if (publicUrl === undefined) {
+      problems.push({
+        path: "server.publicUrl",
+        problem: "it is missing",
+        expected: "the public URL, which notifications open"
+      })
+    }
+    if (privateKey === undefined || publicUrl === undefined) return yield* wrong(describe({ subject: file, problems }))
+    return { subject: push.subject, publicKey: push.publicKey, privateKey, publicUrl }
   }
 )
 

@@ -199,7 +199,18 @@ export const Server = Schema.Struct({
         description: "How long a link works, unless its request expires earlier; default 24 hours"
       })
     })).annotate({ description: "Links in the notification that answer without a login" })
-  })).annotate({ description: "Webhook that is notified of pending approval requests" })
+  })).annotate({ description: "Webhook that is notified of pending approval requests" }),
+  push: optional(Schema.Struct({
+    subject: Schema.String.check(Schema.makeFilter(
+      (text) => /^(?:mailto:.+@|https:\/\/)./.test(text) && URL.canParse(text),
+      { expected: "mailto: and an address, or an https URL" }
+    )).annotate({ description: "Whom push services may turn to: mailto: and an address, or an https URL" }),
+    publicKey: Schema.NonEmptyString.annotate({ description: "The public key of `tool-executor push-keys`" }),
+    privateKey: FromEnvironment.annotate({ description: "The private key of `tool-executor push-keys`" })
+  })).annotate({
+    description: "Notifications of devices that subscribed on the page (Web Push); needs publicUrl and the package " +
+      "web-push. They have the delay of the webhook"
+  })
 })
 
 /** Schema of the config file. */

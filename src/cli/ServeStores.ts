@@ -19,6 +19,7 @@ import type { ApprovalTable } from "../core/store/ApprovalTable.ts"
 import type { Journal } from "../core/store/Journal.ts"
 import type { LiveTable } from "../core/store/LiveTable.ts"
 import type { LoginTable } from "../core/store/LoginTable.ts"
+import type { PushTable } from "../core/store/PushTable.ts"
 import type { SessionRegistry } from "../core/store/SessionRegistry.ts"
 import type { SessionRows } from "../core/store/SessionRows.ts"
 import type { StateStore } from "../core/store/StateStore.ts"
@@ -34,6 +35,7 @@ import * as SqlJournal from "../sql/SqlJournal.ts"
 import * as SqlLive from "../sql/SqlLive.ts"
 import * as SqlLogins from "../sql/SqlLogins.ts"
 import * as SqlPermits from "../sql/SqlPermits.ts"
+import * as SqlPushDevices from "../sql/SqlPushDevices.ts"
 import * as SqlRateLimiterStore from "../sql/SqlRateLimiterStore.ts"
 import * as SqlSessionRegistry from "../sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../sql/SqlSessionRows.ts"
@@ -63,6 +65,7 @@ export type Stores =
   | Checkpoints
   | Journal
   | OperationStore.OperationStore
+  | PushTable
   | StateStore
   | Transcripts
   | WaveStore.WaveStore
@@ -110,6 +113,7 @@ const storesWith = (held: Omit<Place, "at">) =>
     SqlStateStore.layer(held),
     SqlArtifacts.layer(),
     SqlCheckpoints.layer(),
+    SqlPushDevices.layer,
     Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
       Layer.provide(KeyValueStore.layerSql({ table: ServeMoved.table }))
     )
@@ -121,6 +125,7 @@ const sharedWith = ({ address, lease }: Pick<Runner, "address" | "lease">, isPoo
     SqlStateStore.layer({ lease }),
     SqlArtifacts.layer(),
     SqlCheckpoints.layer(),
+    SqlPushDevices.layer,
     SqlLogins.layer,
     SqlPermits.layer({ lease }),
     SqlRateLimiterStore.layer,

@@ -16,6 +16,7 @@ import * as Problems from "./ApiProblems.ts"
 import * as Records from "./ApiRecords.ts"
 import { FormatsGroup } from "./FormatsGroup.ts"
 import { OperationsGroup } from "./OperationsGroup.ts"
+import { PushGroup } from "./PushGroup.ts"
 
 const { Invalid, NotAllowed, NotFound, TooMany, Unavailable, WaveUnreadable } = Problems
 
@@ -281,7 +282,7 @@ export class SystemGroup extends HttpApiGroup.make("system")
 
 /** The API. */
 export class Api extends HttpApi.make("tool-executor")
-  .add(LoginGroup, SessionsGroup, OperationsGroup, FormatsGroup, ApprovalsGroup, RecordsGroup, SystemGroup)
+  .add(LoginGroup, SessionsGroup, OperationsGroup, FormatsGroup, ApprovalsGroup, PushGroup, RecordsGroup, SystemGroup)
   .annotateMerge(OpenApi.annotations({
     title: "tool-executor",
     version,

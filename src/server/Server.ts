@@ -64,6 +64,7 @@ import type { OperationStoreError } from "./OperationStore.ts"
 import * as PageAssets from "./PageAssets.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import { fromPrincipal } from "./Principals.ts"
+import * as PushHandlers from "./PushHandlers.ts"
 import * as Records from "./Records.ts"
 import * as RecordsHandlers from "./RecordsHandlers.ts"
 import * as RequestGuard from "./RequestGuard.ts"
@@ -144,7 +145,7 @@ export interface Options extends RequestGuard.Options {
 
 /**
  * Layer of the routes: the API, its OpenAPI document (`/openapi.json`) and the page (`/`). With `AnswerLinks`, also the
- * links that answer approval requests (`/links/…`).
+ * links that answer approval requests (`/links/…`), and with `WebPush` notifications of devices (`/api/push`).
  */
 export const layer = (options: Options = {}) =>
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
@@ -154,6 +155,7 @@ export const layer = (options: Options = {}) =>
       OperationsHandlers.layer,
       FormatsHandlers.layer,
       ApprovalsHandlers.layer,
+      PushHandlers.layer,
       RecordsHandlers.layer,
       SystemHandlers.layer
     ]),

@@ -87,5 +87,8 @@ export * as WaveStore from "./public/WaveStore.ts"
 /** The waves of all sessions. */
 export * as Waves from "./public/Waves.ts"
 
+/** Notifies users on their devices of pending approval requests. */
+export * as WebPush from "./public/WebPush.ts"
+
 /** Notifies another system of pending approval requests. */
 export * as Webhook from "./public/Webhook.ts"

@@ -15,6 +15,9 @@ export * as SqlJournal from "./public/SqlJournal.ts"
 /** Logins of a server's page in PostgreSQL, shared by all servers of the database. */
 export * as SqlLogins from "./public/SqlLogins.ts"
 
+/** Devices that users are notified on, in PostgreSQL or SQLite. */
+export * as SqlPushDevices from "./public/SqlPushDevices.ts"
+
 /** Live items in PostgreSQL: the page of each process shows what happens in all. */
 export * as SqlLive from "./public/SqlLive.ts"
 

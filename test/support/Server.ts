@@ -7,7 +7,7 @@ import { Context, Deferred, type Duration, Effect, Exit, Layer, Queue, Redacted,
 import type { Policy, ToolRule } from "effect-tool-executor"
 import { Checkpoints, Journal, LocalExecutor, ToolAnnotations, ToolContext, ToolHandlers } from "effect-tool-executor"
 import { Cluster } from "effect-tool-executor/cluster"
-import { Access, Agents, AnswerLinks, Server, Tokens, Undoing, WaveStore } from "effect-tool-executor/server"
+import { Access, Agents, AnswerLinks, Server, Tokens, Undoing, WaveStore, WebPush } from "effect-tool-executor/server"
 import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import { ScriptedModel } from "effect-tool-executor/testing"
@@ -112,6 +112,8 @@ export interface Options {
   readonly cluster?: Cluster.Options
   /** Links that answer approval requests. */
   readonly links?: AnswerLinks.Options
+  /** Notifications of devices. */
+  readonly push?: WebPush.Options
   /** The users, where a list is not enough. */
   readonly access?: Layer.Layer<Access.Access>
   /** How long it waits for open connections when it stops. */
@@ -252,6 +254,7 @@ const layer = (held: Held, options: Options) => {
   return Server.serve(Server.layer(options.server), server, serving).pipe(
     Layer.provideMerge(executors),
     Layer.provide(options.links === undefined ? Layer.empty : AnswerLinks.layer(options.links)),
+    Layer.provide(options.push === undefined ? Layer.empty : WebPush.layer(options.push)),
     Layer.provide(options.access ?? Access.layer({ users: options.users ?? everybody })),
     Layer.provide(stores(folder)),
     Layer.provide(SessionRegistry.layerMemory()),

@@ -1,0 +1,2 @@
+export type * from "../WebPush.ts"
+export { layer, layerNotices } from "../WebPush.ts"

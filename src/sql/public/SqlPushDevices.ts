@@ -1,0 +1,2 @@
+export type * from "../SqlPushDevices.ts"
+export { layer } from "../SqlPushDevices.ts"
