@@ -100,6 +100,7 @@ const places: Readonly<Record<string, readonly [file: string, before: string, af
   "Approvals.layer timeout": ["src/core/gates/Approvals.ts", "options?.timeout ?? ", ")"],
   "Webhook.layer delay": ["src/server/Webhook.ts", "options.delay ?? ", ","],
   "Webhook.layer format": ["src/server/Webhook.ts", "const { format = ", " }"],
+  "WebPush.layerNotices delay": ["src/server/WebPush.ts", "options?.delay ?? ", ","],
   "AnswerLinks.layer validFor": ["src/server/AnswerLinks.ts", "options.validFor ?? ", ")"],
   "pools.read": ["src/core/gates/Pools.ts", "pool(\"read\", ", ")"],
   "pools.concurrent": ["src/core/gates/Pools.ts", "pool(\"concurrent\", ", ","],
