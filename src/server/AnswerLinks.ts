@@ -113,8 +113,7 @@ const make = Effect.fnUntraced(function*(
 
   return AnswerLinks.of({
     of: Effect.fnUntraced(function*(request) {
-      const { approvers = [] } = request
-      if (approvers.length > 1 || !WhoApproves.isForOne(approvers)) return []
+      if (!isForOne(request)) return []
       const now = yield* Clock.currentTimeMillis
       const each = Effect.forEach(Array.from(people), linkOf(request, now))
       // a notification without links is better than none
@@ -127,6 +126,10 @@ const make = Effect.fnUntraced(function*(
     personOf
   })
 })
+
+/** Tells whether one link is enough: of several, one reader could answer as all of their people. */
+export const isForOne = ({ approvers = [] }: Pick<About, "approvers">): boolean =>
+  approvers.length <= 1 && WhoApproves.isForOne(approvers)
 
 /** Tells whether the approval of a user is still needed. */
 export const isAsked = (user: User, request: About, now: number): boolean =>

@@ -83,7 +83,7 @@ export const ofProblem = (
 export const read = (
   fields: URLSearchParams,
   { form }: Pick<ApprovalRequest, "form">,
-  isWhole: boolean
+  mayApprove: boolean
 ): Result.Result<{ readonly hash: string; readonly answer: Answer }, Page> => {
   const wrong = (sentence: string) => Result.fail(said(422, "Nothing was answered", sentence, "Open the link again."))
   const names = Array.from(fields.keys())
@@ -98,7 +98,7 @@ export const read = (
     case "deny":
       return Result.succeed({ hash, answer: { _tag: "Deny", ...note === "" ? {} : { reason: note } } })
     case "approve": {
-      if (!isWhole) return wrong("The link does not show all of this request. Approve it on the page.")
+      if (!mayApprove) return wrong("This request cannot be approved by a link. Approve it on the page.")
       const filled = form === undefined ? Result.succeed(undefined) : jsonOf(data)
       if (Result.isFailure(filled)) return wrong(`The data is not valid JSON: ${filled.failure}`)
       return Result.succeed({

@@ -10,6 +10,7 @@ import { sentence } from "../core/facts/EvidenceText.ts"
 import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
 import { escape, escapeJson, escapeLines } from "../internal/escape.ts"
 import { html } from "../internal/htmlText.ts"
+import { isForOne } from "./AnswerLinks.ts"
 import type { ApprovalRequest } from "./ApiApprovals.ts"
 
 /** What a call would write, as far as it fits on the page. */
@@ -34,12 +35,19 @@ const mostArgs = 50_000
 export const isWhole = ({ args }: ApprovalRequest, write: Write | undefined): boolean =>
   JSON.stringify(args, undefined, 2).length <= mostArgs && write?.isWhole !== false
 
+/**
+ * Whether the page can approve a request. Who has to approve may have changed since its links were made: several people
+ * do not approve by links.
+ */
+export const mayApprove = (request: ApprovalRequest, write: Write | undefined): boolean =>
+  isWhole(request, write) && isForOne(request)
+
 /** The page that shows a request, and whose form answers it. */
 export const confirm = (request: ApprovalRequest, { person, url, write }: About): string => {
   const { agentPath, evidence = [], expiresAt, form, hash, isRunning, requestedAt, session, targets, tool, user, why } =
     request
   const args = JSON.stringify(request.args, undefined, 2)
-  const isAll = isWhole(request, write)
+  const isAll = mayApprove(request, write)
   const agent = agentPath.length === 0 ? [] : [row("Agent", line(agentPath.join(" › ")))]
   return page(`Approve ${escape(tool)}?`, [
     `<h1>Approve ${line(tool)}?</h1>`,
@@ -69,7 +77,7 @@ export const confirm = (request: ApprovalRequest, { person, url, write }: About)
     ...(write === undefined ? [] : ["<h2>What it writes</h2>", block(escapeLines(write.text))]),
     ...(isAll
       ? []
-      : [`<p class="note">Not all of it is shown here. <a href="${html(url)}">Open the page</a> to approve it.</p>`]),
+      : [`<p class="note">${whyNot(request)} <a href="${html(url)}">Open the page</a> to approve it.</p>`]),
     `<form method="post" autocomplete="off">`,
     `<input type="hidden" name="hash" value="${html(hash)}">`,
     ...(form === undefined || !isAll ? [] : [
@@ -88,6 +96,9 @@ export const confirm = (request: ApprovalRequest, { person, url, write }: About)
     `<p><a href="${html(url)}">Open the page</a> for other answers. Nothing has been answered yet.</p>`
   ])
 }
+
+const whyNot = (request: ApprovalRequest): string =>
+  isForOne(request) ? "Not all of it is shown here." : "Several people have to approve it."
 
 /** Characters that the fields of the form take. */
 export const limits = { note: 2_000, data: 20_000 } as const

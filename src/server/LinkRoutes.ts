@@ -73,7 +73,7 @@ export const layer: Layer.Layer<
     const { approval, user, write } = yield* open(request)
     yield* RequestBody.take(mostBytes, patience)
     const fields = new URLSearchParams(yield* request.text)
-    const given = LinkAnswer.read(fields, approval, LinkPages.isWhole(approval, write))
+    const given = LinkAnswer.read(fields, approval, LinkPages.mayApprove(approval, write))
     if (Result.isFailure(given)) return yield* Effect.fail(given.failure)
     return LinkAnswer.done(user.name, yield* directory.answer(user, { id: approval.id, ...given.success }))
   })
