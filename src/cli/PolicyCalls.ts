@@ -74,6 +74,10 @@ const parameter: ReadonlyMap<string, string> = new Map([
   )
 ])
 
+/** A sandbox that reaches these hosts. */
+export const confined = (network: "none" | "listed" | "open") =>
+  ({ _tag: "Confined", driver: "sandbox", network, holds: [], missing: [] }) as const
+
 /**
  * Gives what a policy is asked about a call: one question if everything about it is known, or several, one for each
  * nature that an unknown tool may have.
@@ -92,9 +96,7 @@ export const questions = Effect.fnUntraced(function*(call: Call, tools: ToolHand
     targets: found,
     needsApproval: needsApproval ?? (subject.needsApproval !== undefined && subject.needsApproval !== false),
     ...roles === undefined ? {} : { roles },
-    ...sandbox === undefined
-      ? {}
-      : { sandbox: { _tag: "Confined", driver: "sandbox", network: sandbox, holds: [], missing: [] } }
+    ...sandbox === undefined ? {} : { sandbox: confined(sandbox) }
   }))
 })
 

@@ -16,6 +16,7 @@ import * as PolicyInput from "./PolicyInput.ts"
 import * as Lines from "./PolicyLines.ts"
 import * as PolicyReplayCommand from "./PolicyReplayCommand.ts"
 import * as PolicySuggestCommand from "./PolicySuggestCommand.ts"
+import * as PolicyTools from "./PolicyTools.ts"
 
 const json = Flags.toggle("json", "Print JSON")
 
@@ -59,6 +60,9 @@ const explain = Command.make(
         ...explained.length === 1 ? {} : { nature: PolicyQuestion.natureOf(question.tool) }
       })))
     }
+    const runsConfined = ({ decision, question }: typeof explained[number]) =>
+      decision._tag !== "Allow" && question.sandbox === undefined && PolicyTools.mayBeConfined(question.tool.name) &&
+      judge({ ...question, sandbox: PolicyCalls.confined("none") }).outcome === "allow"
     const alike = new Map<string, typeof explained>()
     for (const it of explained) {
       const key = JSON.stringify(it.steps)
@@ -71,6 +75,7 @@ const explain = Command.make(
           ...alike.size === 1 ? [] : ["", Lines.natureLine(all.map(({ question }) => question))],
           ...Lines.stepLines(all[0]!.steps),
           ...Lines.lockedLines(policy, all[0]!.question),
+          ...all.some(runsConfined) ? [Lines.confinedLine] : [],
           `The call ${Lines.wordsOf[PolicyQuestion.outcomeOf(all[0]!.decision)]}.`
         ])
       ].join("\n")
@@ -121,6 +126,7 @@ const test = Command.make(
         PolicyCalls.questions(it.call, tools),
         (questions) => ({
           it,
+          isOneOfSeveral: questions.length > 1,
           wrong: questions.map((question) => it.roles === undefined ? question : { ...question, roles: it.roles })
             .map((question) => ({ question, verdict: judge(question) }))
             .filter(({ verdict }) => verdict.decision._tag.toLowerCase() !== it.expect)
@@ -129,11 +135,12 @@ const test = Command.make(
     const failures = failed.filter(({ wrong }) => wrong.length > 0)
     yield* Files.print(
       [
-        ...failures.flatMap(({ it, wrong }) => [
+        ...failures.flatMap(({ isOneOfSeveral, it, wrong }) => [
           escape(it.name ?? (typeof it.call === "string" ? it.call : JSON.stringify(it.call))),
           `- ${it.expect}`,
           ...wrong.map(({ question, verdict }) =>
-            `+ ${verdict.decision._tag.toLowerCase()}  ${Lines.callOf(question)}: ${Lines.reasonOf(verdict)}`
+            `+ ${verdict.decision._tag.toLowerCase()}  ${Lines.callOf(question)}: ${Lines.reasonOf(verdict)}` +
+            (isOneOfSeveral ? ` (if it ${PolicyQuestion.natureOf(question.tool)})` : "")
           ),
           ""
         ]),

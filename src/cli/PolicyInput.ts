@@ -25,9 +25,9 @@ const read = Effect.fnUntraced(function*(path: string, isConfig: boolean) {
     ? input as Readonly<Record<string, unknown>>
     : {}
   const tiers = Array.isArray(given["tiers"])
-    ? given["tiers"].map((it: unknown, index) => ({ at: `tiers[${index}]`, it }))
+    ? given["tiers"].map((it: unknown, index) => ({ at: `tiers[${index}].policy`, it }))
     : [{
-      at: "",
+      at: given["policy"] === undefined ? "" : "policy",
       it: { name: basename(path).replace(/\.json$/, ""), policy: given["policy"] ?? (isConfig ? {} : given) }
     }]
   return yield* Effect.forEach(tiers, ({ at, it }) => tierOf(path, at, it))
@@ -35,9 +35,9 @@ const read = Effect.fnUntraced(function*(path: string, isConfig: boolean) {
 
 const tierOf = Effect.fnUntraced(function*(path: string, at: string, it: unknown) {
   if (!Predicate.hasProperty(it, "name") || typeof it.name !== "string" || !Predicate.hasProperty(it, "policy")) {
-    return yield* wrong(`${escape(path)}: ${at} has to have a name and a policy`)
+    return yield* wrong(`${escape(path)}: ${at.replace(/\.policy$/, "")} has to have a name and a policy`)
   }
-  const problems = validateStrict(Policy.Policy, it.policy, at === "" ? "" : `${at}.policy`)
+  const problems = validateStrict(Policy.Policy, it.policy, at)
   if (problems.length > 0) return yield* wrong(describe({ subject: path, problems }))
   return { name: it.name, policy: it.policy as Policy.Policy } satisfies Policy.Tier
 })

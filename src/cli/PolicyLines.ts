@@ -73,6 +73,10 @@ export const lockedLines = (policy: Policy.Parsed, { targets, tool }: PolicyQues
     escape(`Not in effect: ${placeOf(it)} ${it.source}, because the policy of ${policy.locks[0]?.tier} is locked.`)
   )
 
+/** What a policy says of the same call in a sandbox. */
+export const confinedLine =
+  "In a sandbox without network, the call runs. To decide it like that, add \"sandbox\": \"none\"."
+
 /** Of what natures a tool may be that the command does not know. */
 export const natureLine = (questions: ReadonlyArray<PolicyQuestion.Question>): string =>
   escape(`If ${questions[0]!.tool.name} ${questions.map(({ tool }) => natureOf(tool)).join(", or ")}:`)

@@ -24,3 +24,6 @@ const known: ReadonlyMap<string, Forms> = new Map([
 /** Gives the tools of a registry with the forms that their targets have. */
 export const of = (tools: Registry): ReadonlyArray<PolicyExamples.Tool> =>
   Array.from(tools.values(), (subject: RegisteredTool) => ({ subject, ...known.get(subject.name) }))
+
+/** Whether calls of a tool may run in a sandbox. */
+export const mayBeConfined = (name: string): boolean => known.get(name)?.isSandboxed !== false

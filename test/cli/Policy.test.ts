@@ -109,14 +109,26 @@ describe("tool-executor policy explain", () => {
       assert.strictEqual(yield* explain(command), "The call needs approval.")
       assert.strictEqual(yield* explain({ ...command, sandbox: "none" }), "The call runs.")
       assert.strictEqual(yield* explain({ ...command, sandbox: "open" }), "The call needs approval.")
+      // the sandbox of a config is not looked at, so the output names what it would change
+      const unsaid = yield* run(["policy", "explain", "run_command(npm test)", "--policy", file("policy.json")])
+      const hint = "In a sandbox without network, the call runs."
+      assert.include(unsaid.stdout, hint)
+      const write = yield* run(["policy", "explain", "write_file(a)", "--policy", file("policy.json")])
+      assert.notInclude(write.stdout, hint)
     }))
 
   it.live("ends with 2 and every mistake where a policy or a call is wrong", () =>
     Effect.gen(function*() {
-      const { file } = yield* folder({ "policy.json": { alow: [], deny: ["x("] }, "good.json": {} })
+      const { file } = yield* folder({
+        "policy.json": { alow: [], deny: ["x("] },
+        "config.json": { policy: { alow: [] } },
+        "good.json": {}
+      })
       const wrong = yield* run(["policy", "explain", "x", "--policy", file("policy.json")])
       assert.strictEqual(wrong.code, 2)
       assert.include(wrong.stderr, "alow: this key is unknown")
+      const config = yield* run(["policy", "explain", "x", "--config", file("config.json")])
+      assert.include(config.stderr, "  policy.alow: this key is unknown")
       for (const call of ["x(", "{", "{\"tool\":\"\"}", "{\"tool\":\"x\",\"argz\":1}"]) {
         assert.strictEqual((yield* run(["policy", "explain", call, "--policy", file("good.json")])).code, 2, call)
       }
@@ -201,7 +213,9 @@ describe("tool-executor policy test", () => {
         "cases.json": {
           cases: [
             { name: "everybody deploys", call: "run_command(make deploy)", expect: "allow" },
-            { call: "run_command(make deploy)", roles: ["ops"], expect: "allow" }
+            { call: "run_command(make deploy)", roles: ["ops"], expect: "allow" },
+            // only one of the natures that this tool may have is decided otherwise
+            { call: { tool: "refund", args: { amount: 3 } }, expect: "ask" }
           ]
         }
       })
@@ -209,7 +223,9 @@ describe("tool-executor policy test", () => {
       assert.strictEqual(code, 1)
       assert.strictEqual(
         stdout,
-        "everybody deploys\n- allow\n+ ask  run_command(make deploy): default: the tool changes things\n\n2 cases, 1 failed\n"
+        "everybody deploys\n- allow\n+ ask  run_command(make deploy): default: the tool changes things\n\n" +
+          "{\"tool\":\"refund\",\"args\":{\"amount\":3}}\n- ask\n" +
+          "+ allow  refund  [arguments {\"amount\":3}]: default: allowed (if it only reads)\n\n3 cases, 2 failed\n"
       )
     }))
 })

@@ -44,13 +44,15 @@ export interface Options {
 const paths = <A extends Schema.Top>(value: A, description: string) =>
   Schema.optionalKey(Schema.Record(Schema.String, value)).annotate({ description })
 
-const Role = Schema.String.check(Schema.isPattern(/^(?:(?:target|object)(?::.+)?|content|detail)$/)).annotate({
-  description: "target, target:kind, object, object:kind, content or detail"
-})
+const words = (pattern: RegExp, expected: string) =>
+  Schema.String.check(Schema.isPattern(pattern, { expected })).annotate({ description: expected })
 
-const Trust = Schema.String.check(Schema.isPattern(/^(?:own(?::.+)?|label|peer|foreign)$/)).annotate({
-  description: "own, own:kind, label, peer or foreign"
-})
+const Role = words(
+  /^(?:(?:target|object)(?::.+)?|content|detail)$/,
+  "target, target:kind, object, object:kind, content or detail"
+)
+
+const Trust = words(/^(?:own(?::.+)?|label|peer|foreign)$/, "own, own:kind, label, peer or foreign")
 
 /** Schema of what a config file declares about tools. */
 export const ToolFields = Schema.Struct({

@@ -7,8 +7,8 @@ const names = Schema.Array(Schema.NonEmptyString)
 /** A duration in words that need no library to be read. */
 const Interval = Schema.String.check(
   Schema.makeFilter<string>(
-    (text) => millisOf(text) !== undefined || `is not a duration such as "15 minutes", up to 365 days`,
-    { expected: "a duration such as \"15 minutes\"" }
+    (text) => millisOf(text) !== undefined,
+    { expected: "a duration such as \"15 minutes\", up to 365 days" }
   )
 )
 
