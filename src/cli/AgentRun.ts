@@ -124,7 +124,9 @@ const operate = Effect.fnUntraced(
       )
     })
     const { reason } = yield* agent.result
-    if (hadNoApprover) yield* Files.printError(`No approver was available. ${FolderTools.howToAllow}.\n`)
+    if (hadNoApprover) {
+      yield* Files.printError(`No approver was available. ${FolderTools.howToAllow}. ${FolderTools.askWins}\n`)
+    }
     yield* FolderTools.cleanUp(yield* ToolExecutor)
     if (failure !== undefined) return yield* failure
     if (isDone(reason)) return

@@ -80,6 +80,9 @@ export const hadNoApprover = (outcome: ToolOutcome): boolean =>
 /** How to allow calls that were denied for lack of an approver. */
 export const howToAllow = "Allow calls with --allow PATTERN, such as --allow \"write_file(src/*)\""
 
+/** What `howToAllow` does not do. */
+export const askWins = "An \"ask\" of the policy wins over --allow."
+
 /**
  * Lets what was stopped end in its own way, such as a command that removes its files; whatever takes longer is killed.
  */

@@ -196,7 +196,9 @@ const execute = Effect.fnUntraced(
       )
       yield* Fiber.join(told)
     } else yield* Stream.runForEach(process.stream(calls), report)
-    if (outcomes.some(FolderTools.hadNoApprover)) yield* Files.printError(howToAllow)
+    if (outcomes.some(FolderTools.hadNoApprover)) {
+      yield* Files.printError(approve === "auto" ? needsOthers : howToAllow)
+    }
     yield* Files.printJson(WireFormat.write(format, outcomes))
     yield* FolderTools.cleanUp(executor)
     if (outcomes.some(ToolOutcome.isError)) return yield* incomplete
@@ -237,5 +239,9 @@ const warnOfEqualIds = ({ calls }: WireFormat.Wave) => {
 
 const noMessage = "No FILE is given and standard input is a terminal. Name a file, or pipe the message in."
 
+const needsOthers = "--approve auto cannot approve calls that need named or several people, or a form. " +
+  "Serve the tools, so that people can approve them on a page (tool-executor serve).\n"
+
 const howToAllow = `No approver was available. ${FolderTools.howToAllow}, ` +
-  "run it on a terminal to approve calls there, or use --approve auto to approve all of them.\n"
+  "run it on a terminal to approve calls there, or use --approve auto to approve all of them. " +
+  `${FolderTools.askWins}\n`

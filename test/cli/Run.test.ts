@@ -112,6 +112,20 @@ describe("tool-executor run", () => {
       }
     }))
 
+  it.live("says that calls for several people need a server, where every request is approved", () =>
+    Effect.gen(function*() {
+      const { exists, file, root } = yield* folder({
+        "config.json": { policy: { ask: [{ tool: "write_file", approvers: { count: 2 } }] } }
+      })
+      const stdin = JSON.stringify([{ id: "1", name: "write_file", params: { path: "a.txt", content: "a" } }])
+      const args = ["run", "--root", root, "--format", "native", "--config", file("config.json"), "--approve", "auto"]
+      const { code, stderr } = yield* run(args, { stdin })
+      assert.strictEqual(code, 1)
+      assert.include(stderr, "--approve auto cannot approve calls that need named or several people")
+      assert.notInclude(stderr, "--allow")
+      assert.isFalse(yield* exists("a.txt"))
+    }))
+
   it.live("refuses what changes things unless it is allowed", () =>
     Effect.gen(function*() {
       const { exists, read, root } = yield* folder({})
