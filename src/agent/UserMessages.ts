@@ -20,7 +20,7 @@ export const hear = (
     ? Effect.void
     : Effect.forEach(
       messages,
-      (it) => it.role === "user" ? heard(process, it) : it.role === "tool" ? received(process, it) : Effect.void,
+      (it) => it.role === "user" ? heard(process, it) : it.role === "system" ? Effect.void : received(process, it),
       { discard: true }
     )
 
@@ -32,10 +32,16 @@ const heard = (process: Pick<ToolProcess, "heard">, message: Prompt.UserMessage)
   return text === "" ? Effect.void : process.heard(text)
 }
 
-/** Whoever gives the results of earlier calls may have them from anywhere: they prove nothing. */
-const received = (process: Pick<ToolProcess, "heard">, message: Prompt.ToolMessage): Effect.Effect<void> =>
+/**
+ * Whoever gives the results of earlier calls may have them from anywhere: they prove nothing. Those of a provider's own
+ * tools are in no journal.
+ */
+const received = (
+  process: Pick<ToolProcess, "heard">,
+  message: Prompt.AssistantMessage | Prompt.ToolMessage
+): Effect.Effect<void> =>
   Effect.forEach(
-    message.content.filter((it) => it.type === "tool-result"),
+    message.content.flatMap((it) => it.type === "tool-result" ? [it] : []),
     ({ result }) => process.heard(typeof result === "string" ? result : JSON.stringify(result) ?? "", "foreign"),
     { discard: true }
   )
