@@ -33,6 +33,9 @@ export const buildPage = async (folder: string): Promise<void> => {
   await bundle.close()
   const entry = output.find((it) => it.type === "chunk" && it.isEntry)
   if (entry === undefined) throw new Error("the page has no entry")
+  const worker = await rolldown({ input: join(source, "worker.ts"), platform: "browser", cwd: root })
+  await worker.write({ file: join(folder, "sw.js"), format: "iife", minify: true })
+  await worker.close()
   const css = files().filter((it) => it.endsWith(".css")).map((it) => readFileSync(join(source, it), "utf8")).join("")
   const style = css.replaceAll(/\/\*[^]*?\*\//g, "").replaceAll(/\s*\n\s*/g, "\n").trimStart()
   const styleName = `page-${createHash("sha256").update(style).digest("hex").slice(0, 8)}.css`

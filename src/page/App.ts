@@ -5,6 +5,7 @@ import { useEffect, useRef } from "preact/hooks"
 import type { Me } from "../server/ApiModels.ts"
 import { get, post } from "./api.ts"
 import { Approvals } from "./Approvals.ts"
+import { isNotified, lookAtDevice, notifyHere, stopHere } from "./devices.ts"
 import { html } from "./html.ts"
 import { isHelpOpen, Keys } from "./Keys.ts"
 import { nothing } from "./known.ts"
@@ -59,6 +60,7 @@ const tabs = 4
 const Frame = ({ me: user }: { readonly me: Me }): VNode => {
   useEffect(follow, [])
   useTellOfNew()
+  useEffect(() => void lookAtDevice(), [user.name])
   const open = useComputed(() => known.value.open.length)
   const { parts, view } = route.value
   const shown = [...views, undo].find((it) => it.name === view) ?? views[0]
@@ -93,11 +95,14 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
   }
           <li class="more"><details class="pop" key=${address}>
             <summary>${icon("more")}<span>More</span></summary>
-            <div class="menu">${views.slice(tabs).map(link)}<button class="btn quiet" type="button" onClick=${logOut}>
+            <div class="menu">${
+    views.slice(tabs).map(link)
+  }<${Device} /><button class="btn quiet" type="button" onClick=${logOut}>
               Log out</button></div>
           </details></li>
         </ul></nav>
         <div class="foot">
+          <${Device} />
           <span class=${connection.value === "lost" ? "live lost" : "live"}>${states[connection.value]}</span>
           <span class="row"><span class="cut grow"><${SafeText} text=${user.name} /></span>
             <button class="btn quiet slim" type="button" onClick=${() => {
@@ -118,6 +123,16 @@ const Frame = ({ me: user }: { readonly me: Me }): VNode => {
     <${Keys} />`
 }
 
+/** Turns notifications of this device on and off. */
+const Device = (): VNode | null =>
+  isNotified.value === undefined
+    ? null
+    : html`<button class="btn quiet slim" type="button" data-device aria-pressed=${isNotified.value} onClick=${() =>
+      void (isNotified.value ? stopHere() : notifyHere())}>${
+      icon("mail")
+    }<span class="cut">Notify me on this device</span>
+      </button>`
+
 const states = { connecting: "Connecting", live: "Live", lost: "Reconnecting" } as const
 
 /** Says how many approval requests are new, all that came together in one sentence. */
@@ -131,9 +146,11 @@ const useTellOfNew = (): void => {
   }, [open])
 }
 
-const logOut = (): void =>
-  void post("api/logout", {}).then((reply) => {
-    if (!reply.ok) return say(reply.problem.title)
-    known.value = nothing
-    me.value = undefined
-  })
+const logOut = async (): Promise<void> => {
+  // the next user of this device is not told of what this one may approve
+  if (isNotified.value === true) await stopHere()
+  const reply = await post("api/logout", {})
+  if (!reply.ok) return say(reply.problem.title)
+  known.value = nothing
+  me.value = undefined
+}

@@ -6,6 +6,7 @@ import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
 import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
+import { createECDH } from "node:crypto"
 import {
   chmodSync,
   existsSync,
@@ -159,6 +160,22 @@ describe("a server that must not be", () => {
       assert.notInclude(weak, "swordfish")
     }))
 
+  it.live("is refused where devices cannot be notified, and names each reason without the key", () =>
+    Effect.gen(function*() {
+      const push = { subject: "mailto:ops@example.com", publicKey: "no key", privateKey: { env: "PUSH_KEY" } }
+      const environment = (env: Record<string, string>) =>
+        Effect.provide(ConfigProvider.layer(ConfigProvider.fromEnv({ env })))
+      const unset = yield* environment({})(refused({ server: { users: { ada }, push } }))
+      assert.include(unset, "server.push.privateKey.env: the environment has no PUSH_KEY")
+      assert.include(unset, "server.publicUrl: it is missing")
+      const wrong = yield* environment({ PUSH_KEY: "swordfish" })(
+        refused({ server: { users: { ada }, publicUrl: "https://tools.example.com", push } })
+      )
+      assert.include(wrong, "it is not a public key")
+      assert.include(wrong, "it is not a private key")
+      assert.notInclude(wrong, "swordfish")
+    }))
+
   it.live("is refused where tools could change its records, or read its key", () =>
     Effect.gen(function*() {
       const server = { users: { ada } }
@@ -169,6 +186,21 @@ describe("a server that must not be", () => {
         yield* refused({ workspace: { root: file("") }, server: { ...server, tls: at } }),
         "lies in the root of the workspace, where tools can read it"
       )
+    }))
+})
+
+describe("the keys of notifications", () => {
+  it.live("are a pair: the private one alone on standard output, the public one in the entry for the config", () =>
+    Effect.gen(function*() {
+      const { code, stderr, stdout } = yield* run(["push-keys"])
+      assert.strictEqual(code, 0)
+      assert.match(stdout, /^[\w-]{43}\n$/)
+      assert.notInclude(stderr, stdout.trim())
+      const [, entry] = /^ {2}"push": (.*)$/m.exec(stderr) ?? []
+      const { publicKey } = JSON.parse(entry!) as { readonly publicKey: string }
+      const pair = createECDH("prime256v1")
+      pair.setPrivateKey(Buffer.from(stdout.trim(), "base64url"))
+      assert.strictEqual(pair.getPublicKey("base64url"), publicKey)
     }))
 })
 
