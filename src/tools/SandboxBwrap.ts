@@ -14,17 +14,16 @@ import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import * as Scope from "effect/Scope"
 import * as NodeFs from "node:fs"
-import * as NodeOs from "node:os"
-import * as NodePath from "node:path"
 import NodeProcess from "node:process"
 import type { Duplex } from "node:stream"
 import * as BwrapArguments from "./BwrapArguments.ts"
-import * as GuardedFiles from "./GuardedFiles.ts"
+import type * as GuardedFiles from "./GuardedFiles.ts"
 import * as HttpExchange from "./HttpExchange.ts"
 import * as ProcessGroup from "./ProcessGroup.ts"
 import * as PublicAddress from "./PublicAddress.ts"
 import * as Sandbox from "./Sandbox.ts"
 import * as SandboxBridge from "./SandboxBridge.ts"
+import * as SandboxFolder from "./SandboxFolder.ts"
 import * as SandboxProbe from "./SandboxProbe.ts"
 import * as SandboxProxy from "./SandboxProxy.ts"
 import * as SandboxSystem from "./SandboxSystem.ts"
@@ -88,7 +87,7 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Sandbox.Sandbox["Service"]> {
   if (options.mode === "off") return Sandbox.off
   if (NodeProcess.platform !== "linux") return Sandbox.unavailable("bwrap", "bwrap exists on Linux only", options)
-  const program = options.program ?? programIn(user.path)
+  const program = options.program ?? SandboxSystem.programIn(user.path, "bwrap")
   if (program === undefined) {
     const reason = SandboxProbe.unavailableBecause({ apparmor: false, code: "ENOENT", errors: "" })
     return Sandbox.unavailable("bwrap", reason, options)
@@ -103,11 +102,15 @@ export const make = Effect.fnUntraced(function*(
     filter,
     home: user.home,
     system: SandboxSystem.system(),
-    readable: [...SandboxSystem.tools(user.path, user.home), ...realOf(options.readable)],
-    writable: realOf(options.writable),
+    readable: [...SandboxSystem.tools(user.path, user.home), ...SandboxSystem.realOf(options.readable)],
+    writable: SandboxSystem.realOf(options.writable),
     network: network?.success
   }
-  const probed = yield* Effect.result(Effect.scoped(probe(driver)))
+  const probed = yield* Effect.result(SandboxProbe.run({
+    ...driver,
+    shown: [...driver.readable, ...driver.writable],
+    start: (command) => start(driver, command)
+  }))
   if (Result.isFailure(probed)) return Sandbox.unavailable("bwrap", probed.failure, options)
   return {
     status: { _tag: "Holds", driver: "bwrap", network: network === undefined ? "none" : "listed", ...probed.success },
@@ -180,15 +183,9 @@ const start = (
   command: Sandbox.Command
 ): Effect.Effect<Sandbox.Running, WorkspaceFailure.WorkspaceFailure, Scope.Scope> =>
   inOwnScope(Effect.gen(function*() {
-    const { workspace } = command
-    const { home } = driver
-    if (workspace !== undefined && home !== undefined && Workspace.isWithin(workspace.root, home)) {
-      return yield* failed("The workspace contains the home folder, so it cannot be hidden")
-    }
-    const found = workspace === undefined ? nothingFound : yield* GuardedFiles.find(workspace)
-    // before it has begun, nothing in the workspace is its doing
+    const found = yield* SandboxFolder.find(command, driver.home)
     const state = { hasBegun: false }
-    const finish = workspace === undefined ? Effect.succeed({}) : yield* finishing(workspace, found, command, state)
+    const finish = yield* SandboxFolder.finishing(SandboxFolder.setAside(command, found), state)
     const { network } = driver
     if (network === undefined || command.network !== true) {
       return { ...yield* launch(driver, command, confinementOf(driver, command, found), state), finish }
@@ -222,31 +219,6 @@ const inOwnScope = <A, E>(effect: Effect.Effect<A, E, Scope.Scope>): Effect.Effe
       Effect.flatMap(Scope.fork(outer), (scope) =>
         Effect.onError(Scope.provide(effect, scope), (cause) => Scope.close(scope, Exit.failCause(cause))))
   )
-
-const nothingFound: GuardedFiles.GuardedFiles = {
-  guarded: [],
-  links: new Map(),
-  linked: [],
-  hidden: [],
-  gitFolder: undefined
-}
-
-/** Runs once, when somebody asks for it or when the scope closes, after the command has been ended. */
-const finishing = Effect.fnUntraced(function*(
-  workspace: Workspace.Workspace,
-  found: GuardedFiles.GuardedFiles,
-  command: Sandbox.Command,
-  state: { readonly hasBegun: boolean }
-): Effect.fn.Return<Effect.Effect<Sandbox.Finished>, never, Scope.Scope> {
-  const finish = yield* Effect.cached(
-    Effect.map(
-      GuardedFiles.setAside(workspace, found, command.isExpected ?? (() => false)),
-      (setAside): Sandbox.Finished => setAside === undefined ? {} : { setAside }
-    )
-  )
-  yield* Effect.addFinalizer(() => Effect.suspend(() => state.hasBegun ? finish : Effect.void))
-  return finish
-})
 
 const confinementOf = (
   driver: Driver,
@@ -287,7 +259,9 @@ const launch = Effect.fnUntraced(function*(
 ): Effect.fn.Return<ProcessGroup.ProcessGroup, WorkspaceFailure.WorkspaceFailure, Scope.Scope> {
   const mounts = confinement.guarded.length + confinement.hidden.length + BwrapArguments.pinsOf(confinement).length
   if (mounts > maxMounts) {
-    return yield* failed(`There are ${mounts} files and folders to protect, and there may be ${maxMounts}`)
+    return yield* SandboxFolder.failed(
+      `There are ${mounts} files and folders to protect, and there may be ${maxMounts}`
+    )
   }
   let errors = ""
   const group = yield* ProcessGroup.make({
@@ -327,8 +301,8 @@ const launch = Effect.fnUntraced(function*(
     Effect.timeoutOption(Effect.andThen(complete, Deferred.await(child)), patience),
     Effect.as(Effect.tap(group.exited, () => Effect.timeoutOption(group.closed, "1 second")), "ended" as const)
   )
-  if (ready === "ended") return yield* failed(errors.trim() === "" ? "bwrap ended" : errors.trim())
-  if (ready._tag === "None") return yield* failed("bwrap did not answer in time")
+  if (ready === "ended") return yield* SandboxFolder.failed(errors.trim() === "" ? "bwrap ended" : errors.trim())
+  if (ready._tag === "None") return yield* SandboxFolder.failed("bwrap did not answer in time")
   const mountinfo = Result.getOrElse(
     Result.try(() => NodeFs.readFileSync(`/proc/${ready.value}/mountinfo`, "utf8")),
     () => ""
@@ -345,65 +319,3 @@ const launch = Effect.fnUntraced(function*(
   gate.end("go\n")
   return group
 })
-
-const failed = (why: string): Effect.Effect<never, WorkspaceFailure.WorkspaceFailure> =>
-  Effect.fail(WorkspaceFailure.make(
-    "SandboxFailed",
-    "",
-    `The sandbox could not be made, so the command was not started: ${why}.`
-  ))
-
-/** Tries what must not work, in a folder of its own. */
-const probe = Effect.fnUntraced(function*(driver: Driver) {
-  const folder = yield* Effect.acquireRelease(
-    Effect.sync(() => NodeFs.realpathSync(NodeFs.mkdtempSync(NodePath.join(NodeOs.tmpdir(), "sandbox-probe-")))),
-    (folder) => Effect.sync(() => NodeFs.rmSync(folder, { recursive: true, force: true }))
-  )
-  const [root, outside] = [NodePath.join(folder, "root"), NodePath.join(folder, "outside")]
-  NodeFs.mkdirSync(root)
-  NodeFs.writeFileSync(outside, "outside\n")
-  let output = ""
-  const { home } = driver
-  const shown = [folder, ...driver.readable, ...driver.writable].flatMap((path) =>
-    home !== undefined && Workspace.isWithin(home, path) ? NodePath.relative(home, path).split("/").slice(0, 1) : []
-  )
-  const script = SandboxProbe.script({ home, namespaces: SandboxSystem.namespaces(), outside, shown })
-  const ended = yield* start(driver, {
-    argv: ["/bin/sh", "-c", script],
-    cwd: root,
-    environment: { PATH: "/usr/local/bin:/usr/bin:/bin" },
-    killGrace: Duration.zero,
-    onOutput: (stream, chunk) => {
-      if (stream === "stdout") output += chunk.toString()
-    },
-    workspace: { root, given: root }
-  }).pipe(
-    Effect.flatMap((running) => Effect.andThen(running.exited, running.closed)),
-    Effect.timeoutOption(patience),
-    Effect.exit
-  )
-  if (Exit.isFailure(ended)) {
-    const failure = Result.getOrUndefined(Exit.findError(ended))
-    const apparmor = SandboxSystem.isRestrictedByAppArmor()
-    const errors = failure?.message.replace(/^[^:]*: (?:bwrap: )?/, "") ?? ""
-    return yield* Effect.fail(SandboxProbe.unavailableBecause({ apparmor, code: failure?.error ?? "", errors }))
-  }
-  if (NodeFs.readFileSync(outside, "utf8") !== "outside\n") {
-    return yield* Effect.fail("the probe got through: a file outside of the workspace was changed")
-  }
-  return yield* Effect.fromResult(SandboxProbe.verdict(output))
-})
-
-/** The real paths of what exists of these. */
-const realOf = (paths: ReadonlyArray<string> = []): ReadonlyArray<string> =>
-  paths.flatMap((path) => {
-    const real = Result.getOrUndefined(Result.try(() => NodeFs.realpathSync(NodePath.resolve(path))))
-    return real === undefined ? [] : [real]
-  })
-
-/** Where `bwrap` is installed. Not in a folder that is relative to where this process happens to run. */
-const programIn = (path: string | undefined): string | undefined =>
-  [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]
-    .filter((folder) => NodePath.isAbsolute(folder))
-    .map((folder) => NodePath.join(folder, "bwrap"))
-    .find((it) => NodeFs.existsSync(it))

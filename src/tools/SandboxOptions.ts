@@ -2,10 +2,12 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import NodeProcess from "node:process"
 import * as PublicAddress from "./PublicAddress.ts"
 import * as Sandbox from "./Sandbox.ts"
 import * as SandboxBwrap from "./SandboxBwrap.ts"
 import * as SandboxProxy from "./SandboxProxy.ts"
+import * as SandboxSrt from "./SandboxSrt.ts"
 
 const optional = Schema.optionalKey
 
@@ -31,6 +33,10 @@ const network = {
 }
 
 const shared = {
+  driver: optional(Schema.Literals(["bwrap", "srt"])).annotate({
+    description:
+      "bwrap, the default, is for Linux; srt, the default on macOS, needs the package @anthropic-ai/sandbox-runtime"
+  }),
   mode: optional(Schema.Literals(["required", "auto", "off"])).annotate({
     description:
       "required, the default: what cannot be confined does not run; auto: it runs without a sandbox, and approval " +
@@ -70,7 +76,11 @@ export const OfProgram = Schema.Struct({
 export type OfProgram = typeof OfProgram.Type
 
 /** Probes the sandbox; options that are absent mean that there is none. */
-export const make = (options: SandboxOptions | undefined): Effect.Effect<Sandbox.Sandbox["Service"]> =>
-  options === undefined || options.mode === "off"
-    ? Effect.succeed(Sandbox.off)
-    : Effect.flatMap(SandboxBwrap.user, (user) => SandboxBwrap.make(options, user))
+export const make = (options: SandboxOptions | undefined): Effect.Effect<Sandbox.Sandbox["Service"]> => {
+  if (options === undefined || options.mode === "off") return Effect.succeed(Sandbox.off)
+  const { driver = NodeProcess.platform === "darwin" ? "srt" : "bwrap", ...same } = options
+  return Effect.flatMap(
+    SandboxBwrap.user,
+    (user) => driver === "srt" ? SandboxSrt.make(same, user) : SandboxBwrap.make(same, user)
+  )
+}

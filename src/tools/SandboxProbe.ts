@@ -1,29 +1,45 @@
 /** Tries what must not work in a sandbox, and says what the attempts mean. */
+import * as Duration from "effect/Duration"
+import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Result from "effect/Result"
-import { all, type Held } from "./Sandbox.ts"
+import type * as Scope from "effect/Scope"
+import * as NodeFs from "node:fs"
+import * as NodeNet from "node:net"
+import * as NodeOs from "node:os"
+import * as NodePath from "node:path"
+import NodeProcess from "node:process"
+import { all, type Command, type Held, type Running } from "./Sandbox.ts"
+import * as SandboxSystem from "./SandboxSystem.ts"
+import { isWithin } from "./Workspace.ts"
+import type * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
-/** Without these a sandbox does not hold. The filter of system calls comes on top. */
-const needed: ReadonlyArray<Held> = ["files", "home", "network", "processes", "mounts", "privileges"]
+/** Without these a sandbox of `bwrap` does not hold. The filter of system calls comes on top. */
+const allButFilter: ReadonlyArray<Held> = ["files", "home", "network", "processes", "mounts", "privileges"]
 
 /** What the attempts are made on. */
 export interface Subject {
   /** A file of the host, outside of every writable folder. */
   readonly outside: string
+  /** A file that does not exist, among the settings of the machine. */
+  readonly made: string
   readonly home: string | undefined
   /** Names in the home folder that commands may see, because tools of the user lie there. */
   readonly shown: ReadonlyArray<string>
   /** Namespaces of the host, as `/proc/self/ns` links to them. */
   readonly namespaces: { readonly pid: string; readonly net: string }
+  /** On macOS, which has none: a process of the host, and a port on 127.0.0.1 where it listens. */
+  readonly macos?: { readonly pid: number; readonly port: number } | undefined
 }
 
 /**
  * The script. Each line of its output names an attempt and says `no` where it did not succeed. An attempt whose line is
  * missing counts as successful.
  */
-export const script = ({ home, namespaces, outside, shown }: Subject): string => {
+export const script = ({ home, macos, made, namespaces, outside, shown }: Subject): string => {
   const others = ["", ...shown].map((name) => `-e ${quoted(name)}`).join(" ")
   const attempts: Record<Held, string> = {
-    files: `{ cat ${quoted(outside)} || echo x > /usr/.probe || echo x > /etc/.probe; } 2>/dev/null`,
+    files: `{ cat ${quoted(outside)} || echo x > /usr/.probe || [ -w /proc/sys/kernel/core_pattern ]; } 2>/dev/null`,
     home: home === undefined ? "false" : `ls -A ${quoted(home)} 2>/dev/null | grep -v -x -F ${others}`,
     network: `[ "$(readlink /proc/self/ns/net)" = ${
       quoted(namespaces.net)
@@ -32,17 +48,26 @@ export const script = ({ home, namespaces, outside, shown }: Subject): string =>
     mounts: "{ unshare -Urm true || mount -t tmpfs none /tmp; } 2>/dev/null",
     privileges:
       `grep -q -E '^(CapEff|CapBnd):.*[1-9a-f]' /proc/self/status || grep -q '^NoNewPrivs:.*0' /proc/self/status`,
-    syscalls: "grep -q '^Seccomp:.*[01]' /proc/self/status"
+    syscalls: "grep -q '^Seccomp:.*[01]' /proc/self/status",
+    ...macos === undefined ? {} : {
+      network: `/usr/bin/nc -z -w 2 127.0.0.1 ${macos.port} 2>/dev/null`,
+      processes: `kill -0 ${macos.pid} 2>/dev/null`,
+      // nothing there proves these
+      mounts: "true",
+      privileges: "true",
+      syscalls: "true"
+    }
   }
-  // whether it reaches the file itself is seen from outside
-  const change = `echo x > ${quoted(outside)}`
+  // whether these reach the machine is seen from outside
+  const changes = [outside, made].map((path) => `echo x > ${quoted(path)}`)
   const tries = all.map((held) => `if ${attempts[held]}; then echo '${held}=yes'; else echo '${held}=no'; fi`)
-  return [...tries, change].join("\n")
+  return [...tries, ...changes].join("\n")
 }
 
 /** What the output of the script means: what holds, or why the sandbox does not. */
 export const verdict = (
-  output: string
+  output: string,
+  needed: ReadonlyArray<Held> = allButFilter
 ): Result.Result<{ readonly holds: ReadonlyArray<Held>; readonly missing: ReadonlyArray<Held> }, string> => {
   const lines = new Set(output.split("\n").map((line) => line.trim()))
   const isHeld = (held: Held): boolean => lines.has(`${held}=no`) && !lines.has(`${held}=yes`)
@@ -85,3 +110,74 @@ const attempted: Record<Held, string> = {
 }
 
 const quoted = (text: string): string => `'${text.replaceAll("'", "'\\''")}'`
+
+/** A listener of the host; gives its port. */
+const listening = Effect.map(
+  Effect.acquireRelease(
+    Effect.callback<NodeNet.Server>((resume) => {
+      const server = NodeNet.createServer((connection) => void connection.destroy())
+      server.listen(0, "127.0.0.1", () => resume(Effect.succeed(server)))
+    }),
+    (server) => Effect.sync(() => void server.close())
+  ),
+  (server) => (server.address() as NodeNet.AddressInfo).port
+)
+
+/** How long making a sandbox may take. */
+const patience = Duration.seconds(10)
+
+/** Tries what must not work, in a folder of its own. */
+export const run = Effect.fnUntraced(function*({ home, needed, shown, start }: {
+  readonly home: string | undefined
+  /** Without these the sandbox does not hold. Default: all but the filter of system calls. */
+  readonly needed?: ReadonlyArray<Held> | undefined
+  /** Folders that commands see. */
+  readonly shown: ReadonlyArray<string>
+  readonly start: (command: Command) => Effect.Effect<Running, WorkspaceFailure.WorkspaceFailure, Scope.Scope>
+}) {
+  const folder = yield* Effect.acquireRelease(
+    Effect.sync(() => NodeFs.realpathSync(NodeFs.mkdtempSync(NodePath.join(NodeOs.tmpdir(), "sandbox-probe-")))),
+    (folder) => Effect.sync(() => NodeFs.rmSync(folder, { recursive: true, force: true }))
+  )
+  const [root, outside] = [NodePath.join(folder, "root"), NodePath.join(folder, "outside")]
+  const made = `/etc/.${NodePath.basename(folder)}`
+  NodeFs.mkdirSync(root)
+  NodeFs.writeFileSync(outside, "outside\n")
+  const macos = NodeProcess.platform === "darwin"
+    ? { pid: NodeProcess.pid, port: yield* listening }
+    : undefined
+  let output = ""
+  const names = [folder, ...shown].flatMap((path) =>
+    home !== undefined && isWithin(home, path) ? NodePath.relative(home, path).split("/").slice(0, 1) : []
+  )
+  const ended = yield* start({
+    argv: [
+      "/bin/sh",
+      "-c",
+      script({ home, macos, made, namespaces: SandboxSystem.namespaces(), outside, shown: names })
+    ],
+    cwd: root,
+    environment: { PATH: "/usr/local/bin:/usr/bin:/bin" },
+    killGrace: Duration.zero,
+    onOutput: (stream, chunk) => {
+      if (stream === "stdout") output += chunk.toString()
+    },
+    workspace: { root, given: root }
+  }).pipe(
+    Effect.flatMap((running) => Effect.andThen(running.exited, running.closed)),
+    Effect.timeoutOption(patience),
+    Effect.exit
+  )
+  if (Exit.isFailure(ended)) {
+    const failure = Result.getOrUndefined(Exit.findError(ended))
+    const apparmor = SandboxSystem.isRestrictedByAppArmor()
+    const errors = failure?.message.replace(/^[^:]*: (?:bwrap: )?/, "") ?? ""
+    return yield* Effect.fail(unavailableBecause({ apparmor, code: failure?.error ?? "", errors }))
+  }
+  const isMade = NodeFs.existsSync(made)
+  NodeFs.rmSync(made, { force: true })
+  if (isMade || NodeFs.readFileSync(outside, "utf8") !== "outside\n") {
+    return yield* Effect.fail("the probe got through: a file outside of the workspace was changed")
+  }
+  return yield* Effect.fromResult(verdict(output, needed))
+}, Effect.scoped)

@@ -6,7 +6,21 @@ import NodeProcess from "node:process"
 import type { SystemPath } from "./BwrapArguments.ts"
 import { isWithin } from "./Workspace.ts"
 
-const folders = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"]
+const ofLinux = ["/usr", "/bin", "/sbin", "/lib", "/lib32", "/lib64", "/libx32", "/nix/store", "/gnu/store"]
+
+const ofMacos = [
+  "/bin",
+  "/dev",
+  "/Library",
+  "/opt/homebrew",
+  "/private/var/db",
+  "/private/var/select",
+  "/sbin",
+  "/System",
+  "/usr"
+]
+
+const folders = NodeProcess.platform === "darwin" ? ofMacos : ofLinux
 
 /** Settings that programs need and that hold no secret. */
 const settings = [
@@ -121,3 +135,17 @@ export const namespaces = (): { readonly pid: string; readonly net: string } => 
 }
 
 const attempt = <A>(run: () => A): A | undefined => Result.getOrUndefined(Result.try(run))
+
+/** The real paths of what exists of these. */
+export const realOf = (paths: ReadonlyArray<string> = []): ReadonlyArray<string> =>
+  paths.flatMap((path) => {
+    const real = attempt(() => NodeFs.realpathSync(NodePath.resolve(path)))
+    return real === undefined ? [] : [real]
+  })
+
+/** Where a program is installed. Not in a folder that is relative to where this process happens to run. */
+export const programIn = (path: string | undefined, name: string): string | undefined =>
+  [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]
+    .filter((folder) => NodePath.isAbsolute(folder))
+    .map((folder) => NodePath.join(folder, name))
+    .find((it) => NodeFs.existsSync(it))

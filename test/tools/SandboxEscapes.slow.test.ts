@@ -11,9 +11,13 @@ import * as NodeNet from "node:net"
 import * as NodePath from "node:path"
 import * as Sandbox from "../../src/tools/Sandbox.ts"
 import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
+import * as SandboxSrt from "../../src/tools/SandboxSrt.ts"
 import { call, makeFolders, put } from "./fixture.ts"
 
 const isThere = spawnSync("bwrap", ["--version"]).status === 0 && spawnSync("/usr/bin/perl", ["--version"]).status === 0
+
+/** The sandbox runtime needs two more programs. */
+const isThereForSrt = isThere && ["socat", "rg"].every((name) => spawnSync("which", [name]).status === 0)
 
 interface World {
   readonly root: string
@@ -434,16 +438,20 @@ const makeWorld: Effect.Effect<World, never, Scope.Scope> = Effect.gen(function*
 
 const environment = (home: string) => ({ PATH: process.env.PATH, HOME: home, TOKEN: "SECRET" })
 
-const attempt = (way: Way, isConfined: boolean) =>
+type Driver = (home: string) => Effect.Effect<Sandbox.Sandbox["Service"]>
+
+const bwrap: Driver = (home) => SandboxBwrap.make({ mode: "required" }, { home, path: process.env.PATH })
+
+const srt: Driver = (home) => SandboxSrt.make({ mode: "required" }, { home, path: process.env.PATH })
+
+const attempt = (way: Way, driver: Driver | undefined) =>
   Effect.gen(function*() {
     const world = yield* makeWorld
     const { home, root } = world
     put(root, way.files ?? {})
     way.before?.(world)
-    const sandbox = isConfined
-      ? yield* SandboxBwrap.make({ mode: "required" }, { home, path: process.env.PATH })
-      : Sandbox.off
-    const allowEnvironment = isConfined ? undefined : ["PATH", "HOME", "TOKEN"]
+    const sandbox = driver === undefined ? Sandbox.off : yield* driver(home)
+    const allowEnvironment = driver === undefined ? ["PATH", "HOME", "TOKEN"] : undefined
     const result = yield* call(
       { root, sandbox, environment: environment(home), allowEnvironment },
       "run_command",
@@ -461,12 +469,53 @@ describe.skipIf(!isThere)("a confined command", () => {
   for (const way of ways) {
     it.live(`finds no way out by ${way.name}`, () =>
       Effect.gen(function*() {
-        const confined = yield* attempt(way, true)
+        const confined = yield* attempt(way, bwrap)
         assert.isFalse(confined.leads, JSON.stringify(confined.result))
         if (way.isOpen !== false) {
-          const open = yield* attempt(way, false)
+          const open = yield* attempt(way, undefined)
           assert.isTrue(open.leads, JSON.stringify(open.result))
         }
+      }))
+  }
+})
+
+/** What the runtime lets commands do in namespaces of their own, and read: none of it leads to the machine. */
+const within = ["another root folder", "tracing a process", "capabilities", "keys of the kernel"].concat([
+  "a library that the host would load",
+  "the settings of devices in /sys"
+])
+
+describe.skipIf(!isThereForSrt)("a command confined by the sandbox runtime", () => {
+  it.live.skipIf(process.getuid?.() !== 0)(
+    "does not run as root, who could change settings of the kernel",
+    () =>
+      Effect.gen(function*() {
+        const { status } = yield* srt("/nowhere")
+        assert.deepInclude(status, {
+          _tag: "Unavailable",
+          reason: "the probe got through: a file outside of the workspace could be read or changed"
+        })
+      })
+  )
+  it.live.skipIf(process.getuid?.() === 0)(
+    "changes its workspace, leaves nothing else there, and says what holds",
+    () =>
+      Effect.gen(function*() {
+        const { home, root } = yield* makeWorld
+        const sandbox = yield* srt(home)
+        assert.deepInclude(sandbox.status, { _tag: "Holds", driver: "srt", network: "none", missing: ["privileges"] })
+        const result = yield* call({ root, sandbox, environment: environment(home) }, "run_command", {
+          command: "echo made > made.txt; echo $PATH; exit 3"
+        })
+        assert.deepInclude(result, { exitCode: 3 })
+        assert.deepStrictEqual(NodeFs.readdirSync(root), ["made.txt"])
+      }).pipe(Effect.scoped)
+  )
+  for (const way of ways.filter(({ name }) => !within.includes(name))) {
+    it.live.skipIf(process.getuid?.() === 0)(`finds no way out by ${way.name}`, () =>
+      Effect.gen(function*() {
+        const { leads, result } = yield* attempt(way, srt)
+        assert.isFalse(leads, JSON.stringify(result))
       }))
   }
 })
