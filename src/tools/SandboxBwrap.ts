@@ -96,6 +96,8 @@ export const make = Effect.fnUntraced(function*(
   if (network !== undefined && Result.isFailure(network)) {
     return Sandbox.unavailable("bwrap", network.failure, { mode: "required" })
   }
+  const wide = SandboxSystem.tooWide(options, user.home)
+  if (wide !== undefined) return Sandbox.unavailable("bwrap", wide, { mode: "required" })
   const filter = Seccomp.filter(NodeProcess.arch)
   const driver: Driver = {
     program,

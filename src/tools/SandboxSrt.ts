@@ -49,6 +49,8 @@ export const make = Effect.fnUntraced(function*(
   if (options.mode === "off") return Sandbox.off
   const hosts = SrtPolicy.hosts(options.network)
   if (Result.isFailure(hosts)) return Sandbox.unavailable(name, hosts.failure, { mode: "required" })
+  const wide = SandboxSystem.tooWide(options, user.home)
+  if (wide !== undefined) return Sandbox.unavailable(name, wide, { mode: "required" })
   const installed = {
     bwrap: SandboxSystem.programIn(user.path, "bwrap"),
     socat: SandboxSystem.programIn(user.path, "socat")

@@ -143,6 +143,23 @@ export const realOf = (paths: ReadonlyArray<string> = []): ReadonlyArray<string>
     return real === undefined ? [] : [real]
   })
 
+/** Says which of these folders would show everything, because it is the home folder or contains it. */
+export const tooWide = (
+  { readable = [], writable = [] }: {
+    readonly readable?: ReadonlyArray<string> | undefined
+    readonly writable?: ReadonlyArray<string> | undefined
+  },
+  home: string | undefined
+): string | undefined => {
+  const homes = ["/root", ...realOf(home === undefined ? [] : [home])]
+  const wide = [...readable, ...writable].find((it) =>
+    realOf([it]).some((real) => homes.some((home) => isWithin(real, home)))
+  )
+  return wide === undefined
+    ? undefined
+    : `${JSON.stringify(wide)} contains the home folder. Name the folders in it that commands need`
+}
+
 /** Where a program is installed. Not in a folder that is relative to where this process happens to run. */
 export const programIn = (path: string | undefined, name: string): string | undefined =>
   [...(path ?? "").split(":"), "/usr/bin", "/usr/local/bin"]

@@ -171,6 +171,19 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.include(failure, { error: "SandboxFailed" })
     }))
 
+  it.live("is refused if a folder of its options contains the home folder", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, { "home/a": "" })
+      for (const options of [{ writable: ["/"] }, { readable: [root] }, { writable: [`${root}/home`] }]) {
+        const { status } = yield* SandboxBwrap.make(options, { ...user, home: `${root}/home` })
+        assert.strictEqual(status._tag, "Unavailable")
+        assert.include(status._tag === "Unavailable" ? status.reason : "", "contains the home folder")
+      }
+      const { status } = yield* SandboxBwrap.make({ readable: [`${root}/other`] }, { ...user, home: `${root}/home` })
+      assert.strictEqual(status._tag, "Holds")
+    }))
+
   it.live("is not started in what another program has exchanged while the sandbox was being made", () =>
     Effect.gen(function*() {
       const { outside, root } = yield* makeFolders
