@@ -153,14 +153,21 @@ const descriptionFor = ({ allowsUnconfined, status }: Sandbox.Sandbox["Service"]
  */
 export const targets = (params: unknown): ToolAnnotations.TargetsOf => {
   const found = targetOf(params)
-  // no approval of the command in the sandbox covers it outside
-  return (params as Requested).unconfined === true
-    ? [{ text: `${withoutSandbox}${found.text}`, kind: "always", spellings: [found.text, ...found.spellings ?? []] }]
+  const { kind, spellings = [], text } = found
+  const { network, unconfined } = requested(params)
+  // what allows the command in the sandbox covers it neither outside nor with network
+  return unconfined
+    ? [{ text: `${withoutSandbox}${text}`, kind: "always", spellings: [text, ...spellings] }]
+    : network
+    ? [{ text: `${withNetwork}${text}`, ...kind === undefined ? {} : { kind }, spellings: [text, ...spellings] }]
     : [found]
 }
 
 /** What the target of a command without its sandbox begins with. */
 export const withoutSandbox = "without sandbox: "
+
+/** What the target of a command that may reach hosts begins with. */
+const withNetwork = "with network: "
 
 const targetOf = (params: unknown): ToolAnnotations.TargetsOf[number] => {
   const { argv, command, cwd } = params as Tool.Parameters<typeof tool>
@@ -199,7 +206,7 @@ const spellings = (
 
 /** A line that cannot be taken for one of the other forms of a target. */
 const unmarked = (line: string): string =>
-  /^(?:line: |argv: |in "|without sandbox: |host:)/.test(line) ? `line: ${line}` : line
+  /^(?:line: |argv: |in "|without sandbox: |with network: |host:)/.test(line) ? `line: ${line}` : line
 
 /** What a command runs with. */
 export interface Options {

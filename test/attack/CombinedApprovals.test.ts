@@ -84,7 +84,7 @@ describe("a running call", () => {
 
 describe("a command", () => {
   it("is never taken for a host, nor for a command without its sandbox", () => {
-    for (const line of ["host:evil.example", "line: x", "argv: x", "without sandbox: npm test"]) {
+    for (const line of ["host:evil.example", "line: x", "argv: x", "without sandbox: npm test", "with network: ls"]) {
       const words = line.split(" ")
       for (const params of [{ command: line }, { argv: words }]) {
         const [target] = RunCommand.targets(params)

@@ -7,8 +7,10 @@ import * as LocalExecutor from "../../src/core/assembly/LocalExecutor.ts"
 import { ToolExecutor } from "../../src/core/engine/ToolExecutor.ts"
 import * as Approvals from "../../src/core/gates/Approvals.ts"
 import type * as Policy from "../../src/core/gates/Policy.ts"
+import * as Grant from "../../src/core/vocabulary/Grant.ts"
 import * as ToolCall from "../../src/core/vocabulary/ToolCall.ts"
 import * as BwrapArguments from "../../src/tools/BwrapArguments.ts"
+import * as RunCommand from "../../src/tools/RunCommand.ts"
 import * as Sandbox from "../../src/tools/Sandbox.ts"
 import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
 import * as SandboxNote from "../../src/tools/SandboxNote.ts"
@@ -265,6 +267,44 @@ describe("run_command with a sandbox", () => {
       assert.deepInclude(requests[0], { isAlways: true, remember: "call" })
       assert.deepInclude(requests[0]?.evidence?.[0], { _tag: "Sandboxed", driver: "none", network: "open" })
       assert.deepStrictEqual(requests[0]?.targets.map(({ text }) => text), ["without sandbox: true"])
+    }))
+
+  it.live("does not take what allows a command for one with network, nor an approval of it", () =>
+    Effect.gen(function*() {
+      const listed = fake({ _tag: "Holds", driver: "box", network: "listed", holds: Sandbox.all, missing: [] })
+      const asked = (policy: Policy.Policy) =>
+        Effect.map(
+          run(listed, policy, { command: "npm test", network: true }),
+          ({ requests }) => requests.map(({ targets, wider }) => [targets[0]?.text, wider])
+        )
+      const one = [["with network: npm test", undefined]]
+      assert.deepStrictEqual(yield* asked({ sandboxed: "allow", allow: ["run_command(npm *)"] }), one)
+      assert.deepStrictEqual(yield* asked({ ask: ["run_command(npm *)"], default: "allow" }), one)
+      assert.deepStrictEqual(yield* asked({ allow: ["run_command(with network: npm *)"] }), [])
+      assert.deepStrictEqual(yield* asked({ allow: ["run_command"] }), [])
+      const denied = yield* run(listed, { deny: ["run_command(npm *)"], default: "allow" }, {
+        command: "npm test",
+        network: true
+      })
+      assert.deepStrictEqual(denied.requests, [])
+      assert.strictEqual(denied.outcome?._tag === "Denied" ? denied.outcome.reason._tag : "", "PolicyDenied")
+      const ofCommand = (network: boolean) => RunCommand.targets({ command: "npm test", ...network ? { network } : {} })
+      const [plain, wide] = [ofCommand(false), ofCommand(true)]
+      const grant = (targets: ReturnType<typeof ofCommand>, patterns: ReadonlyArray<string> = []) => ({
+        id: "1",
+        principal: "bob",
+        tool: "run_command",
+        agentPath: [],
+        targets: targets.map((it) => it.text),
+        patterns,
+        answer: "ApproveForScope" as const,
+        grantedAt: 0
+      })
+      const covers = (it: ReturnType<typeof grant>, targets: typeof plain) =>
+        Grant.covers(it, { tool: "run_command", agentPath: [], targets }, 1)
+      assert.isTrue(covers(grant(plain, ["npm *"]), plain))
+      assert.isFalse(covers(grant(plain, ["npm *"]), wide))
+      assert.isTrue(covers(grant(wide), wide))
     }))
 
   it.live("does not know the argument where the host does not permit it", () =>

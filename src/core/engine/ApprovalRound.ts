@@ -251,8 +251,9 @@ const unrecorded: Answer = { _tag: "Unrecorded" }
 const onRecord = ({ record, resumed }: Call, about: Approvals.NewRequest): Approvals.Resolution | undefined => {
   const shown = record!.shown(about)
   const again = about.why === resumed!.why
-  // what covered another call before does not where each call is asked about now
-  const counts = (it: Approvals.Resolution) => about.isAlways !== true || it._tag !== "Approved" || it.isOwn
+  // where each call is asked about now, what covered another call does not count, nor what a handler has used before
+  const counts = (it: Approvals.Resolution) =>
+    about.isAlways !== true || it._tag !== "Approved" || (it.isOwn && !about.isRunning)
   return resumed!.answers!
     .find((it) => it.shown === shown && it.again === again && counts(it.resolution))?.resolution
 }

@@ -85,10 +85,14 @@ export const forTool = (self: Parsed, tool: Subject): ToolPolicy => {
     const isAlways = asked.clauses.some((it) => it.list === "askAlways") ||
       targets?.some(({ kind }) => kind === "always") === true
     const review = hasReview ? reviewOf(call, targets, asked) : undefined
+    // an answer for longer would cover arguments that nobody saw
+    const isAboutArguments = asked.clauses.some((it) => it.tests.length > 0) ||
+      (call.needsApproval && !skipsApproval && typeof tool.needsApproval === "function")
     return {
       _tag: "Ask",
       why: asked.why,
       because: asked.because,
+      ...(isAboutArguments ? { remember: "call" } : {}),
       ...(isAlways ? { isAlways } : {}),
       ...(approvers.length === 0 ? {} : { approvers }),
       ...(review === undefined ? {} : { review }),

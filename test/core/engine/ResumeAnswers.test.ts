@@ -1,5 +1,6 @@
 /** What people have said before a crash holds after it, as long as they would be shown the same. */
 import { assert, describe, it } from "@effect/vitest"
+import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -91,6 +92,31 @@ const five = Array.from({ length: 5 }, (_, n) => call(String(n + 1), "write", { 
 const options: Options = { approval: "upfront", policy: { default: "ask" } }
 
 describe("what a person has said before a crash", () => {
+  for (const [list, again] of [["ask", []], ["askAlways", ["1"]]] as const) {
+    test(`to a call that ran and runs again ${list === "ask" ? "holds" : "does not hold"} under ${list}`, () => {
+      let runs = 0
+      const write: ToolSpec = {
+        class: "SerialMut",
+        annotate: (tool) => tool.annotate(Tool.Idempotent, true),
+        handler: () =>
+          Effect.gen(function*() {
+            const { confirmTarget } = yield* ToolContext.ToolContext
+            const may = yield* confirmTarget({ text: "host:api.example.com", kind: "host" })
+            return ++runs === 1 ? yield* Effect.never : may
+          })
+      }
+      const specs = { write }
+      const options: Options = { policy: { allow: ["write"], [list]: ["write(host:*)"] } }
+      return Effect.gen(function*() {
+        const { asked, entries } = yield* dies({ specs, options, says: yes }, [call("1", "write", {})])
+        assert.deepStrictEqual([asked, runs], [["1"], 1])
+        const after = yield* resumes({ specs, options, says: yes }, [call("1", "write", {})], entries)
+        assert.deepStrictEqual<ReadonlyArray<string>>(after.asked, again)
+        assert.deepStrictEqual([after.outcomes, runs], [["Succeeded"], 2])
+      })
+    })
+  }
+
   for (const [who, says] of [["who is there", yes], ["nobody there", undefined]] as const) {
     test(`is not asked again, with ${who}`, () => {
       const { ran, specs } = world()

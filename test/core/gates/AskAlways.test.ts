@@ -114,6 +114,34 @@ describe("askAlways", () => {
       })))
 })
 
+describe("an approval under a condition", () => {
+  it.effect("is of one call: it covers no other amount", () =>
+    Effect.gen(function*() {
+      const amounts = (options: Options, spec?: ToolSpec) =>
+        asking(options, (env) =>
+          Effect.gen(function*() {
+            const one = yield* answered(env, { amount: 101 }, always)
+            assert.deepStrictEqual(one.asked.map((it) => it.remember), ["call"])
+            assert.strictEqual((yield* answered(env, { amount: 1_000_000 }, always)).asked.length, 1)
+            assert.deepStrictEqual(yield* env.executor.grants, [])
+          }), spec)
+      const when = { amount: { gt: 100 } }
+      yield* amounts({ policy: { allow: ["w"], ask: [{ tool: "w", when }] } }, tool({ annotate: (it) => it }))
+      yield* amounts({ policy: { default: "allow", ask: ["w", { tool: "*", when }] } })
+      // the tool's own condition
+      const needsApproval = (it: unknown) => (it as { readonly amount: number }).amount > 100
+      yield* amounts({ policy: { allow: ["w"] } }, tool({ annotate: (it) => Object.assign(it, { needsApproval }) }))
+    }))
+
+  it.effect("does not come from one for calls that the condition is not about", () =>
+    asking({ policy: { ask: ["w", { tool: "w", when: { amount: { gt: 100 } } }] } }, (env) =>
+      Effect.gen(function*() {
+        yield* answered(env, { path: "a", amount: 1 }, always)
+        assert.strictEqual((yield* answered(env, { path: "a", amount: 2 })).asked.length, 0)
+        assert.strictEqual((yield* answered(env, { path: "a", amount: 200 })).asked.length, 1)
+      })))
+})
+
 describe("tiers of permissions", () => {
   it.effect("refuse with the clause and the tier, and what a model reads names both", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {

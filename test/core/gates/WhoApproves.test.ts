@@ -192,12 +192,41 @@ describe("four eyes", () => {
       assert.deepStrictEqual(ran, [])
     }))
 
+  test("of a clause with conditions approve one call: for longer, it would be about arguments that they did not see", {
+    count: 2
+  }, (env) =>
+    Effect.gen(function*() {
+      const { people } = env
+      for (const amount of [500, 501]) {
+        const big = yield* start(env, amount)
+        assert.strictEqual((yield* only(people)).remember, "call")
+        yield* says(people, ada, { _tag: "ApproveForScope", scope: "tool", agents: "all" })
+        yield* says(people, cy, { _tag: "ApproveForScope", scope: "tool", agents: "all" })
+        assert.deepStrictEqual(tags(yield* Fiber.join(big)), ["Succeeded"])
+      }
+      assert.deepStrictEqual(yield* env.executor.grants, [])
+    }))
+
   test(
     "make a grant of what both allow, which covers calls of the same approvers only",
     { count: 2 },
-    (env) =>
+    (alone) =>
       Effect.gen(function*() {
-        const { people } = env
+        const { people } = alone
+        const opened = yield* open({
+          pay: {
+            ...pay,
+            annotate: (tool) =>
+              tool.annotate(ToolAnnotations.Targets, (params) => [
+                { text: (params as { readonly amount: number }).amount > 100 ? "big" : "small" }
+              ])
+          }
+        }, {
+          policy: { ask: [{ tool: "pay", target: "big", approvers: { count: 2 } }] },
+          principal: "bob/home",
+          approvals: people
+        })
+        const env = { ...opened, people }
         // a grant of one person for the whole tool
         const small = yield* start(env, 5)
         assert.strictEqual(yield* says(people, "dora", { _tag: "ApproveForScope", scope: "tool" }), "taken")
