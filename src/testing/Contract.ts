@@ -46,16 +46,25 @@ export interface Driver<Id, Options, Also = never, Needs = never> {
   readonly later?: ((millis: number) => Effect.Effect<void, unknown, Id | Also>) | undefined
 }
 
-/** A property of a port: its name, the store's limits, and the check. */
+/** Lets milliseconds pass. */
+export type Later = (millis: number) => Effect.Effect<void, unknown>
+
+/** The body of a check: it yields effects that fail or die if the driver lacks the property. */
+export type Body = Generator<Effect.Effect<unknown, unknown>, void>
+
+/** A property of a port: its name, the check, and the store's limits. */
 export interface Statement<Store, Options> {
   readonly name: string
+  readonly body: (store: Store, later: Later) => Body
   readonly options?: Options | undefined
-  readonly body: (
-    store: Store,
-    /** Lets milliseconds pass. */
-    later: (millis: number) => Effect.Effect<void, unknown>
-  ) => Effect.Effect<void, unknown>
 }
+
+/** States a property of a port. */
+export const statement = <Store, Options>(
+  name: string,
+  body: Statement<Store, Options>["body"],
+  options?: Options
+): Statement<Store, Options> => ({ name, body, options })
 
 /** Makes the checks of a driver, each with a store, a `TestClock` and a way to let time pass. */
 export const checks = <Id, Store, Options, Also = never, Needs = never>(
@@ -66,9 +75,11 @@ export const checks = <Id, Store, Options, Also = never, Needs = never>(
   statements.map(({ body, name, options }) => ({
     name,
     check: Effect.contextWith((context: Context.Context<Id | Also>) =>
-      body(
-        Context.get(context, port),
-        (millis) => Effect.andThen(TestClock.adjust(millis), Effect.provideContext(later(millis), context))
+      Effect.gen(() =>
+        body(
+          Context.get(context, port),
+          (millis) => Effect.andThen(TestClock.adjust(millis), Effect.provideContext(later(millis), context))
+        )
       )
     ).pipe(
       Effect.provide(layer(options), { local: true }),

@@ -18,6 +18,7 @@ import { CheckpointError, type Checkpoints } from "../core/output/Checkpoints.ts
 import * as Journal from "../core/store/Journal.ts"
 import * as StateStore from "../core/store/StateStore.ts"
 import type { RegisteredTool, Registry, ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
+import { around } from "../internal/around.ts"
 import { randomFrom, type SeededRandom } from "./SeededRandom.ts"
 
 /**
@@ -125,76 +126,42 @@ export const handlers = (
 export const stateStore = (
   trouble: Trouble,
   driver: StateStore.StateStore["Service"]
-): StateStore.StateStore["Service"] => {
-  const within = withinOf(
-    "StateStore",
-    trouble,
-    (operation) => new StateStore.StateStoreError({ operation, cause: outOfOrder })
+): StateStore.StateStore["Service"] =>
+  around(
+    driver,
+    StateStore.operations,
+    within(trouble, "StateStore", (operation) => new StateStore.StateStoreError({ operation, cause: outOfOrder }))
   )
-  return {
-    reserve: within("reserve", driver.reserve),
-    check: within("check", driver.check),
-    start: within("start", driver.start),
-    renew: within("renew", driver.renew),
-    settle: within("settle", driver.settle),
-    release: within("release", driver.release),
-    abandon: within("abandon", driver.abandon),
-    grant: within("grant", driver.grant),
-    grants: within("grants", driver.grants),
-    allGrants: within("allGrants", driver.allGrants),
-    revoke: within("revoke", driver.revoke),
-    mutated: within("mutated", driver.mutated),
-    recall: within("recall", driver.recall),
-    closeBatch: within("closeBatch", driver.closeBatch),
-    pruneExpired: within("pruneExpired", driver.pruneExpired)
-  }
-}
 
 /** Injects faults into a journal. */
 export const journal = (trouble: Trouble, driver: Journal.Journal["Service"]): Journal.Journal["Service"] => {
-  const within = withinOf("Journal", trouble, (operation) => new Journal.JournalError({ operation, cause: outOfOrder }))
-  const read = within("read", (query: Journal.Query) => Effect.succeed(driver.read(query)))
-  return {
-    ...driver,
-    append: within("append", driver.append),
-    read: (query) => Stream.unwrap(read(query)),
-    page: within("page", driver.page),
-    claim: within("claim", driver.claim)
-  }
+  const reader = { ...driver, read: (query: Journal.Query) => Effect.succeed(driver.read(query)) }
+  const { read, ...others } = around(
+    reader,
+    ["append", "read", "page", "claim"],
+    within(trouble, "Journal", (operation) => new Journal.JournalError({ operation, cause: outOfOrder }))
+  )
+  return { ...driver, ...others, read: (query) => Stream.unwrap(read(query)) }
 }
 
 /** Injects faults into an artifact store. */
 export const artifactStore = (
   trouble: Trouble,
   driver: ArtifactStore["Service"]
-): ArtifactStore["Service"] => {
-  const within = withinOf(
-    "ArtifactStore",
-    trouble,
-    () => new ArtifactError({ reason: "StoreFailed", id: "", cause: outOfOrder })
+): ArtifactStore["Service"] =>
+  around(
+    driver,
+    ["put", "read", "prune"],
+    within(trouble, "ArtifactStore", () => new ArtifactError({ reason: "StoreFailed", id: "", cause: outOfOrder }))
   )
-  return {
-    put: within("put", driver.put),
-    read: within("read", driver.read),
-    prune: Effect.suspend(within("prune", () => driver.prune))
-  }
-}
 
 /** Injects faults into checkpoints. */
-export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): Checkpoints["Service"] => {
-  const within = withinOf(
-    "Checkpoints",
-    trouble,
-    () => new CheckpointError({ reason: "Store", id: "", cause: outOfOrder })
+export const checkpoints = (trouble: Trouble, driver: Checkpoints["Service"]): Checkpoints["Service"] =>
+  around(
+    driver,
+    ["save", "list", "content", "forget", "prune"],
+    within(trouble, "Checkpoints", () => new CheckpointError({ reason: "Store", id: "", cause: outOfOrder }))
   )
-  return {
-    save: within("save", driver.save),
-    list: within("list", driver.list),
-    content: within("content", driver.content),
-    forget: within("forget", driver.forget),
-    prune: Effect.suspend(within("prune", () => driver.prune))
-  }
-}
 
 /** Injects faults into approvals: answers get lost, come late or come twice. */
 export const approvals = (trouble: Trouble, service: Approvals["Service"]): Approvals["Service"] => ({
@@ -298,11 +265,17 @@ const hit = <A, E, R>(
     }
   })
 
-const withinOf =
-  <E>(port: string, trouble: Trouble, error: (operation: string) => Effect.Effect<never, E>) =>
-  <Args extends ReadonlyArray<unknown>, A>(operation: string, method: (...args: Args) => Effect.Effect<A, E>) =>
-  (...args: Args): Effect.Effect<A, E> =>
-    hit(trouble, `${port}.${operation}`, answers, Effect.suspend(() => method(...args)), () => error(operation))
+/** Applies faults to the operations of a port. */
+const within =
+  (trouble: Trouble, port: string, error: (operation: string) => Effect.Effect<never, unknown>) =>
+  <A, E>(run: () => Effect.Effect<A, E>, operation: string): Effect.Effect<A, E> =>
+    hit(
+      trouble,
+      `${port}.${operation}`,
+      answers,
+      Effect.suspend(run),
+      () => error(operation) as Effect.Effect<never, E>
+    )
 
 /** Separates the sequences of names. */
 const hash = (text: string): number =>

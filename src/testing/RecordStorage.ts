@@ -12,6 +12,7 @@ import * as Journal from "../core/store/Journal.ts"
 import * as JournalText from "../core/store/JournalText.ts"
 import * as StateStore from "../core/store/StateStore.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import { around } from "../internal/around.ts"
 import * as VirtualTime from "./VirtualTime.ts"
 
 /** The records of a process. */
@@ -58,43 +59,23 @@ export const inRealTime = ({ artifacts, journal, sessions, state }: Records): Re
       read: (query) => Stream.unwrap(Effect.map(real(Stream.runCollect(journal.read(query))), Stream.fromIterable)),
       claim: (keys, principal) => real(journal.claim(keys, principal))
     },
-    state: {
-      reserve: (requests, now, principal) => real(state.reserve(requests, now, principal)),
-      check: (claims, now) => real(state.check(claims, now)),
-      start: (reservations, now) => real(state.start(reservations, now)),
-      renew: (reservations, now) => real(state.renew(reservations, now)),
-      settle: (reservation, settlement, now) => real(state.settle(reservation, settlement, now)),
-      release: (reservation, now) => real(state.release(reservation, now)),
-      abandon: (session, now, started) => real(state.abandon(session, now, started)),
-      grant: (grant) => real(state.grant(grant)),
-      grants: (principal, now) => real(state.grants(principal, now)),
-      allGrants: (now) => real(state.allGrants(now)),
-      revoke: (principal, id) => real(state.revoke(principal, id)),
-      mutated: (principal) => real(state.mutated(principal)),
-      recall: (of, now) => real(state.recall(of, now)),
-      closeBatch: (batch, principal) => real(state.closeBatch(batch, principal)),
-      pruneExpired: (now) => real(state.pruneExpired(now))
-    },
-    artifacts: {
-      put: (owner, payload) => counted(artifacts.put(owner, payload)),
-      read: (owner, id, range) => counted(artifacts.read(owner, id, range)),
-      prune: counted(artifacts.prune)
-    },
-    sessions: KeyValueStore.make({
-      get: (key) => real(sessions.get(key)),
-      getUint8Array: (key) => real(sessions.getUint8Array(key)),
-      set: (key, value) => real(sessions.set(key, value)),
-      remove: (key) => real(sessions.remove(key)),
-      clear: real(sessions.clear),
-      size: real(sessions.size),
-      keys: real(sessions.keys)
-    })
+    state: around(state, StateStore.operations, (run) => real(Effect.suspend(run))),
+    // in real time, but with the clock of the run
+    artifacts: around(
+      artifacts,
+      ["put", "read", "prune"],
+      (run) =>
+        Effect.flatMap(Clock.Clock, (clock) => real(Effect.provideService(Effect.suspend(run), Clock.Clock, clock)))
+    ),
+    sessions: KeyValueStore.make(
+      around(
+        sessions,
+        ["get", "getUint8Array", "set", "remove", "clear", "size", "keys"],
+        (run) => real(Effect.suspend(run))
+      )
+    )
   }
 }
-
-/** Runs in real time, but with the clock of the run. */
-const counted = <A, E>(effect: Effect.Effect<A, E>): Effect.Effect<A, E> =>
-  Effect.flatMap(Clock.Clock, (clock) => VirtualTime.real(Effect.provideService(effect, Clock.Clock, clock)))
 
 /** More than any scenario writes. */
 const maxEntries = 1_000_000

@@ -2,7 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as assert from "node:assert/strict"
 import type * as StateStore from "../core/store/StateStore.ts"
-import type { Statement } from "./Contract.ts"
+import * as Contract from "./Contract.ts"
 
 /** Limits of a store under test; a driver without leases ignores `lease`. */
 export interface Bounds {
@@ -16,62 +16,37 @@ export interface Bounds {
 
 type Store = StateStore.StateStore["Service"]
 
-type Answer<A> = Effect.Effect<A, StateStore.StateStoreError>
-
 /** A store with shorthands for session `s`. */
-export interface Tried {
-  readonly raw: Store
-  readonly reserve: (
-    owner: string,
-    claims: ReadonlyArray<StateStore.Claim>,
-    now?: number
-  ) => Answer<StateStore.Reservation | StateStore.Refused>
-  /** Expects the claims to be granted. */
-  readonly take: (
-    owner: string,
-    claims: ReadonlyArray<StateStore.Claim>,
-    now?: number
-  ) => Answer<StateStore.Reservation>
-  /** Expects the claims to be refused. */
-  readonly refused: (claims: ReadonlyArray<StateStore.Claim>, now?: number) => Answer<StateStore.Refused>
-  readonly settle: (
-    reservation: StateStore.Reservation,
-    settlement: StateStore.Settlement,
-    now?: number
-  ) => Answer<boolean>
-  /** Lets milliseconds pass. */
-  readonly later: (millis: number) => Effect.Effect<void, unknown>
+const tried = (raw: Store, later: Contract.Later) => {
+  const reserve = (owner: string, claims: ReadonlyArray<StateStore.Claim>, now = 0) =>
+    Effect.map(raw.reserve([{ owner, session: "s", claims }], now), ([it]) => it!)
+  return {
+    raw,
+    later,
+    reserve,
+    /** Expects the claims to be granted. */
+    take: (owner: string, claims: ReadonlyArray<StateStore.Claim>, now?: number) =>
+      Effect.map(reserve(owner, claims, now), (it) => {
+        isReserved(it)
+        return it as StateStore.Reservation
+      }),
+    /** Expects the claims to be refused. */
+    refused: (claims: ReadonlyArray<StateStore.Claim>, now?: number) =>
+      Effect.map(reserve("other", claims, now), (it) => {
+        assert.equal("_tag" in it, true, "is refused")
+        return it as StateStore.Refused
+      }),
+    settle: (reservation: StateStore.Reservation, settlement: StateStore.Settlement, now = 0) =>
+      raw.settle(reservation, settlement, now)
+  }
 }
 
 /** Makes a check. */
 export const check = (
   name: string,
-  body: (tried: Tried) => Effect.Effect<void, unknown>,
+  body: (of: ReturnType<typeof tried>) => Contract.Body,
   options?: Bounds
-): Statement<Store, Bounds> => ({
-  name,
-  options,
-  body: (raw, later) => {
-    const reserve = (owner: string, claims: ReadonlyArray<StateStore.Claim>, now = 0) =>
-      Effect.map(raw.reserve([{ owner, session: "s", claims }], now), ([it]) => it!)
-    return body({
-      raw,
-      later,
-      reserve,
-      take: (owner, claims, now) =>
-        Effect.map(reserve(owner, claims, now), (it) => {
-          isReserved(it)
-          return it as StateStore.Reservation
-        }),
-      refused: (claims, now) =>
-        Effect.map(reserve("other", claims, now), (it) => {
-          assert.equal("_tag" in it, true, "is refused")
-          return it as StateStore.Refused
-        }),
-      settle: (reservation, settlement, now = 0) => raw.settle(reservation, settlement, now)
-    })
-  }
-})
+): Contract.Statement<Store, Bounds> => Contract.statement(name, (store, later) => body(tried(store, later)), options)
 
 /** Claims a key. */
 export const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateStore.KeyClaim => ({

@@ -113,6 +113,25 @@ export class StateStore extends Context.Service<StateStore, {
   readonly pruneExpired: (now: number) => Effect.Effect<number, StateStoreError>
 }>()("effect-tool-executor/store/StateStore") {}
 
+/** Its operations, for what stands around a driver. */
+export const operations = [
+  "reserve",
+  "check",
+  "start",
+  "renew",
+  "settle",
+  "release",
+  "abandon",
+  "grant",
+  "grants",
+  "allGrants",
+  "revoke",
+  "mutated",
+  "recall",
+  "closeBatch",
+  "pruneExpired"
+] as const satisfies ReadonlyArray<keyof StateStore["Service"]>
+
 /** Bounds of the memory driver. */
 export type MemoryOptions = MemoryStore.Options
 
