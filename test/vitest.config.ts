@@ -7,6 +7,8 @@ import { defineConfig } from "vitest/config"
 const root = fileURLToPath(new URL("..", import.meta.url))
 const source = `${root}src`
 
+const programs = "test/support/globalPrograms.ts"
+
 /** What a test file needs beside this process. The first match is its project; all others are unit tests. */
 const needs = {
   browser: /support\/Browser\.ts"/,
@@ -65,9 +67,9 @@ export default defineConfig(({ mode }) => {
       hookTimeout: 60_000,
       setupFiles: ["test/support/setup.ts"],
       projects: [
-        project("unit", { isolate: false }),
-        project("process"),
-        project("postgres", { globalSetup: ["test/support/globalPostgres.ts"] }),
+        project("unit", { isolate: false, globalSetup: [programs] }),
+        project("process", { globalSetup: [programs] }),
+        project("postgres", { globalSetup: [programs, "test/support/globalPostgres.ts"] }),
         project("browser", { globalSetup: ["test/support/globalBrowser.ts"] })
       ]
     }

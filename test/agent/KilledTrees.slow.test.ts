@@ -4,10 +4,8 @@ import { spawn } from "node:child_process"
 import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
+import { program } from "../support/programs.ts"
 import { randomFrom } from "../support/randomCase.ts"
-
-const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
 interface Told {
   readonly reason: string
@@ -18,7 +16,7 @@ interface Told {
 /** Runs the tree in a process, which is killed so long after it has begun. Gives how the tree ended, if it has. */
 const run = (directory: string, after: number): Promise<Told | undefined> =>
   new Promise((resolve, reject) => {
-    const args = ["--import", path("../../scripts/source-resolver.ts"), path("../support/treeWorker.ts"), directory]
+    const args = [...program("test/support/treeWorker.ts"), directory]
     const child = spawn(process.execPath, args, { stdio: "pipe" })
     let text = ""
     let errors = ""

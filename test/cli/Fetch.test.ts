@@ -2,11 +2,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
-import { fileURLToPath } from "node:url"
+import { program } from "../support/programs.ts"
 import { serve, text } from "../tools/web.ts"
 import { folder, run } from "./harness.ts"
 
-const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+const bin = program("src/cli/bin.ts")
 
 const calling = (url: string) => JSON.stringify([{ id: "1", name: "fetch_url", params: { url } }])
 
@@ -58,7 +58,7 @@ describe("tool-executor run", () => {
       const address = `http://127.0.0.1:${proxy.port}`
       const stdout = yield* Effect.callback<string>((resume) => {
         const args = ["run", "--root", root, "--config", file("config.json"), "--allow", "fetch_url"]
-        const child = spawn(process.execPath, [bin, ...args], {
+        const child = spawn(process.execPath, [...bin, ...args], {
           stdio: "pipe",
           env: { ...process.env, NODE_USE_ENV_PROXY: "1", HTTP_PROXY: address, http_proxy: address, ALL_PROXY: address }
         })

@@ -6,11 +6,11 @@ import { once } from "node:events"
 import { existsSync, readdirSync, readFileSync, writeFileSync } from "node:fs"
 import { join } from "node:path"
 import { DatabaseSync } from "node:sqlite"
-import { fileURLToPath } from "node:url"
 import type { Journal } from "../../src/index.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
 import * as JournalFile from "../../src/tools/JournalFile.ts"
 import { scripted, start, until } from "../support/gatewayProcess.ts"
+import { program } from "../support/programs.ts"
 import { folder, run } from "./harness.ts"
 
 const { entry } = JournalContract
@@ -205,8 +205,7 @@ describe("tool-executor run --resume", () => {
           ["3", "write_file", { path: "last.txt", content: "3" }]
         )
         const allowed = ["--allow", "write_file", "--allow", "run_command"]
-        const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
-        const child = spawn(process.execPath, [bin, "run", ...flags, ...allowed], {
+        const child = spawn(process.execPath, [...program("src/cli/bin.ts"), "run", ...flags, ...allowed], {
           stdio: ["pipe", "ignore", "ignore"]
         })
         child.stdin.end(message)

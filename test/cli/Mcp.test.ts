@@ -12,12 +12,13 @@ import { spawn } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { fileURLToPath } from "node:url"
+import { program } from "../support/programs.ts"
 import { folder, freePort, run } from "./harness.ts"
 import * as Process from "./process.ts"
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
-const bin = path("../../src/cli/bin.ts")
+const bin = program("src/cli/bin.ts")
 
 const server = (name: string) => path(`../../node_modules/@modelcontextprotocol/${name}/dist/index.js`)
 
@@ -58,7 +59,7 @@ const start = (...args: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const written = { stdout: "", stderr: "" }
     const child = yield* Effect.acquireRelease(
-      Effect.sync(() => spawn(process.execPath, [bin, "mcp", ...args], { stdio: "pipe" })),
+      Effect.sync(() => spawn(process.execPath, [...bin, "mcp", ...args], { stdio: "pipe" })),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
     )
     for (const name of ["stdout", "stderr"] as const) {
@@ -116,7 +117,7 @@ const editor = (
   connect(
     new StdioClientTransport({
       command: process.execPath,
-      args: [bin, "mcp", "--config", config, ...more],
+      args: [...bin, "mcp", "--config", config, ...more],
       env: { PATH: process.env["PATH"] ?? "", ...env },
       stderr: "ignore"
     }),

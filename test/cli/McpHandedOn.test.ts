@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import { Client } from "@modelcontextprotocol/client"
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio"
 import * as Effect from "effect/Effect"
-import { fileURLToPath } from "node:url"
 import { type Message, scripted, start, until } from "../support/gatewayProcess.ts"
+import { program } from "../support/programs.ts"
 import { act } from "../support/scriptedMcpServer.ts"
 import { folder } from "./harness.ts"
 
@@ -77,8 +77,7 @@ describe("the gateway on standard input and output, without sessions", () => {
           forms++
           return { action: "accept", content: { decision: "approve for 1 hour" } }
         })
-        const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
-        const args = [bin, "mcp", "--config", file("gateway.json")]
+        const args = [...program("src/cli/bin.ts"), "mcp", "--config", file("gateway.json")]
         const transport = new StdioClientTransport({ command: process.execPath, args, stderr: "ignore" })
         yield* Effect.acquireRelease(
           Effect.promise(() => client.connect(transport)),

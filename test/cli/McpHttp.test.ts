@@ -7,17 +7,19 @@ import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { once } from "node:events"
 import { request } from "node:http"
-import { fileURLToPath } from "node:url"
+import { program } from "../support/programs.ts"
 import { folder, freePort } from "./harness.ts"
 
-const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+const bin = program("src/cli/bin.ts")
 
 /** A gateway without servers; gives its port once it serves. */
 const gateway = Effect.gen(function*() {
   const { file } = yield* folder({ "gateway.json": JSON.stringify({ mcpServers: {} }) })
   const port = yield* freePort
   const child = yield* Effect.acquireRelease(
-    Effect.sync(() => spawn(process.execPath, [bin, "mcp", "--config", file("gateway.json"), "--http", String(port)])),
+    Effect.sync(() =>
+      spawn(process.execPath, [...bin, "mcp", "--config", file("gateway.json"), "--http", String(port)])
+    ),
     (child) =>
       Effect.promise(async () => {
         if (child.kill()) await once(child, "close")

@@ -8,6 +8,7 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { fileURLToPath } from "node:url"
+import { program } from "../support/programs.ts"
 import { asking, type Json, openIn, until } from "../support/serveProcess.ts"
 import { folder } from "./harness.ts"
 
@@ -22,7 +23,7 @@ const editor = Effect.fnUntraced(function*(capabilities: { readonly elicitation?
   const config = yield* folder({ "gateway.json": { mcpServers: { odd: server } } })
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [path("../../src/cli/bin.ts"), "mcp", "--config", config.file("gateway.json"), "--approve", "page"],
+    args: [...program("src/cli/bin.ts"), "mcp", "--config", config.file("gateway.json"), "--approve", "page"],
     env: { PATH: process.env["PATH"] ?? "" },
     stderr: "pipe"
   })

@@ -9,11 +9,11 @@ import * as Schedule from "effect/Schedule"
 import { execFileSync, spawn as spawnPlain } from "node:child_process"
 import { existsSync, readFileSync, writeFileSync } from "node:fs"
 import { userInfo } from "node:os"
-import { fileURLToPath } from "node:url"
+import { program } from "../support/programs.ts"
 import { either } from "../support/seeds.ts"
 import { folder, openai } from "./harness.ts"
 
-const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+const bin = program("src/cli/bin.ts")
 
 /** Whether the message comes from a file or through standard input. */
 type Way = "file" | "pipe"
@@ -83,7 +83,7 @@ const start = Effect.fnUntraced(function*(options: Options) {
   ].join("\n")
   const named = {
     NODE: process.execPath,
-    BIN: bin,
+    BIN: bin.at(-1),
     MESSAGE: beside.file("message.json"),
     OUT: beside.file("out.json"),
     ERR: beside.file("err.txt"),
@@ -162,7 +162,7 @@ const runWithout = Effect.fnUntraced(function*(options: Options) {
   const file = options.way === "pipe" ? "-" : beside.file("message.json")
   const child = yield* Effect.acquireRelease(
     Effect.sync(() =>
-      spawnPlain(process.execPath, [bin, "run", file, ...args], { detached: true, stdio: "pipe", env })
+      spawnPlain(process.execPath, [...bin, "run", file, ...args], { detached: true, stdio: "pipe", env })
     ),
     (it) => Effect.sync(() => it.kill("SIGKILL"))
   )

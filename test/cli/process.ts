@@ -4,8 +4,12 @@
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { fileURLToPath } from "node:url"
+import { program } from "../support/programs.ts"
 
-const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+const bin = program("src/cli/bin.ts")
+
+/** The command from its sources, for a Node with flags of its own: as if it had no such package, for example. */
+const source = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
 
 export interface Options {
   readonly stdin?: string
@@ -24,7 +28,7 @@ export interface Child {
 
 export const run = (args: ReadonlyArray<string>, options: Options = {}) =>
   Effect.callback<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>((resume) => {
-    const child = spawn(process.execPath, [...options.node ?? [], bin, ...args], {
+    const child = spawn(process.execPath, [...options.node === undefined ? bin : [...options.node, source], ...args], {
       stdio: "pipe",
       env: { ...process.env, NO_COLOR: undefined, ...options.env }
     })

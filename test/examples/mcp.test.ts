@@ -9,6 +9,7 @@ import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import * as GatewayConfig from "../../src/cli/GatewayConfig.ts"
 import { folder } from "../cli/harness.ts"
+import { program } from "../support/programs.ts"
 
 const path = (file: string) => fileURLToPath(new URL(`../../${file}`, import.meta.url))
 
@@ -44,7 +45,7 @@ const editor = Effect.fnUntraced(function*(config: string, workspace: string, de
   }
   const transport = new StdioClientTransport({
     command: process.execPath,
-    args: [path("src/cli/bin.ts"), "mcp", "--config", config],
+    args: [...program("src/cli/bin.ts"), "mcp", "--config", config],
     env: { ...process.env as Record<string, string>, TOKEN: "secret", WORKSPACE: workspace },
     stderr: "ignore"
   })

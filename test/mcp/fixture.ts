@@ -14,15 +14,13 @@ import * as NodePath from "node:path"
 import { Readable } from "node:stream"
 import { text } from "node:stream/consumers"
 import { pipeline } from "node:stream/promises"
-import { fileURLToPath } from "node:url"
 import { LocalExecutor, ToolCall, ToolExecutor, ToolHandlers, ToolOutcome } from "../../src/index.ts"
 import type * as McpServers from "../../src/mcp/McpServers.ts"
 import * as McpTools from "../../src/mcp/McpTools.ts"
+import { program } from "../support/programs.ts"
 import * as Scripted from "../support/scriptedMcpServer.ts"
 
 export type { Step } from "../support/scriptedMcpServer.ts"
-
-const program = fileURLToPath(new URL("../support/scriptedMcpServer.ts", import.meta.url))
 
 /** A folder that is removed with the scope. */
 export const makeFolder: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
@@ -42,7 +40,10 @@ export const scripted = Effect.fnUntraced(function*(script: Scripted.Script = {}
   const notes = NodePath.join(yield* makeFolder, "notes")
   return {
     notes,
-    server: { command: process.execPath, args: [program, JSON.stringify({ notes, ...script })] } as const,
+    server: {
+      command: process.execPath,
+      args: [...program("test/support/scriptedMcpServer.ts"), JSON.stringify({ notes, ...script })]
+    } as const,
     noted: (what: string): ReadonlyArray<unknown> =>
       (NodeFs.existsSync(notes) ? NodeFs.readFileSync(notes, "utf8") : "").split("\n").slice(0, -1)
         .map((line) => JSON.parse(line) as Scripted.Note)

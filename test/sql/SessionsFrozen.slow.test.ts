@@ -30,7 +30,7 @@ layer(Postgres.layer, { timeout: 60_000 })("a process that is stopped for longer
             Effect.provideService(SqlClient.SqlClient, sql),
             Effect.provideService(SessionRegistry, registry)
           )
-          const worker = yield* start({ url, lease, sessions: [taken, kept], writes: 400 }, "sessionWorker.ts")
+          const worker = yield* start({ url, lease, sessions: [taken, kept], writes: 400 }, "sessionWorker")
           const writesOf = (principal: string) =>
             worker.lines.flatMap((it) => it._tag === "Wrote" && it.call === principal ? [it.at] : [])
           yield* until(() => writesOf(taken).length > 3 && writesOf(kept).length > 3)

@@ -2,14 +2,17 @@
  * The browser and the built page that tests and pictures share: unpacked and built once for all.
  */
 import { spawnSync } from "node:child_process"
-import { existsSync, mkdirSync, mkdtempSync, readFileSync, renameSync, rmSync } from "node:fs"
+import { readFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Puppeteer from "puppeteer-core"
 import { buildPage, pageKey } from "../../scripts/build-page.ts"
+import { once } from "./once.ts"
 
 const root = fileURLToPath(new URL("../../", import.meta.url))
+
+const shared = join(tmpdir(), "effect-tool-executor-tests")
 
 /** Starts a browser. The first start on a machine unpacks it, which takes seconds. */
 export const launch = async (): Promise<Puppeteer.Browser> => {
@@ -22,7 +25,7 @@ export const launch = async (): Promise<Puppeteer.Browser> => {
 }
 
 /** Gives the folder of the page as it is now, built once for what it is built from. */
-export const builtPage = (): Promise<string> => once(`page-${pageKey()}`, (folder) => buildPage(folder))
+export const builtPage = (): Promise<string> => once(shared, `page-${pageKey()}`, (folder) => buildPage(folder))
 
 // Utilities
 
@@ -30,7 +33,7 @@ export const builtPage = (): Promise<string> => once(`page-${pageKey()}`, (folde
 const chromium = (): Promise<string> => {
   const manifest = readFileSync(join(root, "node_modules/@sparticuz/chromium/package.json"), "utf8")
   const { version } = JSON.parse(manifest) as { readonly version: string }
-  return once(`chromium-${version}`, async (folder) => {
+  return once(shared, `chromium-${version}`, async (folder) => {
     const unpack = `import chromium from "@sparticuz/chromium"; await chromium.executablePath()`
     const done = spawnSync(process.execPath, ["--input-type=module", "-e", unpack], {
       cwd: root,
@@ -39,24 +42,4 @@ const chromium = (): Promise<string> => {
     })
     if (done.status !== 0) throw new Error(`the browser could not be unpacked: ${done.stderr}`)
   })
-}
-
-/**
- * Makes a folder that all test files share, once: it is made under another name and moved into
- * its place, so that nobody ever sees half of it. Of two who made it, the second throws theirs away.
- */
-const once = async (name: string, make: (folder: string) => Promise<void>): Promise<string> => {
-  const shared = join(tmpdir(), "effect-tool-executor-tests")
-  const place = join(shared, name)
-  if (existsSync(place)) return place
-  mkdirSync(shared, { recursive: true })
-  const folder = mkdtempSync(join(shared, "making-"))
-  try {
-    await make(folder)
-    renameSync(folder, place)
-  } catch (error) {
-    rmSync(folder, { recursive: true, force: true })
-    if (!existsSync(place)) throw error
-  }
-  return place
 }

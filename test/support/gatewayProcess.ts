@@ -3,17 +3,13 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import { spawn } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
-import { fileURLToPath } from "node:url"
+import { program } from "./programs.ts"
 import type { Note, Script } from "./scriptedMcpServer.ts"
-
-const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
-
-const bin = path("../../src/cli/bin.ts")
 
 /** A server of the config that does what a script says. */
 export const scripted = (script: Script) => ({
   command: process.execPath,
-  args: [path("scriptedMcpServer.ts"), JSON.stringify(script)]
+  args: [...program("test/support/scriptedMcpServer.ts"), JSON.stringify(script)]
 })
 
 /** What has happened in a server, by the file of its notes, as far as its lines are written to their ends. */
@@ -32,7 +28,7 @@ export const start = (...args: ReadonlyArray<string>) =>
   Effect.gen(function*() {
     const written = { stdout: "", stderr: "" }
     const child = yield* Effect.acquireRelease(
-      Effect.sync(() => spawn(process.execPath, [bin, "mcp", ...args], { stdio: "pipe" })),
+      Effect.sync(() => spawn(process.execPath, [...program("src/cli/bin.ts"), "mcp", ...args], { stdio: "pipe" })),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
     )
     for (const name of ["stdout", "stderr"] as const) {

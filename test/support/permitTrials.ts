@@ -28,7 +28,7 @@ const trial = (options: Omit<Options, "ledger">) =>
         const [what, pid, call, ...rest] = line.split(" ")
         return { what: what!, pid: Number(pid), call: call!, rest }
       })
-    return { read, worker: start({ ...options, ledger }, "permitWorker.ts") }
+    return { read, worker: start({ ...options, ledger }, "permitWorker") }
   })
 
 /** How many are in handlers after each line, by what they hold there; those of a killed process are not. */

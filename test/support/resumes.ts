@@ -5,15 +5,13 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import { spawn } from "node:child_process"
-import { fileURLToPath } from "node:url"
 import * as Service from "../../scripts/crash/service.ts"
 import * as Subject from "../../scripts/crash/subject.ts"
 import { until } from "./gatewayProcess.ts"
 import * as Postgres from "./Postgres.ts"
+import { program } from "./programs.ts"
 import type { Line, Options } from "./resumeWorker.ts"
 import type { Found } from "./stateWorkers.ts"
-
-const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
 
 /** Starts a worker for the rest of the scope; it is ready. */
 const start = (options: Options) =>
@@ -24,7 +22,7 @@ const start = (options: Options) =>
       Effect.sync(() =>
         spawn(
           process.execPath,
-          ["--import", path("../../scripts/source-resolver.ts"), path("resumeWorker.ts"), JSON.stringify(options)],
+          [...program("test/support/resumeWorker.ts"), JSON.stringify(options)],
           { stdio: "pipe" }
         )
       ),

@@ -3,10 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Schedule from "effect/Schedule"
 import { spawn } from "node:child_process"
-import { fileURLToPath } from "node:url"
 import * as Tokens from "../../src/server/Tokens.ts"
-
-const bin = fileURLToPath(new URL("../../src/cli/bin.ts", import.meta.url))
+import { program } from "./programs.ts"
 
 export const until = (condition: () => boolean) =>
   Effect.repeat(Effect.sync(condition), { until: (it) => it, schedule: Schedule.spaced("20 millis") })
@@ -27,7 +25,10 @@ export const start = (args: ReadonlyArray<string>, env: Readonly<Record<string, 
     const written = { stdout: "", stderr: "" }
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
-        spawn(process.execPath, [bin, ...args], { stdio: "pipe", env: { ...process.env, NO_COLOR: undefined, ...env } })
+        spawn(process.execPath, [...program("src/cli/bin.ts"), ...args], {
+          stdio: "pipe",
+          env: { ...process.env, NO_COLOR: undefined, ...env }
+        })
       ),
       (child) => Effect.sync(() => child.kill("SIGKILL"))
     )

@@ -1,14 +1,12 @@
 /** Processes with an executor each, over one PostgreSQL: what they did, and whether a limit was passed. */
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
-import { fileURLToPath } from "node:url"
 import { until } from "./gatewayProcess.ts"
+import { program } from "./programs.ts"
 import type { Line } from "./stateWorker.ts"
 
-const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
-
 /** Starts a worker for the rest of the scope; it waits until it is told to go. */
-export const start = (options: object, worker = "stateWorker.ts") =>
+export const start = (options: object, worker: "permitWorker" | "sessionWorker" | "stateWorker" = "stateWorker") =>
   Effect.gen(function*() {
     const written = { text: "", errors: "" }
     const lines: Array<Line> = []
@@ -16,7 +14,7 @@ export const start = (options: object, worker = "stateWorker.ts") =>
       Effect.sync(() =>
         spawn(
           process.execPath,
-          ["--import", path("../../scripts/source-resolver.ts"), path(worker), JSON.stringify(options)],
+          [...program(`test/support/${worker}.ts`), JSON.stringify(options)],
           { stdio: "pipe" }
         )
       ),

@@ -9,10 +9,10 @@ import { once } from "node:events"
 import { appendFileSync, mkdtempSync, readdirSync, readFileSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { Journal } from "../../src/index.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
 import * as JournalFile from "../../src/tools/JournalFile.ts"
+import { program } from "../support/programs.ts"
 
 const { entry } = JournalContract
 
@@ -52,9 +52,7 @@ const writer = (path: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const child = spawn(process.execPath, [
-        "--import",
-        fileURLToPath(new URL("../../scripts/source-resolver.ts", import.meta.url)),
-        fileURLToPath(new URL("../support/journalWriter.ts", import.meta.url)),
+        ...program("test/support/journalWriter.ts"),
         path
       ], { stdio: ["ignore", "pipe", "inherit"] })
       await once(child.stdout, "data")

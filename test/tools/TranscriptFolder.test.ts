@@ -6,8 +6,8 @@ import { once } from "node:events"
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import * as TranscriptFolder from "../../src/tools/TranscriptFolder.ts"
+import { program } from "../support/programs.ts"
 
 const user = (text: string) => Prompt.userMessage({ content: [Prompt.textPart({ text })] })
 
@@ -27,9 +27,7 @@ const writer = (directory: string, session: string) =>
   Effect.acquireRelease(
     Effect.promise(async () => {
       const child = spawn(process.execPath, [
-        "--import",
-        fileURLToPath(new URL("../../scripts/source-resolver.ts", import.meta.url)),
-        fileURLToPath(new URL("../support/transcriptWriter.ts", import.meta.url)),
+        ...program("test/support/transcriptWriter.ts"),
         directory,
         session
       ], { stdio: ["ignore", "pipe", "inherit"] })

@@ -7,9 +7,9 @@ import { spawn } from "node:child_process"
 import { mkdirSync, mkdtempSync, readdirSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { DatabaseSync } from "node:sqlite"
-import { fileURLToPath } from "node:url"
 import { ArtifactStore, Checkpoints } from "../../../src/index.ts"
 import { type Line, storesIn, textOf } from "../../support/keeper.ts"
+import { program } from "../../support/programs.ts"
 
 const folders = Effect.acquireRelease(
   Effect.sync(() => {
@@ -23,8 +23,9 @@ const folders = Effect.acquireRelease(
 /** Runs the keeper until it has said so many lines, and kills it at whatever it does then. */
 const killedAfter = (folder: string, kind: string, lines: number) =>
   Effect.callback<ReadonlyArray<Line>>((resume) => {
-    const keeper = fileURLToPath(new URL("../../support/keeper.ts", import.meta.url))
-    const child = spawn(process.execPath, [keeper, folder, kind], { stdio: ["ignore", "pipe", "pipe"] })
+    const child = spawn(process.execPath, [...program("test/support/keeper.ts"), folder, kind], {
+      stdio: ["ignore", "pipe", "pipe"]
+    })
     const written = { stdout: "", stderr: "" }
     child.stderr.on("data", (text) => written.stderr += text)
     child.stdout.setEncoding("utf8").on("data", (text: string) => {

@@ -14,13 +14,13 @@ import { once } from "node:events"
 import { appendFileSync, cpSync, existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { fileURLToPath } from "node:url"
 import { layerLanguageModel, type ProviderModel } from "../../../src/adapters/AiSdk.ts"
 import * as Conversation from "../../../src/agent/Conversation.ts"
 import { type AgentEvent, AgentExecutor, SubAgent } from "../../../src/agent/index.ts"
 import { LocalExecutor, type ToolExecutor } from "../../../src/index.ts"
 import { JournalFile, TranscriptFolder } from "../../../src/tools/index.ts"
 import { declare } from "../Harness.ts"
+import { program } from "../programs.ts"
 import type { Name } from "../providers/providers.ts"
 import type { Asked, Turn } from "../providers/script.ts"
 import { checking, goingOn, quiet, type Speaker, speaker } from "./talk.ts"
@@ -201,7 +201,7 @@ const stopping: {
   killed: ({ at, over }, own, folder) =>
     Effect.promise(async () => {
       const child = spawn(process.execPath, [
-        fileURLToPath(new URL("stoppedWorker.ts", import.meta.url)),
+        ...program("test/support/talks/stoppedWorker.ts"),
         JSON.stringify({ name: over, url: own.server.url, folder, at })
       ], { stdio: ["ignore", "ignore", "pipe"] })
       let told = ""
