@@ -22,11 +22,28 @@ const { Invalid, NotAllowed, NotFound, TooMany, Unavailable, WaveUnreadable } = 
 
 const { cursor } = Models
 
+const text = Schema.optionalKey(Schema.String)
+
+const number = Schema.optionalKey(Schema.FiniteFromString)
+
 const ofSession = { session: Models.Name }
 
 /** The user of the session, for those who approve calls of that user. Default: the current user. */
-const ofUser = { user: Schema.optionalKey(Schema.String) }
+const ofUser = { user: text }
 const ofWave = { ...ofSession, wave: Models.Name }
+
+/** Which records to list. */
+const recorded = {
+  user: text,
+  session: text,
+  batch: text,
+  tool: text,
+  call: text,
+  /** Text that an entry must contain, in any case. */
+  search: text,
+  /** Epoch milliseconds. */
+  since: number
+}
 
 /** Login of the page: exchanges a token for a cookie. */
 export class LoginGroup extends HttpApiGroup.make("login")
@@ -66,7 +83,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     }),
     HttpApiEndpoint.post("submit", "/sessions/:session/waves", {
       params: ofSession,
-      headers: { accept: Schema.optionalKey(Schema.String), prefer: Schema.optionalKey(Schema.String) },
+      headers: { accept: text, prefer: text },
       payload: Models.Submission,
       success: [Models.Wave, HttpApiSchema.StreamSse({ events: Models.WaveSse })],
       error: [Invalid, NotAllowed, Problems.WaveConflict, WaveUnreadable, TooMany, Unavailable]
@@ -91,7 +108,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
       params: ofWave,
       payload: Schema.Struct({
         /** Cancels only the calls with this id. Default: the whole wave. */
-        callId: Schema.optionalKey(Schema.String),
+        callId: text,
         reason: Schema.optionalKey(Schema.String.check(Schema.isMaxLength(1_000)))
       }),
       success: HttpApiSchema.NoContent,
@@ -143,7 +160,7 @@ export class ApprovalsGroup extends HttpApiGroup.make("approvals")
         index: Schema.FiniteFromString,
         side: Schema.Literals(["before", "after"])
       },
-      query: { from: Schema.optionalKey(Schema.FiniteFromString) },
+      query: { from: number },
       success: Approvals.Part,
       error: [NotAllowed, NotFound, Unavailable]
     }),
@@ -188,7 +205,7 @@ export class RecordsGroup extends HttpApiGroup.make("records")
     HttpApiEndpoint.get("happened", "/waves/:user/:session/:wave", {
       params: { user: Schema.String, session: Schema.String, wave: Schema.String },
       /** Events after this position: the `next` of another page. */
-      query: { after: Schema.optionalKey(Schema.FiniteFromString) },
+      query: { after: number },
       success: Models.WaveEvents,
       error: [NotFound, Unavailable]
     }).annotateMerge(OpenApi.annotations({
@@ -196,48 +213,32 @@ export class RecordsGroup extends HttpApiGroup.make("records")
     })),
     HttpApiEndpoint.get("journal", "/journal", {
       query: {
-        user: Schema.optionalKey(Schema.String),
-        session: Schema.optionalKey(Schema.String),
-        batch: Schema.optionalKey(Schema.String),
-        tool: Schema.optionalKey(Schema.String),
-        call: Schema.optionalKey(Schema.String),
-        /** Text that the entry must contain, in any case. */
-        search: Schema.optionalKey(Schema.String),
-        /** Epoch milliseconds. */
-        since: Schema.optionalKey(Schema.FiniteFromString),
+        ...recorded,
         /**
          * Which entries come first; default `newest`. The `next` of a page is `before` of the next page, or `after`
          * with the oldest first.
          */
         order: Schema.optionalKey(Schema.Literals(["newest", "oldest"])),
         /** Entries after this position. */
-        after: Schema.optionalKey(Schema.FiniteFromString),
+        after: number,
         /** Entries before this position. */
-        before: Schema.optionalKey(Schema.FiniteFromString),
+        before: number,
         /** At most 1000, which is the default. */
-        limit: Schema.optionalKey(Schema.FiniteFromString)
+        limit: number
       },
       success: Records.Entries,
       error: [Invalid, NotAllowed, Unavailable]
     }),
     HttpApiEndpoint.get("journalCalls", "/journal/calls", {
       query: {
-        user: Schema.optionalKey(Schema.String),
-        session: Schema.optionalKey(Schema.String),
-        batch: Schema.optionalKey(Schema.String),
-        tool: Schema.optionalKey(Schema.String),
-        call: Schema.optionalKey(Schema.String),
+        ...recorded,
         /** Name of the sub-agent that called; empty: the root. */
-        agent: Schema.optionalKey(Schema.String),
+        agent: text,
         state: Schema.optionalKey(Records.CallState),
-        /** Text that an entry of the call must contain, in any case. */
-        search: Schema.optionalKey(Schema.String),
-        /** Epoch milliseconds. */
-        since: Schema.optionalKey(Schema.FiniteFromString),
         /** Calls before this position. */
-        before: Schema.optionalKey(Schema.FiniteFromString),
+        before: number,
         /** At most 200; default 100. */
-        limit: Schema.optionalKey(Schema.FiniteFromString)
+        limit: number
       },
       success: Records.RecordedCalls,
       error: [Invalid, NotAllowed, Unavailable]

@@ -48,31 +48,24 @@ import type { StateStore } from "../core/store/StateStore.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { Access } from "./Access.ts"
 import { Api } from "./Api.ts"
-import * as ApprovalsHandlers from "./ApprovalsHandlers.ts"
 import * as Draining from "./Draining.ts"
-import * as FormatsHandlers from "./FormatsHandlers.ts"
+import * as Handlers from "./Handlers.ts"
 import * as Health from "./Health.ts"
 import * as LinkRoutes from "./LinkRoutes.ts"
 import { type Requires, serveRoutes } from "./Listener.ts"
 import * as LiveLog from "./LiveLog.ts"
 import * as LocalDirectory from "./LocalDirectory.ts"
-import * as LoginHandlers from "./LoginHandlers.ts"
 import * as Metrics from "./Metrics.ts"
 import * as Operations from "./Operations.ts"
-import * as OperationsHandlers from "./OperationsHandlers.ts"
 import type { OperationStoreError } from "./OperationStore.ts"
 import * as PageAssets from "./PageAssets.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
 import { fromPrincipal } from "./Principals.ts"
-import * as PushHandlers from "./PushHandlers.ts"
 import * as Records from "./Records.ts"
-import * as RecordsHandlers from "./RecordsHandlers.ts"
 import * as RequestGuard from "./RequestGuard.ts"
 import type { SessionDirectory } from "./SessionDirectory.ts"
 import * as SessionHost from "./SessionHost.ts"
-import * as SessionsHandlers from "./SessionsHandlers.ts"
 import * as Status from "./Status.ts"
-import * as SystemHandlers from "./SystemHandlers.ts"
 import * as Waves from "./Waves.ts"
 import type { WaveStoreError } from "./WaveStore.ts"
 
@@ -149,16 +142,7 @@ export interface Options extends RequestGuard.Options {
  */
 export const layer = (options: Options = {}) =>
   HttpApiBuilder.layer(Api, { openapiPath: "/openapi.json" }).pipe(
-    Layer.provide([
-      LoginHandlers.layer,
-      SessionsHandlers.layer,
-      OperationsHandlers.layer,
-      FormatsHandlers.layer,
-      ApprovalsHandlers.layer,
-      PushHandlers.layer,
-      RecordsHandlers.layer,
-      SystemHandlers.layer
-    ]),
+    Layer.provide(Handlers.layer),
     Layer.provide([Metrics.layer, Status.layer]),
     Layer.merge(options.page === false ? Layer.empty : PageAssets.layer(options.page)),
     Layer.merge(LinkRoutes.layer),
