@@ -5,13 +5,12 @@
 //     npm run load:agents                                                                     a short run
 //     npm run load:agents -- --sessions 200 --seconds 300 --kills 30 --terms 10
 import type { ApiApprovals, ApiOperations } from "effect-tool-executor/server"
-import { existsSync, mkdtempSync, readFileSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { randomFrom } from "../../test/support/randomCase.ts"
 import * as Client from "./client.ts"
+import * as Ledger from "./cluster/ledger.ts"
+import * as Runners from "./cluster/runners.ts"
 
 const { values } = parseArgs({
   options: {
@@ -30,7 +29,6 @@ const [sessions, seconds, kills, terms] = [values.sessions, values.seconds, valu
   number
 ]
 const random = randomFrom(Number(values.seed))
-const folder = mkdtempSync(join(tmpdir(), "tool-executor-agents-"))
 const users = 1 + Math.ceil(sessions / 20)
 const problems: Array<string> = []
 const counted = {
@@ -43,7 +41,8 @@ const counted = {
   unknown: 0,
   cancelled: 0
 }
-let server = await Client.start(folder, users)
+const runners = await Runners.start({ runners: 1, isCluster: false, users, approvers: 1 })
+const server = runners.all[0]!
 /** `isEnding`: no operation begins any more. `isPaused`: approvers pause while the server is about to be killed. */
 const now = { isEnding: false, isPaused: false, isOver: false }
 
@@ -200,8 +199,8 @@ const interrupting = async () => {
     // an answer that is under way has come
     await sleep(100)
     const before = new Set((await pending()).map(({ id }) => id))
-    await server.kill(signal)
-    server = await Client.start(folder, users)
+    await runners.stop(server, signal)
+    await runners.again(server)
     for (let tries = 0; tries < 150 && before.size > 0; tries++) {
       for (const { id } of await pending()) before.delete(id)
       if (before.size > 0) await sleep(100)
@@ -221,11 +220,11 @@ now.isEnding = true
 await Promise.all(talks)
 now.isOver = true
 await approver
-await server.kill("SIGKILL")
-const done = existsSync(join(folder, "done")) ? readFileSync(join(folder, "done"), "utf8").trim().split("\n") : []
+await runners.stop(server, "SIGKILL")
+const done = Ledger.read(runners.ledger()).filter(({ phase }) => phase === "done").map(({ key }) => key)
 const twice = done.filter((it, index) => done.indexOf(it) !== index)
 if (twice.length > 0) problems.push(`done twice: ${twice.slice(0, 5).join(", ")}`)
-rmSync(folder, { recursive: true, force: true })
+await runners.end()
 console.log(
   `${sessions} sessions, ${kills} SIGKILLs, ${terms} SIGTERMs, ${Math.round((Date.now() - started) / 1_000)} s`
 )

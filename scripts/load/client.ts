@@ -1,8 +1,6 @@
 // Clients of the server under load: requests, and streams that can be cut anywhere.
 import type { ApiApprovals, ApiModels } from "effect-tool-executor/server"
-import { spawn } from "node:child_process"
 import { Agent, type IncomingMessage, request } from "node:http"
-import { fileURLToPath } from "node:url"
 import { tokenOf } from "./tokens.ts"
 
 const agent = new Agent({ keepAlive: true, maxSockets: Infinity })
@@ -106,45 +104,6 @@ export const listen = async (
       response.destroy()
     },
     ended
-  }
-}
-
-/** A server as a process. */
-export interface Running {
-  readonly url: string
-  /** What it holds, in megabytes, after a collection. */
-  readonly heap: () => Promise<number>
-  readonly kill: (signal: NodeJS.Signals) => Promise<void>
-}
-
-export const start = async (folder: string, users: number): Promise<Running> => {
-  const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))
-  const child = spawn(
-    process.execPath,
-    ["--expose-gc", "--import", path("../source-resolver.ts"), path("server.ts"), folder, String(users)],
-    { stdio: ["ignore", "inherit", "inherit", "ipc"] }
-  )
-  const told: Array<(message: { readonly url?: string; readonly heap?: number }) => void> = []
-  const next = () =>
-    new Promise<{ readonly url?: string; readonly heap?: number }>((resolve) => void told.push(resolve))
-  child.on("message", (it) => told.shift()?.(it as { readonly url?: string; readonly heap?: number }))
-  child.once("close", () => {
-    for (const tell of told) tell({})
-  })
-  const { url } = await next()
-  if (url === undefined) throw new Error("the server did not start")
-  return {
-    url,
-    heap: async () => {
-      const answer = next()
-      child.send({})
-      return (await answer).heap ?? NaN
-    },
-    kill: (signal) =>
-      new Promise((resolve) => {
-        child.once("close", () => resolve())
-        child.kill(signal)
-      })
   }
 }
 

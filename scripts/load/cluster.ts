@@ -6,6 +6,7 @@
 //     npm run load:cluster -- --sessions 30 --calls 1000 --minutes 0.5 --seed 7
 //     npm run load:cluster -- --faults cut,hole,slow                     the database is away for one of them
 //     npm run load:cluster -- --runners 1 --single                       one server without a cluster
+//     npm run load:kill                                                  the same over SQLite, killed 30 times
 import { writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -31,6 +32,7 @@ const { values } = parseArgs({
     "kill-every": { type: "string", default: "20" },
     faults: { type: "string", default: "kill,kill,kill,freeze" },
     single: { type: "boolean", default: false },
+    sqlite: { type: "boolean", default: false },
     seed: { type: "string", default: "1" }
   },
   allowNegative: true
@@ -46,16 +48,17 @@ const random = randomFrom(Number(values.seed))
 /** Sessions are served again within this time. */
 const bar = 15_000
 
-const server = await Database.start()
-const postgres = await server.database()
+const server = values.sqlite ? undefined : await Database.start()
+const postgres = await server?.database()
 const runners = await Runners.start({
   runners: count,
-  isCluster: !values.single,
+  isCluster: !values.single && !values.sqlite,
   postgres,
   users,
   isProxied: isCut
 })
-const database = Database.open(postgres)
+const database = postgres === undefined ? undefined : Database.open(postgres)
+const sessionsHeld = async () => await database?.held() ?? []
 const balancer = Runners.balancer(runners)
 const load = Sessions.make({
   balancer,
@@ -81,7 +84,7 @@ const watched = { isOver: false }
 const watching = async () => {
   let before = new Map<string, Database.Held>()
   while (!watched.isOver) {
-    const held = await database.held()
+    const held = await sessionsHeld()
     const byName = new Map(runners.all.map((it) => [it.name, it]))
     for (const { epoch, principal, runner } of held) {
       const last = before.get(principal)
@@ -121,7 +124,7 @@ const killing = async () => {
   while (kills < wanted) {
     await sleep(every * 0.8)
     const runner = runners.all[kills % count]!
-    const held = await database.held()
+    const held = await sessionsHeld()
     const fault = faults[kills % faults.length]!
     const { life, name } = runner
     kills++
@@ -221,6 +224,6 @@ if (problems.length > 0) {
 }
 balancer.end()
 await runners.end()
-await database.end()
-await server.end()
+await database?.end()
+await server?.end()
 process.exit(problems.length === 0 ? 0 : 1)

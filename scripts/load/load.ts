@@ -5,14 +5,12 @@
 //     npm run load                                    500 sessions, 20 calls a second, five minutes
 //     npm run load -- --minutes 1 --sessions 100 --rate 20
 import type { ApiModels } from "effect-tool-executor/server"
-import { mkdtempSync, rmSync } from "node:fs"
-import { tmpdir } from "node:os"
-import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
 import { parseArgs } from "node:util"
 import { randomFrom } from "../../test/support/randomCase.ts"
 import { median } from "../bench/measure.ts"
 import * as Client from "./client.ts"
+import * as Runners from "./cluster/runners.ts"
 
 const { values } = parseArgs({
   options: {
@@ -37,8 +35,14 @@ interface Seen {
   ended: boolean
 }
 
-const folder = mkdtempSync(join(tmpdir(), "tool-executor-load-"))
-const server = await Client.start(folder, sessions + 1)
+const runners = await Runners.start({
+  runners: 1,
+  isCluster: false,
+  users: sessions + 1,
+  approvers: 1,
+  hasLedger: false
+})
+const server = runners.all[0]!
 const waves = new Map<string, Seen>()
 const latencies: Array<number> = []
 let events = 0
@@ -149,7 +153,7 @@ while (Date.now() - begin < millis) {
   running.push(wave(n++))
   if (Date.now() - sampled > millis / 60) {
     sampled = Date.now()
-    heaps.push(await server.heap())
+    heaps.push(await runners.heap(server))
   }
   // 2.5 calls a wave on average
   await sleep(Math.max(0, begin + n * 2_500 / Number(values.rate) - Date.now()))
@@ -169,9 +173,9 @@ for (const [name, seen] of waves) {
   }
 }
 await sleep(500)
-heaps.push(await server.heap())
-await server.kill("SIGTERM")
-rmSync(folder, { recursive: true, force: true })
+heaps.push(await runners.heap(server))
+await runners.stop(server, "SIGTERM")
+await runners.end()
 
 const sorted = latencies.toSorted((a, b) => a - b)
 const at = (share: number) => sorted[Math.min(sorted.length - 1, Math.floor(sorted.length * share))]

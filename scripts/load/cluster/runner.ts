@@ -1,4 +1,4 @@
-// A runner under load, as a process of its own: real HTTP over PostgreSQL. Its parent is told where it is, and how much it
+// A server or a runner under load, as a process of its own: real HTTP over SQLite or PostgreSQL. Its parent is told where it is, and how much it
 // holds whenever it asks.
 import { NodeHttpServer, NodeServices } from "@effect/platform-node"
 import { Cause, Context, Effect, Layer, Redacted, Schema } from "effect"
@@ -17,19 +17,24 @@ import { tokenOf } from "../tokens.ts"
 import type { Settings } from "./runners.ts"
 import { handlers, rules, toolkit } from "./tools.ts"
 
-const { cluster, ledger, life, port, postgres, users } = JSON.parse(process.argv[2] ?? "{}") as Settings
+const { approvers = 3, cluster, data, ledger, life, port, postgres, users } = JSON.parse(
+  process.argv[2] ?? "{}"
+) as Settings
 
 /** The stores of `tool-executor serve`, and with `--cluster`. */
-const url = Redacted.make(postgres)
-const Alone = ServeStores.layer({ config: "", root: undefined, data: undefined, postgres: url })
+const url = Redacted.make(postgres ?? "")
+const Alone = ServeStores.layer(
+  postgres === undefined
+    ? { config: "", root: undefined, data, postgres: undefined }
+    : { config: "", root: undefined, data: undefined, postgres: url }
+)
 const Shared = ServeStores.layerShared({ address: undefined, lease: 9_000, postgres: url })
 
 const everybody = Array.from({ length: users }, (_, index): Access.UserOptions => ({
   name: `u${index}`,
   run: true,
   operate: true,
-  // the first ones are approvers
-  ...index < 3 ? { approve: ["*"] } : {},
+  ...index < approvers ? { approve: ["*"] } : {},
   tokens: [{ hash: Tokens.hash(Redacted.make(tokenOf(index))) }]
 }))
 

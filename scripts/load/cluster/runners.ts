@@ -15,13 +15,17 @@ export interface Settings {
   readonly port: number
   /** Where other runners reach it; absent: one server, without a cluster. */
   readonly cluster: { readonly port: number; readonly shards: number } | undefined
-  readonly postgres: string
+  /** Absent: a SQLite file in `data`. */
+  readonly postgres?: string | undefined
+  readonly data: string
   /** Where handlers write what they do; absent: nowhere. */
   readonly ledger?: string
   readonly users: number
+  /** So many users, the first ones, approve the calls of all. Default 3. */
+  readonly approvers?: number | undefined
 }
 
-export interface Options extends Pick<Settings, "postgres" | "users"> {
+export interface Options extends Pick<Settings, "approvers" | "postgres" | "users"> {
   readonly runners: number
   readonly isCluster: boolean
   /** Whether handlers write what they do into a file. Default true. */
@@ -78,7 +82,8 @@ export const start = async (
     const life = `life${++born}`
     const settings: Settings = {
       ...options,
-      postgres: runner.proxy === undefined ? options.postgres : through(options.postgres, runner.proxy),
+      postgres: runner.proxy === undefined ? options.postgres : through(options.postgres!, runner.proxy),
+      data: join(folder, "data"),
       life,
       ...hasLedger ? { ledger } : {},
       port: Number(new URL(runner.url).port),
@@ -104,7 +109,7 @@ export const start = async (
   // all at once: they make the tables together
   const all = await Promise.all(Array.from({ length: count }, async (): Promise<Runner> => {
     const [url, address] = [`http://127.0.0.1:${await freePort()}`, `127.0.0.1:${await freePort()}`]
-    const { hostname: host, port } = new URL(options.postgres)
+    const { hostname: host, port } = new URL(options.postgres ?? url)
     const proxy = isProxied ? await Proxy.start({ host, port: Number(port) }) : undefined
     const place = { url, address, proxy }
     return { ...place, ...await launch(place), isIn: true, state: "up", startedAt: Date.now() }
