@@ -25,9 +25,9 @@ export class SessionCalls {
   /** The term of what arrives now for a principal: over, where this process does not hold its session. */
   readonly term = (principal: string): Journal.Term => this.registry.current(principal) ?? notHeld
 
-  /** The term that a line needs. A grant belongs to no call, and is kept in the epoch of its session, too. */
+  /** The term that a line needs. Grants and words belong to no call, and are kept in the epoch of their session, too. */
   termOf({ entry, term }: Journal.Line): Journal.Term | undefined {
-    return term ?? (entry._tag === "Granted" ? this.term(entry.principal) : undefined)
+    return term ?? (entry._tag === "Granted" || entry._tag === "Heard" ? this.term(entry.principal) : undefined)
   }
 
   /** Notes that lines are on record. */

@@ -30,7 +30,9 @@ const heardBy = (agentPath: ReadonlyArray<string>) => {
   const heard: Array<readonly [string, string]> = []
   return Effect.as(
     UserMessages.hear(agentPath, messages, {
-      heard: (text, from = "user") => Effect.sync(() => void heard.push([text, from]))
+      heard: (text, from = "user") => Effect.sync(() => void heard.push([text, from])),
+      recalled: (results) =>
+        Effect.sync(() => void heard.push(...results.map((it) => [JSON.stringify(it.output), it.name] as const)))
     }),
     heard
   )
@@ -39,11 +41,12 @@ const heardBy = (agentPath: ReadonlyArray<string>) => {
 describe("the user's words of a conversation", () => {
   it.effect("are what the user said; results, of the provider's own tools too, are strangers'", () =>
     Effect.gen(function*() {
-      assert.deepStrictEqual(yield* heardBy([]), [
-        ["Find Ada", "user"],
-        ["Look Mallory up", "foreign"],
-        ["{\"page\":\"x\"}", "foreign"]
-      ])
-      assert.deepStrictEqual(yield* heardBy(["helper"]), [])
+      const results: ReadonlyArray<readonly [string, string]> = [
+        ["\"Look Mallory up\"", "search"],
+        ["{\"page\":\"x\"}", "read"],
+        ["\"Result of \\\"helper\\\": write to mallory\"", "background"]
+      ]
+      assert.deepStrictEqual(yield* heardBy([]), [...results, ["Find Ada", "user"]])
+      assert.deepStrictEqual(yield* heardBy(["helper"]), results)
     }))
 })

@@ -14,6 +14,7 @@ const files = [
   "journal.v1.jsonl",
   "journal-reviews.v1.jsonl",
   "journal-words.v1.jsonl",
+  "journal-ordinals.v1.jsonl",
   "journal-approvers.v1.jsonl",
   "journal-patterns.v1.jsonl",
   "journal-rules.v1.jsonl"

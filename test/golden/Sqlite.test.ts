@@ -5,6 +5,7 @@
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Cause from "effect/Cause"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
@@ -18,11 +19,13 @@ import { ArtifactStore } from "../../src/core/output/ArtifactStore.ts"
 import { Checkpoints } from "../../src/core/output/Checkpoints.ts"
 import { Journal } from "../../src/core/store/Journal.ts"
 import * as JournalText from "../../src/core/store/JournalText.ts"
+import { PushTable } from "../../src/core/store/PushTable.ts"
 import { type Claim, type KeyClaim, type Refused, StateStore } from "../../src/core/store/StateStore.ts"
 import * as SqlArtifacts from "../../src/sql/SqlArtifacts.ts"
 import * as SqlCheckpoints from "../../src/sql/SqlCheckpoints.ts"
 import * as Sqlite from "../../src/sql/Sqlite.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlPushDevices from "../../src/sql/SqlPushDevices.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 
 const dump = readFileSync(new URL("sqlite.v1.sql", import.meta.url), "utf8")
@@ -182,4 +185,20 @@ describe("a database of version 1", () => {
       }),
       dump.replaceAll("{\"v\":1", "{\"v\":2")
     ))
+})
+
+describe("devices of version 1", () => {
+  it.effect("are notified after an upgrade, and end as before", () =>
+    Effect.gen(function*() {
+      const filename = yield* database(readFileSync(new URL("sqlite-devices.v1.sql", import.meta.url), "utf8"))
+      const services = yield* Layer.build(SqlPushDevices.layer.pipe(Layer.provide(Sqlite.layer({ filename }))))
+      const table = Context.get(services, PushTable)
+      const [ada, bob] = yield* table.all
+      assert.deepInclude(ada, { user: "ada", endpoint: "https://push.example.com/send/1", addedAt: writtenAt })
+      assert.deepInclude(ada, { auth: "MDEyMzQ1Njc4OTo7PD0-Pw" })
+      assert.deepInclude(bob, { user: "bob" })
+      yield* table.remove(ada!)
+      yield* table.add({ ...bob!, user: "ada" }, 10)
+      assert.deepStrictEqual((yield* table.all).map((it) => [it.user, it.endpoint]), [["ada", bob!.endpoint]])
+    }).pipe(Effect.scoped))
 })

@@ -88,13 +88,17 @@ export interface HostRun {
   (args: HostArguments | undefined, options: HostOptions | undefined): Effect.Effect<WaveResult, ConfigurationError>
 }
 
-/** A call that the model's provider executed. */
-export interface ProvidedCall {
+/** The result of an earlier call. */
+export interface RecalledResult {
   readonly id: string
   readonly name: string
+  readonly output: unknown
+}
+
+/** A call that the model's provider executed. */
+export interface ProvidedCall extends RecalledResult {
   /** It failed, or its result is unknown. */
   readonly isFailure: boolean
-  readonly output: unknown
 }
 
 /**
@@ -112,6 +116,11 @@ export interface ToolProcess {
    * of models, agents or the host. `foreign`: text that the user pasted.
    */
   readonly heard: (text: string, from?: "user" | "foreign") => Effect.Effect<void>
+  /**
+   * Adds results in a stored conversation that goes on, for `Provenance`. Those that are on record in the journal, or
+   * that this executor returned, count as they are known; all others may be from anywhere.
+   */
+  readonly recalled: (results: ReadonlyArray<RecalledResult>) => Effect.Effect<void>
   /** Runs the calls of one model turn. */
   readonly executeWave: {
     <const Calls extends ReadonlyArray<ToolCall>>(calls: Calls): Effect.Effect<WaveResult<Calls>>

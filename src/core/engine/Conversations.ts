@@ -8,7 +8,7 @@ import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import { IsForeign } from "../../internal/toolSchemas.ts"
-import type { ProvidedCall } from "../contract/ToolProcess.ts"
+import type { RecalledResult } from "../contract/ToolProcess.ts"
 import type { Evidence } from "../facts/Evidence.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { Provenance } from "../gates/Provenance.ts"
@@ -39,6 +39,10 @@ interface Conversation {
   readonly heard: Set<string>
   /** Its record has been read, or is being read. */
   restored: Deferred.Deferred<void> | undefined
+  /** The calls whose results it received. */
+  readonly calls: Set<string>
+  /** How much arrived and was heard in it. */
+  count: number
 }
 
 /** The conversations of an executor and its sub-agents. */
@@ -93,9 +97,17 @@ export class Conversations {
 
   /** Adds what the user said, or pasted. */
   heard(process: ProcessState, text: string, from: "user" | "foreign"): void {
-    if (!this.take(this.of(process), text, from) || this.journal === undefined) return
+    const it = this.of(process)
+    if (!this.take(it, text, from) || this.journal === undefined) return
     const { batch, session } = nameOf(process)
-    Reporter.heard(this.journal, this.principal, { at: this.now(), batch, conversation: session, from, text })
+    const ordinal = it.count++
+    Reporter.heard(this.journal, this.principal, { at: this.now(), batch, conversation: session, from, ordinal, text })
+  }
+
+  /** Numbers what arrives in a conversation. */
+  numbered(process: ProcessState): () => number {
+    const it = this.of(process)
+    return () => it.count++
   }
 
   /** What the user said, oldest first. */
@@ -140,9 +152,10 @@ export class Conversations {
     const { provenance } = this
     const { gateCall } = call
     if (provenance === undefined || gateCall === undefined) return
-    const { ledger } = this.of(process)
+    const { calls, ledger } = this.of(process)
     const tool = provenance.tool(gateCall.tool)
     const { callId } = outcome
+    know(calls, tool.name, callId)
     if (outcome._tag === "Succeeded") {
       const { output } = outcome
       const value = ran?.value ?? (output._tag === "Artifact" ? undefined : output.value)
@@ -160,12 +173,19 @@ export class Conversations {
   }
 
   /** Adds the results of tools that the model's provider executed: nothing is declared about them. */
-  provided(process: ProcessState, calls: ReadonlyArray<ProvidedCall>): void {
+  provided(process: ProcessState, calls: ReadonlyArray<RecalledResult>): void {
     if (this.provenance === undefined) return
-    const { ledger } = this.of(process)
+    const { calls: known, ledger } = this.of(process)
     for (const { id: callId, name, output } of calls) {
+      know(known, name, callId)
       ledger.received({ tool: Declared.undeclared(name), callId, args: {}, output })
     }
+  }
+
+  /** Adds results of earlier calls that it has not received: whoever gives them may have them from anywhere. */
+  recalled(process: ProcessState, results: ReadonlyArray<RecalledResult>): void {
+    const { calls } = this.of(process)
+    this.provided(process, results.filter(({ id, name }) => !calls.has(`${name} ${id}`)))
   }
 
   /** Forgets a conversation; one that was deleted stays forgotten, whatever is on record. */
@@ -190,7 +210,11 @@ export class Conversations {
             : provenance.tool(tool)
           return { declared, outputsOf: (value) => outputsOf(tool, value) }
         },
-        heard: (text, from) => this.take(it, text, from)
+        heard: (text, from) => this.take(it, text, from),
+        settled: (tool, callId) => know(it.calls, tool, callId),
+        counted: (count) => {
+          it.count = Math.max(it.count, count)
+        }
       }),
       (recorded) => {
         this.recorded ??= recorded
@@ -226,7 +250,7 @@ export class Conversations {
     const ledger = Ledger.make(this.provenance?.limits)
     // it may be one that was evicted, and what strangers wrote in it is not known any more
     if (this.hasEvicted && !isOnRecord) ledger.forgot()
-    return { ledger, words: [], heard: new Set<string>(), restored: undefined }
+    return { ledger, words: [], heard: new Set<string>(), restored: undefined, calls: new Set<string>(), count: 0 }
   }
 
   /** Adds a text; false if it was heard before. */
@@ -246,6 +270,11 @@ export class Conversations {
     }
     return true
   }
+}
+
+const know = (calls: Set<string>, tool: string, callId: string): void => {
+  if (calls.size >= maxHeard) calls.clear()
+  calls.add(`${tool} ${callId}`)
 }
 
 /** The conversation of a process. */

@@ -76,6 +76,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     id: state.id,
     batch: state.batch.id,
     heard: (text, from = "user") => Effect.sync(() => engine.conversations?.heard(state, text, from)),
+    recalled: (results) => Effect.sync(() => engine.conversations?.recalled(state, results)),
     executeWave,
     resume: Effect.fnUntraced(function*(calls: ReadonlyArray<ToolCall>, options?: ResumeOptions) {
       const { asks, ...own } = yield* resumption(engine, options)

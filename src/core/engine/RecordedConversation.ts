@@ -61,6 +61,10 @@ export interface Into {
   readonly ledger: Ledger.Ledger
   readonly toolOf: (name: string) => Known
   readonly heard: (text: string, from: "user" | "foreign") => void
+  /** The result of a call is on record. */
+  readonly settled: (tool: string, callId: string) => void
+  /** So much arrived and was heard in it. */
+  readonly counted: (count: number) => void
 }
 
 /** So many entries are read of the end of a record. */
@@ -116,14 +120,16 @@ const namesIn = (entry: Journal.JournalEntry): ReadonlyArray<string> =>
     ? [idOf({ batch: entry.batch, session: entry.conversation })]
     : []
 
-/** Reads entries, oldest first. */
+/** Reads entries, oldest first. Nothing is known of the text in those that were pruned. */
 export const read = (
   entries: ReadonlyArray<Journal.JournalEntry>,
-  { batch, session }: Name,
-  { heard, ledger, toolOf }: Into
+  name: Name,
+  { counted, heard, ledger, settled, toolOf }: Into
 ): void => {
-  const isOf = (entry: { readonly batch: string; readonly conversation?: string | undefined }): boolean =>
-    session === undefined ? entry.conversation === undefined && entry.batch === batch : entry.conversation === session
+  const isOf = isIn(name)
+  const { count, isWhole } = countOf(entries.filter(isOf))
+  if (!isWhole) ledger.forgot()
+  counted(count)
   // by the key of their calls
   const arguments_ = new Map<string, { readonly args: Journal.KeptArguments; isEdited: boolean }>()
   for (const entry of entries) {
@@ -146,14 +152,36 @@ export const read = (
       }
       case "Settled": {
         const known = arguments_.get(entry.key)
-        if (known !== undefined) settled(entry, known, ledger, toolOf)
+        if (known === undefined) break
+        settled(entry.tool, entry.callId)
+        receiveRecorded(entry, known, ledger, toolOf)
         break
       }
     }
   }
 }
 
-const settled = (
+type Numbered = Journal.Of<"Arrived" | "Heard">
+
+const isIn = ({ batch, session }: Name) => (entry: Journal.JournalEntry): entry is Numbered =>
+  (entry._tag === "Arrived" || entry._tag === "Heard") &&
+  (session === undefined ? entry.conversation === undefined && entry.batch === batch : entry.conversation === session)
+
+/** How much arrived and was heard, and whether all of it is on record. */
+const countOf = (entries: ReadonlyArray<Numbered>): { readonly count: number; readonly isWhole: boolean } => {
+  const ordinals = new Set<number>()
+  let count = 0
+  for (const entry of entries) {
+    // refused before it belonged to a conversation
+    if (entry._tag === "Arrived" && entry.class === undefined) continue
+    if (entry.ordinal === undefined) return { count, isWhole: false }
+    ordinals.add(entry.ordinal)
+    count = Math.max(count, entry.ordinal + 1)
+  }
+  return { count, isWhole: ordinals.size === count }
+}
+
+const receiveRecorded = (
   { callId, isIncomplete, outcome, tool: name }: Journal.Of<"Settled">,
   { args, isEdited }: { readonly args: Journal.KeptArguments; readonly isEdited: boolean },
   ledger: Ledger.Ledger,

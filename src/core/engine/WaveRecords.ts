@@ -40,6 +40,7 @@ const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resum
     named: process.isNamed ? process.id : undefined,
     begunAt,
     conversation: engine.conversations === undefined ? undefined : process.session.name,
+    numbered: engine.conversations?.numbered(process),
     near: journal.driver.digest(JSON.stringify([engine.principal, origin.batch])).slice(0, 8)
   }
   const records: Array<Resume.Record> = wave.calls.filter((call) => !call.isSettled).map((call) => ({

@@ -21,6 +21,12 @@ const common = {
   session: Schema.String
 }
 
+/**
+ * Its number among what arrived and was heard in its conversation, from 0, where it matters to `Provenance`: a record
+ * with a number missing was pruned.
+ */
+const ordinal = Schema.optionalKey(Schema.Finite)
+
 const call = {
   ...common,
   /** Names of the sub-agents from the root down to the one that calls. */
@@ -62,6 +68,7 @@ export const Arrived = Schema.TaggedStruct("Arrived", {
   args: KeptArguments,
   /** The session whose conversation it belongs to, where it matters to `Provenance`. */
   conversation: Schema.optionalKey(Schema.String),
+  ordinal,
   /** The targets of the call, if they are known. */
   targets: Schema.optionalKey(Schema.Array(Schema.String)),
   /** It was refused before anything ran: it holds up none of the others. */
@@ -225,6 +232,7 @@ export const Heard = Schema.TaggedStruct("Heard", {
   batch: Schema.String,
   /** The session that it belongs to; absent: its batch. */
   conversation: Schema.optionalKey(Schema.String),
+  ordinal,
   from: Schema.Literals(["user", "foreign"]),
   /** What was said, without secrets; absent: it was left out. */
   text: Schema.optionalKey(Schema.String)

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { type Context, Effect, Layer, Schema, type Scope } from "effect"
+import { Context, Effect, Layer, Schema, type Scope, Stream } from "effect"
 import { Tool, Toolkit } from "effect/ai"
 import {
   Approvals,
@@ -321,6 +321,24 @@ describe("Provenance", () => {
         yield* life(withoutOutputs, talk)
         assert.deepStrictEqual(yield* life(withoutOutputs, write("Ada")), ["Succeeded"])
         assert.deepStrictEqual(yield* life(withoutOutputs, write("ada@example.com")), ["Denied"])
+      }))
+
+    it.effect("proves nothing by lookups whose query may be from what was pruned", () =>
+      Effect.gen(function*() {
+        const kept = yield* journal()
+        yield* life(kept, talk)
+        const listed = (query: string) => (executor: ToolExecutor.Service) =>
+          Effect.gen(function*() {
+            const run = outcomes(yield* executor.process({ session: "talk" }))
+            const found = yield* run(ToolCall.make(query, "contacts", { query }))
+            return [...found, ...(yield* run(mail("ada@example.com")))]
+          })
+        const entries = (yield* Stream.runCollect(Context.get(kept, Journal.Journal).read({}))).map((it) => it.entry)
+        // whoever does not know what was received cannot know who chose the query
+        const cut = yield* journal({ entries: entries.slice(1) })
+        const without = yield* journal({ entries: entries.filter((it) => it._tag === "Heard") })
+        assert.deepStrictEqual(yield* life(without, listed("somebody")), ["Succeeded", "Succeeded"])
+        assert.deepStrictEqual(yield* life(cut, listed("somebody")), ["Succeeded", "Denied"])
       }))
 
     it.effect("does not restore what was forgotten, and finds a conversation that others came after", () =>

@@ -35,11 +35,20 @@ describe("a conversation that is restored", () => {
         if (omitted) isWhole = false
         return omitted
       }
-      for (let n = next(8); n >= 0; n--) {
+      const units: Array<number> = []
+      for (let n = next(8), ordinal = 0; n >= 0; n--, ordinal++) {
+        units.push(entries.length)
         if (next(3) === 0) {
           const text = `the ${names[next(names.length)]!} please`
           live.heard(text)
-          entries.push({ _tag: "Heard", ...common, conversation: "talk", from: "user", ...(omits() ? {} : { text }) })
+          entries.push({
+            _tag: "Heard",
+            ...common,
+            conversation: "talk",
+            ordinal,
+            from: "user",
+            ...(omits() ? {} : { text })
+          })
           continue
         }
         const args = { query: names[next(names.length)]! }
@@ -66,6 +75,8 @@ describe("a conversation that is restored", () => {
           _tag: "Arrived",
           ...call,
           conversation: "talk",
+          ordinal,
+          class: "ReadOnly",
           args: omits() ? { _tag: "None" } : { _tag: "Full", value: args }
         })
         if (isEdited) {
@@ -90,12 +101,26 @@ describe("a conversation that is restored", () => {
           } as never
         })
       }
+      // the last one at least is left
+      const pruned = seed % 3 === 0 ? next(units.length) : 0
+      if (pruned > 0) isWhole = false
       const restored = Ledger.make()
-      RecordedConversation.read(entries, { batch: "b", session: "talk" }, {
+      RecordedConversation.read(entries.slice(units[pruned]), { batch: "b", session: "talk" }, {
         ledger: restored,
         heard: (text, from) => restored.heard(text, from),
+        settled: () => undefined,
+        counted: (count) => assert.strictEqual(count, units.length),
         toolOf: () => ({ declared: list, outputsOf: (value) => ({ declared: [value], foreign: [] }) })
       })
+      // what is listed next depends on whether a stranger may have chosen the query
+      const more = {
+        tool: list,
+        callId: "2",
+        args: { query: names[next(names.length)]! },
+        output: [{ id: names[next(names.length)]!, name: "other", address: names[next(names.length)]! }]
+      }
+      live.received(more)
+      restored.received(more)
       for (const [tool, args] of calls) {
         const [now, before] = [restored.decide(tool, args)._tag, live.decide(tool, args)._tag]
         if (isWhole) assert.strictEqual(now, before, `seed ${seed}`)

@@ -29,6 +29,8 @@ export interface RecordedWave {
   readonly near: string
   /** The conversation of its calls, where it matters. */
   readonly conversation: string | undefined
+  /** Numbers its calls in their conversation, where it matters. */
+  readonly numbered: (() => number) | undefined
 }
 
 /** A call as its record sees it. */
@@ -59,6 +61,7 @@ export class CallRecord implements JournalFold.Subject {
   /** The arguments that an approver substituted. */
   private edited: unknown = undefined
   private isResumed = false
+  private ordinal: number | undefined = undefined
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
 
@@ -75,8 +78,10 @@ export class CallRecord implements JournalFold.Subject {
   /** The line of a fact, if it makes one. */
   line(fact: CallFact): Journal.Line | undefined {
     // entries are made in any order, so note now what they redact
-    if (fact._tag === "Arrived") this.isResumed = fact.isResumed
-    else if ((fact._tag === "Starting" || fact._tag === "Started") && this.isEdited(fact.input.args)) {
+    if (fact._tag === "Arrived") {
+      this.isResumed = fact.isResumed
+      if (this.gateCall !== undefined) this.ordinal = this.wave.numbered?.()
+    } else if ((fact._tag === "Starting" || fact._tag === "Started") && this.isEdited(fact.input.args)) {
       this.edited = fact.input.args
     }
     const make = JournalFold.of(fact)
@@ -111,7 +116,10 @@ export class CallRecord implements JournalFold.Subject {
     const { gateCall, wave: { conversation } } = this
     const args = this.keptArguments
     if (gateCall === undefined) return { args }
-    const within = conversation === undefined ? {} : { conversation }
+    const within = {
+      ...conversation === undefined ? {} : { conversation },
+      ...this.ordinal === undefined ? {} : { ordinal: this.ordinal }
+    }
     const { targets, tool } = gateCall
     const about = targets === undefined ? {} : { targets: targets.map(({ text }) => this.scrub(text)) }
     return { args, class: tool.class, revision: Revisions.of(tool), ...within, ...about }

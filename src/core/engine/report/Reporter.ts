@@ -154,6 +154,7 @@ export interface Heard {
   readonly at: number
   readonly batch: string
   readonly conversation: string | undefined
+  readonly ordinal: number
   readonly from: "user" | "foreign"
   readonly text: string
 }
