@@ -235,15 +235,19 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       }
     }
   })
-  const handle = (wave: ServedWave): Handle & { readonly owner: Owner } => ({
-    owner: { user: wave.submitted.user, session: wave.submitted.session },
-    info: Effect.sync(() => wave.info),
-    wave: Effect.sync(() => wave.wave),
-    ended: Effect.map(Deferred.await(wave.over), () => wave.wave),
-    events: (after) => wave.log.stream(after),
-    happened: (after) => Effect.sync(() => wave.log.happened(after)),
-    cancel: ({ callId, reason }) => callId === undefined ? wave.cancel(reason) : wave.cancelCall(callId, reason)
-  })
+  const handle = (wave: ServedWave): Handle & { readonly owner: Owner } => {
+    const ended = Effect.map(Deferred.await(wave.over), () => wave.wave)
+    return {
+      owner: { user: wave.submitted.user, session: wave.submitted.session },
+      info: Effect.sync(() => wave.info),
+      // a reader of its events may know of its end before its results are stored
+      wave: Effect.suspend(() => wave.log.end === undefined ? Effect.succeed(wave.wave) : ended),
+      ended,
+      events: (after) => wave.log.stream(after),
+      happened: (after) => Effect.sync(() => wave.log.happened(after)),
+      cancel: ({ callId, reason }) => callId === undefined ? wave.cancel(reason) : wave.cancelCall(callId, reason)
+    }
+  }
 
   /** Resumes those of these waves that do not run here. */
   const resume = Effect.fnUntraced(function*(wave: WaveStore.SubmittedWave, mayRun: boolean) {

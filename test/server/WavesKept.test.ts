@@ -1,7 +1,9 @@
 /** What a server keeps of waves: so many in memory, the rest in a store that may fail. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
 import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as References from "effect/References"
@@ -77,6 +79,27 @@ describe("waves that have ended", () => {
       }))
   }
 })
+
+test("the results of a wave are there for whoever has read its last event", (filename) =>
+  Effect.gen(function*() {
+    const stored = yield* Deferred.make<void>()
+    const served = wavesOf(
+      yield* begin(filename, world().tools, {
+        around: (store) => ({
+          ...store,
+          end: (owner, end) => Effect.andThen(Deferred.await(stored), store.end(owner, end))
+        })
+      })
+    )
+    const wave = yield* served.submit(ada, { message: message("write"), wave: "w" })
+    const last = yield* Stream.runHead(Stream.filter(wave.events(undefined), ({ event }) => event === "tools_end"))
+    assert.isTrue(Option.isSome(last))
+    const reading = yield* Effect.forkChild(wave.wave, { startImmediately: true })
+    yield* Deferred.succeed(stored, undefined)
+    const read = yield* Fiber.join(reading)
+    assert.strictEqual(read.status, "ended")
+    assert.lengthOf(read.messages as ReadonlyArray<unknown>, 1)
+  }))
 
 describe("a store that fails while a wave ends", () => {
   test("keeps nobody from its results, is in the log, and the next start goes on", (filename) =>
