@@ -41,8 +41,8 @@ export interface Handle {
   readonly hash: string
 }
 
-/** What clients read when the server stops. */
-export const stopping = "The server stops. The operation continues when it starts again."
+/** What clients read when the server stops, or the operation moves to another one. */
+export const stopping = "The server that runs the operation stops. The operation continues: connect again."
 
 export const writeHandle = ({ hash, operation, place, request }: Handle): string =>
   `${operation}~${place}~${hash}~${request}`

@@ -49,7 +49,8 @@ export const respond = <Chunk>(
  */
 export const stream = <Chunk>({ events, formatted, hashes }: Source<Chunk>): Stream.Stream<string, Unavailable> =>
   Stream.unwrap(Effect.gen(function*() {
-    const pull = yield* Stream.toPull(events)
+    // what follows a reset comes again: clients read it in another answer
+    const pull = yield* Stream.toPull(Stream.takeWhile(events, ({ data }) => data._tag !== "Reset"))
     const clock = yield* Clock.Clock
     let asked: ReadonlyArray<string> = []
     let pausesAt = 0

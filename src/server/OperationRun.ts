@@ -21,10 +21,12 @@ import { type TranscriptError, Transcripts } from "../agent/Transcripts.ts"
 import { ToolExecutor } from "../core/engine/ToolExecutor.ts"
 import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
+import type { Journal } from "../core/store/Journal.ts"
 import { isLost } from "../core/store/SessionRows.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import type { Agent } from "./Agents.ts"
 import type { Operation } from "./ApiOperations.ts"
+import * as MissedEvents from "./MissedEvents.ts"
 import type { OperationStore, OperationStoreError } from "./OperationStore.ts"
 import * as Principals from "./Principals.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
@@ -41,6 +43,7 @@ export interface Around {
   readonly store: OperationStore["Service"]
   readonly transcripts: Transcripts["Service"]
   readonly approvals: Approvals.Approvals["Service"]
+  readonly journal: Journal["Service"]
   /** The state of an operation has changed. */
   readonly changed: (operation: ServedOperation) => void
   /** Stores the conversation of an operation that has ended. */
@@ -109,8 +112,12 @@ const work = Effect.fnUntraced(function*(
 })
 
 /** What the transcript does not have of what was said, and the model's last text if nothing is left to do. */
-const leftOf = Effect.fnUntraced(function*({ transcripts }: Around, { submitted }: ServedOperation) {
+const leftOf = Effect.fnUntraced(function*({ journal, transcripts }: Around, operation: ServedOperation) {
+  const { submitted } = operation
   const { messages } = yield* transcripts.open(submitted.session, Principals.toPrincipal(submitted))
+  yield* MissedEvents.tell(operation, messages, journal, yield* Clock.currentTimeMillis).pipe(
+    Effect.catch((error) => Effect.logWarning("Events of an operation could not be restored", error))
+  )
   const taken = new Set(messages.map(Conversation.inputOf))
   const inputs = submitted.inputs.filter(({ id }) => !taken.has(id))
   const last = messages.at(-1)

@@ -20,6 +20,7 @@ import * as TranscriptStore from "../agent/TranscriptStore.ts"
 import type { Gates } from "../core/engine/ToolExecutor.ts"
 import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
+import * as Journal from "../core/store/Journal.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import { Access } from "./Access.ts"
@@ -175,6 +176,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     store,
     transcripts,
     approvals: yield* Approvals.Approvals,
+    journal: Option.getOrElse(yield* Effect.serviceOption(Journal.Journal), () => Journal.noop),
     changed: (operation) => {
       const conversation = known.get(operation.submitted)
       if (conversation === undefined) return

@@ -163,6 +163,29 @@ describe("a stream in the format of another library", () => {
       { limit: "1 hour" }
     ))
 
+  it.effect("ends when everything comes again from another runner, without a text twice", () =>
+    Effect.gen(function*() {
+      const part = (delta: string) => ({ type: "text-delta", id: "1", delta } as const)
+      const about = { agentPath: [], operation: "x", turn: 1, at: 0 }
+      const said = (delta: string, place: number): AgentSse => ({
+        id: `log-${place}`,
+        event: "",
+        data: { _tag: "AssistantMessagePart", ...about, part: part(delta) }
+      })
+      const reset: AgentSse = { event: "reset", data: { _tag: "Reset" } }
+      const texts = yield* Stream.runCollect(FormattedStream.stream({
+        events: Stream.make(said("one ", 1), said("two ", 2), reset, said("one ", 1), said("two ", 2)),
+        formatted: new FormattedOperation("x", { _tag: "Start" }, (it) => new UiMessageWriter(`${it}-reply`)),
+        hashes: Effect.succeed(new Map())
+      }))
+      const chunks = texts.map((it) => JSON.parse(it.slice("data: ".length)) as UIMessageChunk)
+      assert.deepEqual(
+        chunks.flatMap((it) => it.type === "text-delta" ? [it.delta] : []),
+        ["one ", "two "]
+      )
+      assert.equal(chunks.at(-1)?.type, "error")
+    }))
+
   test("continues after the server was killed while approval was pending, in the same message", ({ live }) =>
     Effect.gen(function*() {
       const first = yield* live([{ text: "I save it.", calls: [call("look", "l"), call("save", "s")] }])

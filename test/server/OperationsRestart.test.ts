@@ -27,8 +27,9 @@ const file = Effect.map(
 /** Tools whose slow one never ends in its first life. */
 const world = () => {
   const ran: Array<string> = []
-  const lives = { now: 1, isEnding: false }
+  const lives = { now: 1, isEnding: false, isForgetful: false }
   const tools = {
+    fast: { class: "ReadOnly", handler: () => Effect.succeed("fast") },
     save: { class: "SerialMut", handler: () => Effect.sync(() => ran.push("save")) },
     slow: {
       class: "ReadOnly",
@@ -53,7 +54,10 @@ const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Sco
           const agents = { helper: { model: model.layer } }
           const policy = { default: "allow", ask: ["save"] } as const
           // of a life that is ending only what is submitted is stored in time
-          const isLost = (key: string) => it.lives.isEnding && !/^served\.(operation|conversation)\.\w+$/.test(key)
+          const isLost = (key: string) =>
+            it.lives.isForgetful
+              ? /^served\.operation\.\w+\./.test(key)
+              : it.lives.isEnding && !/^served\.(operation|conversation)\.\w+$/.test(key)
           return yield* begin(filename, it.tools, { isAlone: true, policy, agents, isLost, ...options })
         })
         return yield* program({ ...it, live })
@@ -196,6 +200,35 @@ describe("a server with agents that is killed and started again", () => {
       // positions of events that were stored are valid
       const stored = seen.findLast(({ event }) => event === "tool_call_start")!
       assert.notEqual((yield* eventsOf(handle, stored.id))[0]?.event, "reset")
+    }))
+
+  test("tells what it did in the moment before it was killed", ({ lives, live }) =>
+    Effect.gen(function*() {
+      const tools = call("fast")
+      const first = yield* live([{ text: "I look", ...tools }, { text: "and wait", ...call("slow") }])
+      const handle = yield* start(first)
+      // the transcript is stored before anything depends on it, events are not
+      lives.isForgetful = true
+      yield* Effect.sleep("1 second")
+      assert.equal((yield* handle.info).turn, 2)
+      yield* first.kill
+      lives.now++
+      lives.isForgetful = false
+      const second = yield* live([{ text: "done" }])
+      const again = yield* found(second)
+      const { calls, turn, usage } = yield* again.ended
+      assert.deepEqual({ calls, turn }, { calls: 2, turn: 3 })
+      assert.equal(usage.outputTokens, 0)
+      const events = yield* eventsOf(again)
+      const told = (name: string) => events.flatMap(({ data, event }) => event === name ? [data] : [])
+      assert.deepEqual(
+        told("assistant_message_final").map((it) => "text" in it ? it.text : ""),
+        ["I look", "and wait", "done"]
+      )
+      for (const name of ["tool_call_queued", "tool_call_complete", "tool_result_received"]) {
+        assert.deepEqual(told(name).map((it) => "tool" in it ? it.tool : ""), ["fast", "slow"], name)
+      }
+      assert.equal(events.at(-1)?.event, "operation_end")
     }))
 
   test("does not repeat an operation that has ended, and knows its result and its events", ({ live }) =>
