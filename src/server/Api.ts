@@ -209,7 +209,7 @@ export class RecordsGroup extends HttpApiGroup.make("records")
       success: Models.WaveEvents,
       error: [NotFound, Unavailable]
     }).annotateMerge(OpenApi.annotations({
-      description: "The events of a running or recently ended wave, in pages."
+      description: "The events of a wave, in pages."
     })),
     HttpApiEndpoint.get("journal", "/journal", {
       query: {

@@ -50,7 +50,7 @@ export const layer: Layer.Layer<
       result: (owner, name) => Effect.flatMap(wave(owner, name), ({ ended }) => ended),
       watch: (owner, name, after) => Effect.map(wave(owner, name), ({ events }) => events(after)),
       happened: Effect.fnUntraced(function*(owner, name, after) {
-        const { happened, info } = yield* found(waves.known(owner, name))
+        const { happened, info } = yield* Effect.catchTag(wave(owner, name), "WaveUnreadable", () => new NotFound({}))
         return { wave: yield* info, ...yield* happened(after) }
       }),
       cancel: (owner, name, of) => Effect.flatMap(wave(owner, name), ({ cancel }) => cancel(of)),

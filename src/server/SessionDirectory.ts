@@ -93,7 +93,7 @@ export class SessionDirectory extends Context.Service<SessionDirectory, {
     Stream.Stream<Models.WaveSse>,
     NotFound | Problems.WaveUnreadable | Unavailable
   >
-  /** A page of the redacted events of a running or recently ended wave, after a position. */
+  /** A page of the redacted events of a wave, after a position. */
   readonly happened: (
     owner: Owner,
     wave: string,

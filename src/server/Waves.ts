@@ -72,8 +72,6 @@ export class Waves extends Context.Service<Waves, {
   ) => Effect.Effect<Handle, Invalid | WaveConflict | WaveUnreadable | TooMany | Unavailable>
   /** The wave of a name. */
   readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable | WaveUnreadable>
-  /** The wave of a name, if it is running or ended recently. */
-  readonly known: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>>
   /** Running and recently ended waves, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<Handle & { readonly owner: Owner }>>
   /** The tools of a session, as a model sees them. */
@@ -321,7 +319,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       return handle(begun)
     }),
     get: (owner, wave) => Effect.map(find(owner, wave), (found) => Option.map(Option.fromUndefinedOr(found), handle)),
-    known: (owner, wave) => Effect.sync(() => Option.map(Option.fromUndefinedOr(known.get(owner, wave)), handle)),
     list: Effect.sync(() => known.all.map(handle)),
     hosting,
     tools: Effect.fnUntraced(function*(owner) {

@@ -248,6 +248,7 @@ export const sentences: ReadonlyArray<Sentence> = [
     Effect.gen(function*() {
       yield* env.at.submit(env.owner, { wave: "w", message: look("password=hunter2hunter2") })
       yield* env.at.result(env.owner, "w")
+      yield* env.between
       const { events, wave } = yield* env.at.happened(env.owner, "w", 0)
       assert.deepInclude(wave, { wave: "w", status: "ended" })
       assert.strictEqual(events.at(-1)?._tag, "ToolsEnd")

@@ -46,10 +46,18 @@ export const resume = Effect.fnUntraced(function*(
     for (const { call } of records) call.decided = cancelled("it could not be resumed")
     return
   }
+  const lives = RecordedLives.of(entries.success)
+  // its executor has closed meanwhile
+  if (records.length > 0 && records.every(({ call }) => call.isSettled)) {
+    return giveBack(
+      wave,
+      records,
+      Array.from(lives).flatMap(([key, { settled }]) => settled === undefined ? [] : [key])
+    )
+  }
   wave.reporter.release()
   // a call that does not run again has its end on record, too, before it is reported
   wave.tally.isWritten = true
-  const lives = RecordedLives.of(entries.success)
   const revoked = yield* revokedOf(wave, journal, lives)
   // their session is gone: free what it had reserved and not started
   yield* Effect.forEach(

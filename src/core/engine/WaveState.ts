@@ -223,11 +223,12 @@ export class WaveState implements Host, HostGates.Reporter {
 
   /**
    * Whether a call that is being cancelled may be resumed: it is on record, its host is stopping, and it has not
-   * started or its handler can continue it.
+   * started or its handler can continue it. A call that is submitted again is on record before that has been read.
    */
-  isSuspended({ attempt, record, tool }: Call): boolean {
-    if (record === undefined || (attempt !== undefined && tool?.continues === undefined)) return false
-    const { caller, engine, tally } = this
+  isSuspended({ attempt, record, resumed, tool }: Call): boolean {
+    const { caller, engine, options, tally } = this
+    const isUnread = record === undefined && options.resume !== undefined && resumed?.recalled === undefined
+    if ((record === undefined && !isUnread) || (attempt !== undefined && tool?.continues === undefined)) return false
     return caller !== undefined && Agents.isSameTree(engine, caller)
       ? caller.isSuspending
       : tally.isAborted || engine.batches().isOver

@@ -580,6 +580,33 @@ describe("a wave that is resumed", () => {
     })
   })
 
+  for (const slow of ["claim", "read"] as const) {
+    test(`whose executor closes before its record is read (${slow}) is suspended and keeps its outcomes`, () => {
+      const { ran, specs } = world()
+      const wave = [call("1", "serial", { n: 1 }), call("2", "read", {}), call("3", "serial", hanging)]
+      return Effect.gen(function*() {
+        const journal = yield* journalOf({ entries: yield* crash(wave, { specs }) })
+        const late: Service = slow === "claim"
+          ? { ...journal, claim: (...of) => Effect.delay(journal.claim(...of), "2 seconds") }
+          : {
+            ...journal,
+            read: (query) => Stream.unwrap(Effect.delay(Effect.succeed(journal.read(query)), "2 seconds"))
+          }
+        const scope = yield* Scope.make()
+        const { executor } = yield* Scope.provide(open(specs, { journal: late }), scope)
+        const process = yield* executor.process({ batch: "b" })
+        const fiber = yield* Effect.forkScoped(process.resume(wave))
+        yield* Effect.sleep("1 second")
+        yield* Scope.close(scope, Exit.void)
+        assert.deepStrictEqual((yield* Fiber.join(fiber)).suspended, ["1", "2", "3"])
+        yield* Effect.sleep("1 minute")
+        const last = yield* live(journal, { specs })
+        assert.deepStrictEqual(tags(yield* last.resume(wave)), ["Succeeded", "Succeeded", "Unknown"])
+        assert.deepStrictEqual(ran, ["1", "2", "3"])
+      })
+    })
+  }
+
   test("takes nothing from whoever is alive and has other calls", () => {
     const { ran, specs } = world()
     return Effect.gen(function*() {
