@@ -155,7 +155,10 @@ const run = (store: string, database: string, seen: Seen) =>
       }
     })
     yield* Effect.all(Array.from({ length: Number(lanes) }, () => lane), { concurrency: "unbounded" })
-  }).pipe(Effect.provide(Subject.layer(database, service.url)))
+  }).pipe(
+    // this process is not killed, and may stand still while others are busy
+    Effect.provide(Subject.layer(database, service.url, { lease: "30 seconds" }))
+  )
 
 const databases: Readonly<Record<string, Effect.Effect<string, unknown, Postgres.Postgres>>> = {
   sqlite: Effect.succeed(join(folder, "records.db")),

@@ -23,9 +23,7 @@ const tool = <Name extends string>(name: Name) => Tool.make(name, { parameters: 
 export const maxPayments = 3
 
 /** So long after a process was killed others may take over. */
-export const lease = "1 second"
-
-const quick = { lease, policy: { default: "allow" } } as const
+export const lease = "2 seconds"
 
 /** What the service of the tools is asked. */
 const ask = (service: string, path: string, query: Record<string, string>): Effect.Effect<string> =>
@@ -69,7 +67,7 @@ const client = (database: string): Layer.Layer<SqlClient, unknown> =>
 export const layer = (
   database: string,
   service: string,
-  { lease, policy }: { readonly lease: Duration.Input; readonly policy: Policy.Policy } = quick
+  { lease, policy = { default: "allow" } }: { readonly lease: Duration.Input; readonly policy?: Policy.Policy }
 ) => {
   const kit = kitFor(service)
   const handler = (kind: Kind) => ({ id }: typeof Params.Type) =>

@@ -1,5 +1,6 @@
 // Runs one wave after another until it is killed, and says which.
 import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
 import { writeSync } from "node:fs"
 import * as Subject from "./subject.ts"
 
@@ -15,4 +16,9 @@ const work = Effect.gen(function*() {
   }
 })
 
-await Effect.runPromise(Effect.scoped(Effect.provide(work, Subject.layer(database, service))))
+await Effect.runPromise(
+  Effect.scoped(Effect.provide(work, Subject.layer(database, service, { lease: Subject.lease }))).pipe(
+    // the lines of stdout are names of waves
+    Effect.provideService(Logger.LogToStderr, true)
+  )
+)

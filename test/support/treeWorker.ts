@@ -11,6 +11,7 @@ import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { appendFileSync, writeSync } from "node:fs"
@@ -98,7 +99,16 @@ const program = Effect.gen(function*() {
   yield* Effect.forkScoped(answers, { startImmediately: true })
   const { reason, text } = yield* operation.result
   const entries = yield* Stream.runCollect(journal.read({}))
-  const unknown = entries.filter(({ entry }) => entry._tag === "Settled" && entry.outcome._tag === "Unknown").length
+  const tasks = new Map(
+    entries.flatMap(({ entry }) =>
+      entry._tag === "Arrived" && entry.args._tag === "Full"
+        ? [[entry.key, (entry.args.value as typeof Task.Type).task]]
+        : []
+    )
+  )
+  const unknown = entries.flatMap(({ entry }) =>
+    entry._tag === "Settled" && entry.outcome._tag === "Unknown" ? [tasks.get(entry.key)] : []
+  )
   writeSync(1, `${JSON.stringify({ reason: reason._tag, text, unknown })}\n`)
 }).pipe(
   Effect.scoped,
@@ -112,5 +122,6 @@ const program = Effect.gen(function*() {
   ))
 )
 
-await Effect.runPromise(program)
+// what it prints is what it tells
+await Effect.runPromise(Effect.provideService(program, Logger.LogToStderr, true))
 process.exit(0)

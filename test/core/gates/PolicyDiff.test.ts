@@ -69,7 +69,7 @@ describe("the difference of two policies", () => {
       }
     }
     assert.isAbove(differing, 100)
-  }, timeout)
+  }, timeout * 4)
 })
 
 describe("a difference", () => {
