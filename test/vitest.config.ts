@@ -63,8 +63,8 @@ export default defineConfig(({ mode }) => {
       // one per core, also where there are two: much of the time a worker waits
       maxWorkers: Math.max(2, availableParallelism() - 1),
       // a net for what hangs: no test is judged by how fast this machine is
-      testTimeout: 60_000,
-      hookTimeout: 60_000,
+      testTimeout: 180_000,
+      hookTimeout: 180_000,
       setupFiles: ["test/support/setup.ts"],
       projects: [
         project("unit", { isolate: false, globalSetup: [programs] }),

@@ -98,7 +98,7 @@ const started = (url: string) =>
     )
   }).pipe(Effect.scoped, Effect.provide(Postgres.clientOf(url)))
 
-layer(Postgres.layer, { timeout: 60_000 })("servers of a cluster", (it) => {
+layer(Postgres.layer)("servers of a cluster", (it) => {
   for (const [fault, begin] of Object.entries(faults)) {
     it.effect(
       `start nothing that could not be recorded while the way to the database is ${fault}, and say all when it is back`,

@@ -543,5 +543,5 @@ describe("the gateway over HTTP", () => {
       assert.strictEqual(yield* ended, 2)
       assert.include(written.stderr, "EADDRINUSE")
       assert.notInclude(written.stderr, "Serving")
-    })), 60_000)
+    })))
 })

@@ -24,7 +24,7 @@ const gateway = Effect.fnUntraced(function*(policy: keyof typeof policies, opens
 })
 
 const live = (name: string, program: Effect.Effect<void, unknown, Scope.Scope>) =>
-  it.live(name, () => Effect.scoped(program), 60_000)
+  it.live(name, () => Effect.scoped(program))
 
 describe("the end of standard input", () => {
   live(

@@ -182,5 +182,5 @@ describe("a server with agents in a process of its own", () => {
       const all = JSON.stringify([events, journal, conversation, yield* server.json(`${path}/x`), server.written])
       assert.include(all, "is wrong")
       assert.notInclude(all, key)
-    }), 60_000)
+    }))
 })

@@ -104,7 +104,7 @@ describe("a cluster that must not be", () => {
     }))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("a cluster and a server without one", (it) => {
+layer(Postgres.layer)("a cluster and a server without one", (it) => {
   it.effect("do not run on the same database", () =>
     Effect.gen(function*() {
       const url = yield* (yield* Postgres.Postgres).database

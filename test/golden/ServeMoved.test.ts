@@ -43,7 +43,7 @@ const records: Readonly<Record<string, string>> = {
   "served.wave.0123456789abcdef0123456789abcdef": "{cut"
 }
 
-layer(Postgres.layer, { timeout: 60_000 })("records of a server without a cluster", (it) => {
+layer(Postgres.layer)("records of a server without a cluster", (it) => {
   it.effect("belong to the cluster, once, in the place of those of sessions that it has not", () =>
     Effect.gen(function*() {
       const url = yield* (yield* Postgres.Postgres).database

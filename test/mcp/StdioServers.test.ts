@@ -238,7 +238,7 @@ describe.concurrent("servers that are programs", () => {
       Effect.gen(function*() {
         const { log } = yield* open({ a: floods(`{"jsonrpc":"2.0","id":1,"method":"ping"}`) })
         yield* until(() => log.some((it) => it.includes("it no longer reads its input; connecting again")))
-      }).pipe(Effect.scoped), 60_000)
+      }).pipe(Effect.scoped))
   })
 
   it.effect("that say all the time that their tools change are listed at once, then once in a while", () =>

@@ -48,5 +48,5 @@ describe("a link in a browser", () => {
         }
       })
       assert.include(JSON.stringify(yield* events.rest), "from my phone")
-    }), 60_000)
+    }))
 })

@@ -31,7 +31,7 @@ const html = `<!doctype html><html lang="en"><head><title>Parts</title><link rel
 /** What is markup to a browser that takes it for markup. */
 const markup = `<img src=x onerror=alert(1)><script>alert(2)</script></span>&lt;b&gt;`
 
-describe("the parts of the page", { timeout: 60_000 }, () => {
+describe("the parts of the page", () => {
   const { visit } = browserForFile()
   const started: Array<Server> = []
   const address = () => `http://127.0.0.1:${(started[0]!.address() as AddressInfo).port}/`
@@ -55,7 +55,7 @@ describe("the parts of the page", { timeout: 60_000 }, () => {
     })
     started.push(server)
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve))
-  }, 60_000)
+  })
   afterAll(() =>
     started.forEach((server) => {
       server.closeAllConnections()

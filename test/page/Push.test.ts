@@ -125,5 +125,5 @@ describe("the page on a device that can be notified", () => {
         assert.isNull(await page.$("[data-device]"))
         await close()
       })
-    }), 60_000)
+    }))
 })

@@ -248,6 +248,6 @@ describe("the calls of a journal in SQLite", () => {
   holds(Layer.provide(SqlJournal.layer(), database), (name, check) => it.effect(name, () => check))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("the calls of a journal in PostgreSQL", (it) => {
+layer(Postgres.layer)("the calls of a journal in PostgreSQL", (it) => {
   holds(Layer.provide(SqlJournal.layer(), Postgres.client), (name, check) => it.effect(name, () => check))
 })

@@ -46,7 +46,7 @@ const givenTo = Effect.fnUntraced(function*(pending: Service, id: string, answer
   return { id, hash: (yield* rowOf(pending, id))!.hash, answer }
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("requests that several people approve", (it) => {
+layer(Postgres.layer)("requests that several people approve", (it) => {
   const test = (
     name: string,
     body: (it: Effect.Success<ReturnType<typeof world>>) => Effect.Effect<void, unknown, Scope.Scope>

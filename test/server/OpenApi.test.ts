@@ -104,7 +104,7 @@ describe("the OpenAPI document", () => {
         type: "urn:tool-executor:problem:not-found",
         wrong: "function"
       })
-    }), 60_000)
+    }))
 
   it.live("names what is large once, and says how one shows who one is", () =>
     Effect.gen(function*() {

@@ -70,7 +70,7 @@ const toldOf = (said: Effect.Effect<ReadonlyArray<{ readonly how: string }>, { r
     }
   })
 
-layer(Postgres.layer, { timeout: 60_000 })("approval requests of sessions that move", (it) => {
+layer(Postgres.layer)("approval requests of sessions that move", (it) => {
   const run = Effect.fnUntraced(function*(random: SeededRandom) {
     const { one, sql, two } = yield* world()
     const runners = [one, two] as const

@@ -40,7 +40,7 @@ const to = Effect.fnUntraced(function*(runner: Runner, id: string, answer: Appro
   return { id, hash: (yield* find)!.hash, answer }
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("approval requests in PostgreSQL", (it) => {
+layer(Postgres.layer)("approval requests in PostgreSQL", (it) => {
   const test = (
     name: string,
     body: (it: Effect.Success<ReturnType<typeof world>>) => Effect.Effect<void, unknown, Scope.Scope>,

@@ -45,7 +45,7 @@ const reader = Effect.fnUntraced(function*(log: LiveLog["Service"], after: strin
   return got
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("live items of several processes", (it) => {
+layer(Postgres.layer)("live items of several processes", (it) => {
   const runner = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, options?: SqlLive.Options) {
     const scope = yield* Scope.make()
     yield* Effect.addFinalizer(() => Scope.close(scope, Exit.void))

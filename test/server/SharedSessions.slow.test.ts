@@ -68,7 +68,7 @@ const megabytes = Effect.promise(async () => {
 /** Sessions that wait. */
 const waiting = Number(process.env["WAITING"] ?? 1_000)
 
-layer(Postgres.layer, { timeout: 60_000, excludeTestServices: true })("sessions over PostgreSQL", (it) => {
+layer(Postgres.layer, { excludeTestServices: true })("sessions over PostgreSQL", (it) => {
   const test = <A, E>(name: string, program: (url: string) => Effect.Effect<A, E, Scope.Scope>) =>
     it.effect(name, () =>
       Effect.scoped(Effect.gen(function*() {

@@ -48,7 +48,7 @@ const webhookOf = Effect.fnUntraced(function*({ services }: Runner, url: string,
   return scope
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("the webhook of several processes", (it) => {
+layer(Postgres.layer)("the webhook of several processes", (it) => {
   it.effect("notifies once of each request, also if the process that made it stops first", () =>
     Effect.gen(function*() {
       const { one, two } = yield* world()

@@ -270,7 +270,7 @@ suite(
   it as never
 )
 
-layer(Postgres.layer, { timeout: 60_000 })((it) => {
+layer(Postgres.layer)((it) => {
   const tables = ["artifacts", "checkpoints"].flatMap((it) =>
     ["", "_parts", "_total"].map((part) => `tool_executor_${it}${part}`)
   )

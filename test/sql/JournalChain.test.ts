@@ -193,6 +193,6 @@ describe("the hash chain of a journal in SQLite", () => {
   holds(file, (name, check) => it.live(name, () => check, 120_000))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("the hash chain of a journal in PostgreSQL", (it) => {
+layer(Postgres.layer)("the hash chain of a journal in PostgreSQL", (it) => {
   holds(Postgres.client, (name, check) => it.effect(name, () => check, 120_000))
 })

@@ -222,6 +222,6 @@ describe("searching a journal in SQLite", () => {
     }))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("searching a journal in PostgreSQL", (it) => {
+layer(Postgres.layer)("searching a journal in PostgreSQL", (it) => {
   holds(Postgres.client, (name, check) => it.effect(name, () => check))
 })

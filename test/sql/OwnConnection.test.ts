@@ -14,7 +14,7 @@ import * as Postgres from "../support/Postgres.ts"
 const count = (sql: SqlClient.SqlClient) =>
   Effect.map(sql<{ readonly n: number | bigint }>`SELECT COUNT(*) AS n FROM t`, ([row]) => Number(row?.n))
 
-layer(Postgres.layer, { timeout: 60_000 })("a statement on a separate connection", (it) => {
+layer(Postgres.layer)("a statement on a separate connection", (it) => {
   it.effect("stays where the transaction of its caller is rolled back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -75,7 +75,7 @@ const migrationsHold = (client: Layer.Layer<SqlClient.SqlClient, unknown, Postgr
     assert.include(lacking.message, "u and v are missing, though a_migrations is at version 2")
   }).pipe(Effect.provide(client))
 
-layer(Postgres.layer, { timeout: 60_000 })("statements that a pooler has prepared on another connection", (it) => {
+layer(Postgres.layer)("statements that a pooler has prepared on another connection", (it) => {
   /** A client of one connection, which forgets what was prepared as a pooler's other connections do. */
   const forgetful = Effect.fnUntraced(function*(prepare: boolean) {
     const { database } = yield* Postgres.Postgres
@@ -121,7 +121,7 @@ layer(Postgres.layer, { timeout: 60_000 })("statements that a pooler has prepare
     }).pipe(Effect.provide(Postgres.realTime)))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("migrations", (it) => {
+layer(Postgres.layer)("migrations", (it) => {
   it.effect("run once each, per component, and refuse a database that is newer or lacks a table (PostgreSQL)", () =>
     migrationsHold(Postgres.client))
 

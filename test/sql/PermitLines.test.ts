@@ -133,7 +133,7 @@ const trial = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, seed: number
   }
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("the lines of shared permits", (it) => {
+layer(Postgres.layer)("the lines of shared permits", (it) => {
   it.effect(
     "are what a plain model says, and nobody holds too many, whatever gets lost, comes late or goes too slow",
     () =>

@@ -21,7 +21,7 @@ import * as Postgres from "../support/Postgres.ts"
 import { sample } from "../support/seeds.ts"
 import * as Pooler from "../support/transactionPooler.ts"
 
-layer(Postgres.pooled, { timeout: 60_000 })("behind a pooler in transaction mode,", (it) => {
+layer(Postgres.pooled)("behind a pooler in transaction mode,", (it) => {
   const contracts = {
     "a journal": JournalContract.make({
       layer: (options) => SqlJournal.layer(options).pipe(Layer.provideMerge(Postgres.client)),
@@ -65,7 +65,7 @@ layer(Postgres.pooled, { timeout: 60_000 })("behind a pooler in transaction mode
     }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("a pooler of tests", (it) => {
+layer(Postgres.layer)("a pooler of tests", (it) => {
   const sqlBehind = (prepare: boolean) =>
     Effect.gen(function*() {
       const { database } = yield* Postgres.Postgres

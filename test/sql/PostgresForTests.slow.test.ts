@@ -28,7 +28,7 @@ describe("PostgreSQL for tests", () => {
         Postgres.client.pipe(Layer.provide(Postgres.layerFrom(yield* closed)))
       )
       assert.deepStrictEqual(rows, [{ one: 1 }])
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 
   it.effect("says why it does not start", () =>
     Effect.gen(function*() {
@@ -39,5 +39,5 @@ describe("PostgreSQL for tests", () => {
       assert.isTrue(Exit.isFailure(exit))
       assert.include(String(exit), "PostgreSQL did not start")
       assert.include(String(exit), Postgres.binariesOf(library))
-    }).pipe(Effect.scoped), 60_000)
+    }).pipe(Effect.scoped))
 })

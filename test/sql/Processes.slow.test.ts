@@ -7,13 +7,13 @@ import * as Cuts from "../support/stateCuts.ts"
 import * as Stops from "../support/stateStops.ts"
 import * as Workers from "../support/stateWorkers.ts"
 
-layer(Postgres.layer, { timeout: 60_000 })("processes over one PostgreSQL", (it) => {
+layer(Postgres.layer)("processes over one PostgreSQL", (it) => {
   it.effect("pass no limit together, and leave none unused", () =>
     Effect.gen(function*() {
       const { database } = yield* Postgres.Postgres
       const { problems } = yield* Workers.limits(yield* database, { waves: 10, calls: 50 })
       assert.deepStrictEqual(problems, [])
-    }).pipe(Effect.provide(Postgres.realTime)), 60_000)
+    }).pipe(Effect.provide(Postgres.realTime)))
 
   it.effect(
     "let go of what one of them holds that stands still past its lease, and take nothing from it later",
@@ -53,5 +53,5 @@ layer(Postgres.layer, { timeout: 60_000 })("processes over one PostgreSQL", (it)
       const { database } = yield* Postgres.Postgres
       const { problems } = yield* Resumes.answers(yield* database, 10)
       assert.deepStrictEqual(problems, [])
-    }).pipe(Effect.provide(Postgres.realTime)), 60_000)
+    }).pipe(Effect.provide(Postgres.realTime)))
 })

@@ -34,7 +34,7 @@ const specs: Record<string, ToolSpec> = {
   write: { class: "ConcurrentMut", handler: ({ n }) => Effect.succeed(n) }
 }
 
-layer(Postgres.layer, { timeout: 60_000 })("shared permits in PostgreSQL", (it) => {
+layer(Postgres.layer)("shared permits in PostgreSQL", (it) => {
   const write = specs["write"]!
   const keyed = { ...write, annotate: (tool: Tool.Any) => tool.annotate(ToolAnnotations.Resources, keysOf) }
   const keysOf = (params: unknown) => ["a", "b"].map((it) => `${it} ${(params as { readonly n: number }).n}`)
@@ -66,7 +66,7 @@ layer(Postgres.layer, { timeout: 60_000 })("shared permits in PostgreSQL", (it) 
     }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("a journal and a state store in PostgreSQL", (it) => {
+layer(Postgres.layer)("a journal and a state store in PostgreSQL", (it) => {
   const processWith = Effect.fnUntraced(function*(registry: Option.Option<SessionRegistry["Service"]>) {
     const { client, state } = counted(yield* SqlClient.SqlClient)
     const provided = Effect.provideService(SqlClient.SqlClient, client)
@@ -277,16 +277,16 @@ describe("stores that remember what they have changed, in SQLite", () => {
         const filename = join(yield* folder, "state.db")
         yield* alike(yield* storesOver(Sqlite.layer({ filename })), seed, 150)
       }
-    }), 60_000)
+    }))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("stores that remember what they have changed, in PostgreSQL", (it) => {
+layer(Postgres.layer)("stores that remember what they have changed, in PostgreSQL", (it) => {
   it.effect("answer as one in memory does, whichever is asked", () =>
     Effect.gen(function*() {
       const url = yield* (yield* Postgres.Postgres).database
       const client = Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime))
       yield* alike(yield* storesOver(client), 99, 200)
-    }), 60_000)
+    }))
 
   it.effect("give back a call that starts immediately and is not known to have started, once its session is abandoned", () =>
     Effect.gen(function*() {

@@ -61,7 +61,7 @@ const takeOver = (of: Process, by: Process, principal: string) =>
     by.registry.activate(principal)
   )
 
-layer(Postgres.layer, { timeout: 60_000 })("the journal of shared sessions", (it) => {
+layer(Postgres.layer)("the journal of shared sessions", (it) => {
   const client = Effect.map(
     Effect.flatMap(Postgres.Postgres, ({ database }) => database),
     (url) => Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime))
@@ -227,7 +227,7 @@ layer(Postgres.layer, { timeout: 60_000 })("the journal of shared sessions", (it
     }))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("the journal of one process", (it) => {
+layer(Postgres.layer)("the journal of one process", (it) => {
   it.effect("writes lines once where the answer of a group was lost, whoever comes again first", () =>
     Effect.gen(function*() {
       const { journal, loseNext } = yield* start(yield* SqlClient.SqlClient, false)

@@ -158,7 +158,7 @@ describe("sessions in memory", () => {
   )
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("sessions that processes over one PostgreSQL share", (it) => {
+layer(Postgres.layer)("sessions that processes over one PostgreSQL share", (it) => {
   const play = Effect.fnUntraced(function*(seed: number, steps: number) {
     const url = yield* (yield* Postgres.Postgres).database
     yield* Effect.provide(virtualTime, Postgres.clientOf(url), { local: true })

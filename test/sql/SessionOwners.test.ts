@@ -41,7 +41,7 @@ const world = () => {
   return { ran, landed, taken, specs, open: (principal: string) => gates.get(principal)?.() }
 }
 
-layer(Postgres.layer, { timeout: 60_000 })("sessions whose owner is forced out", (it) => {
+layer(Postgres.layer)("sessions whose owner is forced out", (it) => {
   /** Two processes over a database; their leases count by real time. */
   const processes = Effect.gen(function*() {
     const url = yield* (yield* Postgres.Postgres).database

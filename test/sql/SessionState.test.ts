@@ -39,7 +39,7 @@ const calls = (batch: string, max = 1): StateStore.Request => ({
 const isHeld = (it: StateStore.Reservation | StateStore.Refused | undefined): boolean =>
   it !== undefined && !("_tag" in it)
 
-layer(Postgres.layer, { timeout: 60_000 })("the state of shared sessions", (it) => {
+layer(Postgres.layer)("the state of shared sessions", (it) => {
   const processes = Effect.gen(function*() {
     const url = yield* (yield* Postgres.Postgres).database
     const sql = Context.get(yield* Layer.build(Postgres.clientOf(url)), SqlClient.SqlClient)

@@ -17,7 +17,7 @@ import { start } from "../support/stateWorkers.ts"
 const [taken, kept] = ["ann/taken", "ann/kept"] as const
 const lease = "600 millis"
 
-layer(Postgres.layer, { timeout: 60_000 })("a process that is stopped for longer than its lease", (it) => {
+layer(Postgres.layer)("a process that is stopped for longer than its lease", (it) => {
   it.effect(
     "writes nothing for a session that was taken, and goes on in those that were not",
     () =>

@@ -95,7 +95,7 @@ const trial = Effect.fnUntraced(function*(limit: Limit, stores: ReadonlyArray<La
   return met
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("over one PostgreSQL, two processes", (it) => {
+layer(Postgres.layer)("over one PostgreSQL, two processes", (it) => {
   for (const [name, limit] of Object.entries(limits)) {
     const { apart = "Succeeded", fails, together } = limit
     it.effect(`have ${name} ${apart === together ? "each" : "together"}`, () =>

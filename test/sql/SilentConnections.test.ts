@@ -79,7 +79,7 @@ const closing = <A, E, R>(body: Effect.Effect<A, E, R>) =>
     return { result: yield* exit, millis }
   })
 
-layer(Postgres.layer, { timeout: 60_000 })("where a connection falls silent", (it) => {
+layer(Postgres.layer)("where a connection falls silent", (it) => {
   it.effect("the journal goes on over a new one", () =>
     Effect.gen(function*() {
       const { proxy, through } = yield* world
@@ -182,7 +182,7 @@ layer(Postgres.layer, { timeout: 60_000 })("where a connection falls silent", (i
     }))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("where the database is silent for all", (it) => {
+layer(Postgres.layer)("where the database is silent for all", (it) => {
   it.effect("noted entries are written when it is back, once and in order", () =>
     closing(Effect.gen(function*() {
       const { direct, proxy, through } = yield* world

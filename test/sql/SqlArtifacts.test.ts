@@ -13,7 +13,7 @@ Contract.run(
   })
 )
 
-layer(Postgres.layer, { timeout: 60_000 })((it) => {
+layer(Postgres.layer)((it) => {
   Contract.run(
     "ArtifactStore in PostgreSQL",
     ArtifactStoreContract.make({

@@ -213,7 +213,7 @@ describe("the journal in SQLite", () => {
     }))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("the journal in PostgreSQL", (it) => {
+layer(Postgres.layer)("the journal in PostgreSQL", (it) => {
   it.effect("writes nothing of what waited while its term was ended", () =>
     Effect.scoped(Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

@@ -53,7 +53,7 @@ const eventually = <A, E, R>(effect: Effect.Effect<A, E, R>, is: (it: A) => bool
 const reasonOf = <A>(effect: Effect.Effect<A, { readonly reason: { readonly _tag: string } }>) =>
   Effect.match(effect, { onFailure: (it) => it.reason._tag, onSuccess: () => "nothing" })
 
-layer(Postgres.layer, { timeout: 60_000 })("limits in a database", (it) => {
+layer(Postgres.layer)("limits in a database", (it) => {
   for (const [name, database] of Object.entries(databases)) {
     const clients = <I, S>(store: Context.Key<I, S>, layer: Layer.Layer<I, unknown, SqlClient.SqlClient>) =>
       Effect.gen(function*() {

@@ -12,7 +12,7 @@ import * as Postgres from "../support/Postgres.ts"
 
 const login = (key: string, user: string, expiresAt: number): Login => ({ key, user, sealed: `v1:${key}`, expiresAt })
 
-layer(Postgres.layer, { timeout: 60_000 })("logins in PostgreSQL", (it) => {
+layer(Postgres.layer)("logins in PostgreSQL", (it) => {
   const test = (
     name: string,
     body: (client: Context.Context<SqlClient.SqlClient>) => Effect.Effect<void, unknown, Scope.Scope>

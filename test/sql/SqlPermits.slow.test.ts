@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Trials from "../support/permitTrials.ts"
 import * as Postgres from "../support/Postgres.ts"
 
-layer(Postgres.layer, { timeout: 60_000 })("processes with shared permits", (it) => {
+layer(Postgres.layer)("processes with shared permits", (it) => {
   const holds = (trial: (url: string) => Effect.Effect<{ readonly problems: ReadonlyArray<string> }>) =>
     Effect.gen(function*() {
       const { database } = yield* Postgres.Postgres

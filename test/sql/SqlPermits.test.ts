@@ -99,7 +99,7 @@ const expire = (sql: SqlClient.SqlClient, pool: string) =>
 
 const isUnder = (lease: Lease): boolean | undefined => lease.isHeld?.()
 
-layer(Postgres.layer, { timeout: 60_000 })("permits of processes over one PostgreSQL", (it) => {
+layer(Postgres.layer)("permits of processes over one PostgreSQL", (it) => {
   it.effect("are never more than the pool has, and go to the process that came first", () =>
     Effect.gen(function*() {
       const { process } = yield* world

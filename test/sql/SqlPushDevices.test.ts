@@ -17,7 +17,7 @@ const device = (endpoint: string, user: string, addedAt: number): Device => ({
   addedAt
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("the devices of users", (it) => {
+layer(Postgres.layer)("the devices of users", (it) => {
   it.effect("are kept up to a number, change their user, and are removed by theirs, in each store", () =>
     Effect.gen(function*() {
       const url = yield* (yield* Postgres.Postgres).database

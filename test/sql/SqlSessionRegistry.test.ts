@@ -45,7 +45,7 @@ const lostNow = Effect.map(Metric.snapshot, (all) => {
 /** Makes everything due that is due within a while. */
 const later = (sql: SqlClient.SqlClient) => sql`UPDATE tool_executor_sessions SET due_at = due_at - 60000`
 
-layer(Postgres.layer, { timeout: 60_000 })("sessions in PostgreSQL", (it) => {
+layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
   const processes = Effect.gen(function*() {
     const url = yield* (yield* Postgres.Postgres).database
     const clients = yield* Layer.build(Postgres.clientOf(url))

@@ -104,7 +104,7 @@ const start = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
   }
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("rows of sessions in PostgreSQL", (it) => {
+layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
   const processes = Effect.gen(function*() {
     const url = yield* (yield* Postgres.Postgres).database
     const sql = Context.get(yield* Layer.build(Postgres.clientOf(url)), SqlClient.SqlClient)

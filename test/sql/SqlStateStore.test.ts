@@ -3,8 +3,10 @@ import * as Sqlite from "effect-tool-executor/sqlite"
 import { StateStoreContract } from "effect-tool-executor/testing"
 import * as Config from "effect/Config"
 import * as ConfigProvider from "effect/ConfigProvider"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
@@ -14,6 +16,7 @@ import * as LayerConfig from "../../src/core/vocabulary/LayerConfig.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import * as Contract from "../support/contract.ts"
 import * as Postgres from "../support/Postgres.ts"
+import * as SilentProxy from "../support/silentProxy.ts"
 
 Contract.run(
   "StateStore in SQLite",
@@ -24,7 +27,7 @@ Contract.run(
   })
 )
 
-layer(Postgres.layer, { timeout: 60_000 })((it) => {
+layer(Postgres.layer)((it) => {
   Contract.run(
     "StateStore in PostgreSQL",
     StateStoreContract.make({
@@ -55,7 +58,7 @@ const heard = (
   return client
 }
 
-layer(Postgres.layer, { timeout: 60_000 })("a store in PostgreSQL", (it) => {
+layer(Postgres.layer)("a store in PostgreSQL", (it) => {
   it.effect("keeps what was reserved inside a transaction that is rolled back", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
@@ -101,17 +104,24 @@ layer(Postgres.layer, { timeout: 60_000 })("a store in PostgreSQL", (it) => {
   it.effect("is refused by what stays silent, within its patience", () =>
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
+      const silence = yield* Deferred.make<void>()
       const silent = { is: false }
-      const client = heard(sql, (text, params) => silent.is ? Effect.never : sql.unsafe(text, params))
+      const client = heard(
+        sql,
+        (text, params) =>
+          silent.is ? Effect.andThen(Deferred.succeed(silence, undefined), Effect.never) : sql.unsafe(text, params)
+      )
       const store = yield* SqlStateStore.make({ patience: 100 }).pipe(
         Effect.provideService(SqlClient.SqlClient, client)
       )
       silent.is = true
-      const error = yield* Effect.flip(store.reserve([request("b")], 0))
-      assert.strictEqual(error.operation, "reserve")
+      const refused = yield* Effect.forkChild(Effect.flip(store.reserve([request("b")], 0)))
+      yield* Deferred.await(silence)
+      yield* Effect.repeat(SilentProxy.second, { until: () => refused.pollUnsafe() !== undefined })
+      assert.strictEqual((yield* Fiber.join(refused)).operation, "reserve")
       silent.is = false
       assert.isFalse("_tag" in (yield* store.reserve([request("b")], 0))[0]!)
-    }).pipe(Effect.scoped, Effect.provide(Postgres.client), TestClock.withLive))
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
 
   it.effect("is one for all who share the database, whatever version made its tables", () =>
     Effect.gen(function*() {

@@ -190,7 +190,7 @@ describe("a process that stood still, over a journal in SQLite", () => {
   holds(clients, (name, check) => it.effect(name, () => check))
 })
 
-layer(Postgres.layer, { timeout: 60_000 })("a process that stood still, over a journal in PostgreSQL", (it) => {
+layer(Postgres.layer)("a process that stood still, over a journal in PostgreSQL", (it) => {
   const clients = Effect.gen(function*() {
     const url = yield* (yield* Postgres.Postgres).database
     const one = clientOf(Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime)))

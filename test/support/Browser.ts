@@ -8,6 +8,9 @@ import { afterAll, beforeAll } from "vitest"
 
 export { builtPage, launch } from "./Chromium.ts"
 
+/** A net for what never comes, in milliseconds: long, since a machine may be slow. */
+const patience = 60_000
+
 /** A page of the browser, and what went wrong in it: none of it may. */
 export interface Visit {
   readonly page: Puppeteer.Page
@@ -57,7 +60,7 @@ export const textOf = async (page: Puppeteer.Page, selector = "body"): Promise<s
 
 /** Waits until a condition, written as an expression in the page, holds. */
 export const until = async (page: Puppeteer.Page, expression: string): Promise<void> => {
-  await page.waitForFunction(expression, { timeout: 8_000, polling: 50 })
+  await page.waitForFunction(expression, { timeout: patience, polling: 50 })
 }
 
 /** Waits until a text is shown. */
@@ -100,7 +103,7 @@ export const logIn = async (page: Puppeteer.Page, token: string): Promise<void> 
 const visit = async (browser: Puppeteer.Browser, url: string, visitor: Visitor): Promise<Visit> => {
   const context = visitor.alone === false ? browser.defaultBrowserContext() : await browser.createBrowserContext()
   const page = await context.newPage()
-  page.setDefaultTimeout(8_000)
+  page.setDefaultTimeout(patience)
   const problems: Array<string> = []
   await page.setViewport({ width: visitor.width ?? 1200, height: visitor.height ?? 800 })
   await page.emulateMediaFeatures([{ name: "prefers-color-scheme", value: visitor.scheme ?? "light" }])

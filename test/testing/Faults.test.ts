@@ -220,5 +220,5 @@ describe("trouble", () => {
       assert.deepStrictEqual(report.violations, [], Laws.describe(report))
       assert.isAbove((yield* faults.injected).length, 100)
       assert.isAbove(held.length, 12)
-    }), 60_000)
+    }))
 })

@@ -11,7 +11,7 @@ describe("the laws", () => {
       Effect.gen(function*() {
         const report = yield* Laws.laws(layer, { runs: 100, shorten: 20 })
         assert.isTrue(report.violations.some((it) => laws.includes(it.law)), Laws.describe(report))
-      }), 60_000)
+      }))
   }
 
   it.effect("each find one of these bugs", () =>

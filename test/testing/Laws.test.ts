@@ -71,7 +71,7 @@ describe("the laws", () => {
       assert.include(unjudged, "what a policy denies never starts")
       const store = ToolExecutor.layer.pipe(Layer.provide(StateStore.layerMemory()))
       assert.deepStrictEqual((yield* Laws.laws(store, { runs: 10 })).violations, [])
-    }), 60_000)
+    }))
 
   it.effect("tell the shortest run that breaks one, and where it comes from", () =>
     Effect.gen(function*() {

@@ -37,7 +37,7 @@ describe.skipIf(!isThere)("confined commands in one workspace", () => {
       )
       assert.deepStrictEqual(results.filter(({ exitCode }) => exitCode !== 0), [])
       assert.strictEqual(git(root, "status", "--porcelain", "--ignored"), "")
-    }), 60_000)
+    }))
 
   it.live(
     "do not lead one another outside by exchanging folders while a sandbox is being made",
@@ -91,5 +91,5 @@ describe.skipIf(!isThere)("confined commands in one workspace", () => {
       host.kill("SIGKILL")
       yield* until(() => running() === "")
       assert.strictEqual(git(root, "status", "--porcelain", "--ignored"), "")
-    }), 60_000)
+    }))
 })
