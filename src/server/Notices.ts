@@ -135,9 +135,11 @@ const leftOver = (table: ApprovalTable["Service"], delay: number): Effect.Effect
     Clock.currentTimeMillis,
     (now) =>
       Effect.map(claimed(table, undefined, delay + leftOverMillis), (all) =>
-        all.flatMap(({ approvals, request }) => {
-          const read = StoredApproval.readRequest(request)
-          if (Result.isFailure(read)) return []
+        all.flatMap(({ approvals, request, ...columns }) => {
+          const read = StoredApproval.readRequest(request, columns)
+          if (Result.isFailure(read)) {
+            return []
+          }
           const { principal, summary } = read.success
           const { session, user } = summary
           const given = approvals === undefined ? Result.succeed([]) : StoredApproval.readApprovals(approvals)

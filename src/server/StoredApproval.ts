@@ -58,8 +58,9 @@ const read = <A>(schema: Schema.Codec<A, unknown>) => {
   return (text: string): Result.Result<A, Error> => versioned.decode(readers, text)
 }
 
+/** The record of a request, without what its row has in columns. */
 export const writeRequest = ({ redacted, revision, salt, summary, targets }: Kept): string => {
-  const { approvals: _, ...rest } = summary
+  const { approvals: _, hash: __, id: ___, ...rest } = summary
   const isNamed = summary.approvers !== undefined || summary.form !== undefined
   const isPlain = targets?.every(({ text }, index) => text === summary.targets[index]?.text) === true
   return write({
@@ -79,10 +80,20 @@ const approvalsOf = read(Schema.Struct({ approvals: Schema.Array(GivenApproval) 
 export const readApprovals = (text: string): Result.Result<ReadonlyArray<GivenApproval>, Error> =>
   Result.map(approvalsOf(text), ({ approvals }) => approvals)
 
-const requestOf = read(Request)
+/** What the row of a request has in columns. */
+export interface Columns {
+  readonly id: string
+  readonly hash: string
+}
 
-export const readRequest = (text: string): Result.Result<Kept, Error> =>
-  Result.map(requestOf(text), ({ redacted, revision, salt = "", summary, targets }): Kept => ({
+/** Reads the record of a request with the columns of its row. */
+export const readRequest = (text: string, { hash, id }: Columns): Result.Result<Kept, Error> => {
+  const decode: typeof decodeRequest = (record) => {
+    const { summary } = Object(record) as { readonly summary?: unknown }
+    return decodeRequest({ ...Object(record), summary: { id, hash, ...Object(summary) } })
+  }
+  const readers = { [version]: decode, [versionOfNamed]: decode }
+  return Result.map(versioned.decode(readers, text), ({ redacted, revision, salt = "", summary, targets }): Kept => ({
     principal: Principals.toPrincipal(summary),
     summary,
     revision,
@@ -90,6 +101,9 @@ export const readRequest = (text: string): Result.Result<Kept, Error> =>
     redacted: redacted ?? "none",
     targets: targets === undefined ? summary.targets : undefined
   }))
+}
+
+const decodeRequest = Schema.decodeUnknownResult(Request)
 
 export const writeDetails = ({ args, diff, preview }: Details): string => write({ args, preview, diff })
 

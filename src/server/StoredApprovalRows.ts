@@ -153,11 +153,11 @@ const readEnd = (end: RowEnd, id: string): Effect.Effect<ResolvedRequest.End | u
   )
 
 const readable = Effect.fnUntraced(function*(
-  { approvals: given, end, id, request, version }: ApprovalRow
+  { approvals: given, end, hash, id, request, version }: ApprovalRow
 ): Effect.fn.Return<
   ApprovalRows.Row | undefined
 > {
-  const bare = yield* orWarn(StoredApproval.readRequest(request), id)
+  const bare = yield* orWarn(StoredApproval.readRequest(request, { id, hash }), id)
   if (bare === undefined) return undefined
   const approvals = given === undefined ? undefined : yield* orWarn(StoredApproval.readApprovals(given), id)
   const kept = approvals === undefined ? bare : { ...bare, summary: { ...bare.summary, approvals } }

@@ -27,13 +27,13 @@ const create = Effect.gen(function*() {
     epoch BIGINT NOT NULL,
     requested_at DOUBLE PRECISION NOT NULL,
     expires_at DOUBLE PRECISION,
+    ended_at DOUBLE PRECISION,
+    tell_at DOUBLE PRECISION,
+    taken BOOLEAN NOT NULL DEFAULT false,
     request TEXT NOT NULL,
     details TEXT NOT NULL,
     how TEXT,
-    ending TEXT,
-    ended_at DOUBLE PRECISION,
-    taken BOOLEAN NOT NULL DEFAULT false,
-    tell_at DOUBLE PRECISION
+    ending TEXT
   )`
   yield* sql`CREATE INDEX tool_executor_approvals_session ON tool_executor_approvals (session) WHERE how IS NULL`
   yield* sql`CREATE INDEX tool_executor_approvals_pending ON tool_executor_approvals (requested_at) WHERE how IS NULL`

@@ -9,7 +9,6 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Epoch } from "../core/store/Epoch.ts"
 import * as Journal from "../core/store/Journal.ts"
-import * as JournalText from "../core/store/JournalText.ts"
 import * as Tables from "./JournalTables.ts"
 import type { Terms } from "./JournalTerms.ts"
 import { own } from "./OwnConnection.ts"
@@ -38,7 +37,7 @@ export const write = Effect.fnUntraced(function*(
   const epochs = new Set(needed.filter(isEpoch))
   const rows = lines.map(({ entry }, index) => {
     const epoch = needed[index]
-    return Tables.rowOf(entry, JournalText.encode(entry), isEpoch(epoch) ? sessionId(epoch.principal) : undefined)
+    return Tables.rowOf(entry, isEpoch(epoch) ? sessionId(epoch.principal) : undefined)
   })
   const number = ++term.appends
   const since = terms.now()

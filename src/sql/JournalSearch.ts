@@ -12,9 +12,8 @@ import { mostLookedAt, type Query } from "../core/store/JournalEntry.ts"
 import * as Tables from "./JournalTables.ts"
 
 /** A row that was found. */
-export interface Row {
+export interface Row extends Tables.Stored {
   readonly place: number
-  readonly entry: string
 }
 
 /** Between which places is searched, and how much a page has at most. */
@@ -32,7 +31,7 @@ export const page = (
   bounds: Bounds
 ): Effect.Effect<{ readonly rows: ReadonlyArray<Row>; readonly next: number | undefined }, SqlError> =>
   Effect.map(statementOf(sql, query, bounds).withoutTransform, (all) => {
-    const rows = all.flatMap(({ entry, place }) => entry === null ? [] : [{ place: Number(place), entry }])
+    const rows = all.flatMap((row) => isFound(row) ? [{ ...row, place: Number(row.place) }] : [])
     const [first] = all
     if (rows.length >= bounds.entries) return { rows, next: rows.at(-1)!.place }
     return { rows, next: Number(first?.more) === 1 ? Number(first!.edge) : undefined }
@@ -65,12 +64,7 @@ export const statementOf = (
   sql: SqlClient.SqlClient,
   query: Query,
   { after, before, chars, entries }: Bounds
-): Statement.Statement<{
-  readonly edge: unknown
-  readonly more: unknown
-  readonly place: unknown
-  readonly entry: string | null
-}> => {
+): Statement.Statement<Looked> => {
   const { param, params } = parameters(sql)
   const { first, others } = conditionsOf(query)
   const isPg = Tables.isPg(sql)
@@ -87,7 +81,7 @@ export const statementOf = (
     )
   }
   if (query.text !== undefined) {
-    also.push(`entry ${isPg ? "ILIKE" : "LIKE"} ${param(patternOf(query.text))} ESCAPE '!'`)
+    also.push(`${Tables.searched(sql)} ${isPg ? "ILIKE" : "LIKE"} ${param(patternOf(query.text))} ESCAPE '!'`)
   }
   const count = also.length === 0 ? Math.min(entries, mostLookedAt) : mostLookedAt
   const [most, size] = [param(count), param(chars)]
@@ -107,15 +101,27 @@ export const statementOf = (
       FROM looked
     ),
     found AS (
-      SELECT place, entry FROM ${table} WHERE place ${chosen} AND ${["tag <> 'Claimed'", ...also].join(" AND ")}
+      SELECT place, ${stored} FROM ${table} WHERE place ${chosen} AND ${["tag <> 'Claimed'", ...also].join(" AND ")}
       ORDER BY place ${order} LIMIT ${param(entries)}
     )
-    SELECT edge, more, place, entry FROM edge LEFT JOIN found ON 1 = 1 ORDER BY place ${order}`,
+    SELECT edge, more, place, ${stored} FROM edge LEFT JOIN found ON 1 = 1 ORDER BY place ${order}`,
     params
   )
 }
 
 const table = "tool_executor_journal_entries"
+
+const stored = "tag, at, principal, call_key, batch, tool, call_id, entry"
+
+/** What a statement gives: a row, unless nothing was found, and how far it has looked. */
+interface Looked extends Omit<Tables.Stored, "entry"> {
+  readonly edge: unknown
+  readonly more: unknown
+  readonly place: unknown
+  readonly entry: string | null
+}
+
+const isFound = (row: Looked): row is Looked & Tables.Stored => row.entry !== null
 
 /** The parameters of a statement, in the order of its text. */
 const parameters = (sql: SqlClient.SqlClient) => {
@@ -185,9 +191,12 @@ const indexedRows = (
     if (!Tables.isPg(sql)) return rows([`${column} = ${value}`, ...places(between)], "place", most)
     // PostgreSQL takes rows for evenly spread: if it could, it would look for rare ones through all places
     const pairs = between.map((it) =>
-      it.replace(/^(\S+) (.*)$/, (_, sign: string, place: string) => `(${column}, place) ${sign} (${value}, ${place})`)
+      it.replace(
+        /^([<>]) (.*)$/,
+        (_, sign: string, place: string) => `(${column}, ${Tables.pgNear}) ${sign}= (${value}, ${place}::bigint >> 10)`
+      )
     )
-    return rows(pairs, `${column} ${order}, place`, most)
+    return rows([...pairs, ...places(between)], `${column} ${order}, ${Tables.pgNear} ${order}, place`, most)
   }
   const select: Select = (between, most) => {
     const each = values.map((value) => one(value)(between, most))

@@ -3,8 +3,11 @@ import type { Epoch } from "../core/store/Epoch.ts"
 import { remembered } from "../internal/remembered.ts"
 import { digest } from "./StateRecords.ts"
 
-/** The id of a session in tables: a hash of its principal. */
-export const sessionId: (principal: string) => string = remembered(digest, 10_000)
+/** The id of a session in tables: 132 bits of a hash of its principal, since rows and indexes repeat it. */
+export const sessionId: (principal: string) => string = remembered(
+  (principal) => digest(principal).slice(0, 22),
+  10_000
+)
 
 /**
  * A common table expression `owned (id, epoch)` with those of some epochs that are current, and stay so until the

@@ -26,7 +26,6 @@ import { createHash, createHmac, randomBytes } from "node:crypto"
 import { GroupedAppends } from "../core/store/GroupedAppends.ts"
 import * as Journal from "../core/store/Journal.ts"
 import type * as Chain from "../core/store/JournalChain.ts"
-import * as JournalText from "../core/store/JournalText.ts"
 import { ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as Detached from "../internal/detached.ts"
 import { claim, write } from "./JournalAppends.ts"
@@ -258,8 +257,8 @@ const pageOf = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Journal.Page, SqlError | Journal.JournalError> {
   const { next, rows } = yield* Search.page(sql, query, { after, before, ...bounds })
   const entries: Array<Journal.Recorded> = []
-  for (const { entry: text, place } of rows) {
-    const entry = JournalText.decode(text)
+  for (const { place, ...row } of rows) {
+    const entry = Tables.entryOf(row)
     if (Result.isFailure(entry)) {
       return yield* failure("read", `the entry at ${place} is not valid`, entry.failure)
     }

@@ -17,6 +17,9 @@ const request = {
   expiresAt: 2_000
 }
 
+/** Without the id and the hash, which are columns of the row. */
+const bare = readFileSync(new URL("approvals-columns.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
+
 const facts = { readOnly: false, openWorld: false, undoable: true, files: { changed: 1, created: 0 } }
 
 const shown = RedactedRequest.make(request, facts)!
@@ -88,14 +91,19 @@ describe("stored approval requests that say who approves", () => {
 
   it("are written in a version that older releases refuse", () => {
     const { writeApprovals, writeEnd, writeRequest } = StoredApproval
-    assert.deepStrictEqual([writeRequest(kept), writeApprovals(approvals), writeEnd(ending, kept)], named)
+    assert.deepStrictEqual([writeRequest(kept), writeApprovals(approvals), writeEnd(ending, kept)], [
+      bare[2],
+      ...named.slice(1)
+    ])
   })
 
   it("are read as they were, the approvals from their own record", () => {
     const { readApprovals, readEnd, readRequest } = StoredApproval
-    const read = Result.getOrThrow(readRequest(named[0]!))
     const given = Result.getOrThrow(readApprovals(named[1]!))
-    assert.deepStrictEqual({ ...read, summary: { ...read.summary, approvals: given } }, kept)
+    for (const line of [named[0]!, bare[2]!]) {
+      const read = Result.getOrThrow(readRequest(line, kept.summary))
+      assert.deepStrictEqual({ ...read, summary: { ...read.summary, approvals: given } }, kept)
+    }
     assert.deepStrictEqual(Result.getOrThrow(readEnd(named[2]!)), ending)
   })
 })
@@ -108,15 +116,17 @@ describe("stored approval requests", () => {
       StoredApproval.writeRequest({ ...kept, salt: "s", redacted: "some", targets: [{ text: "card 4111" }] }),
       StoredApproval.writeDetails(details()),
       ...endings.map((it) => StoredApproval.writeEnd(it, kept))
-    ], lines)
+    ], [...bare.slice(0, 2), ...lines.slice(2)])
   })
 
   it("are read as they were", () => {
     const { details, kept } = shown
     const [plain, secret, rest, ...ends] = lines
-    assert.deepStrictEqual(Result.getOrThrow(StoredApproval.readRequest(plain!)), kept)
-    const hidden = Result.getOrThrow(StoredApproval.readRequest(secret!))
-    assert.deepInclude(hidden, { salt: "s", redacted: "some", targets: undefined })
+    const read = (line: string) => Result.getOrThrow(StoredApproval.readRequest(line, kept.summary))
+    for (const line of [plain!, bare[0]!]) assert.deepStrictEqual(read(line), kept)
+    for (const line of [secret!, bare[1]!]) {
+      assert.deepInclude(read(line), { salt: "s", redacted: "some", targets: undefined })
+    }
     assert.deepStrictEqual(Result.getOrThrow(StoredApproval.readDetails(rest!)), details())
     assert.deepStrictEqual(
       ends.map((it) => JSON.stringify(Result.getOrThrow(StoredApproval.readEnd(it)))).map((it) => JSON.parse(it)),
@@ -127,7 +137,8 @@ describe("stored approval requests", () => {
   it("of another version are refused, not guessed", () => {
     const { readDetails, readEnd, readRequest } = StoredApproval
     const isRefused = (text: string) =>
-      Result.isFailure(readRequest(text)) && Result.isFailure(readDetails(text)) && Result.isFailure(readEnd(text))
+      Result.isFailure(readRequest(text, { id: "a", hash: "b" })) && Result.isFailure(readDetails(text)) &&
+      Result.isFailure(readEnd(text))
     assert.isTrue(isRefused(lines[0]!.replace("\"v\":1", "\"v\":3")))
     assert.isTrue(isRefused("{}"))
   })

@@ -75,7 +75,7 @@ const callOf = (entries: ReadonlyArray<CallEntry>): RecordedCall => {
   for (const { _tag, at } of entries) {
     if (_tag === "Asked") asking.push([at, undefined])
     const open = asking.at(-1)
-    if (_tag === "Answered" && open !== undefined) open[1] = at
+    if ((_tag === "Answered" || _tag === "Suspended") && open !== undefined) open[1] = at
   }
   return {
     first: entries[0]!,

@@ -4,15 +4,18 @@ import * as Schema from "effect/Schema"
 import * as Versioned from "../../internal/versioned.ts"
 import { JournalEntry } from "./JournalEntry.ts"
 
-/** The text of an entry. What JSON cannot hold is left out. */
-export const encode = (entry: JournalEntry): string => Versioned.encode(1, jsonOf(entry))
+/** The text of an entry, or of those of its fields that are not stored beside it. What JSON cannot hold is left out. */
+export const encode = (entry: Partial<JournalEntry>): string => Versioned.encode(1, jsonOf(entry))
 
-/** The entry of a text, or what is wrong with it. */
-export const decode = (text: string): Result.Result<JournalEntry, Error> => Versioned.decode(readers, text)
+/** The entry of a text and of fields that are stored beside it, or what is wrong with it. */
+export const decode = (text: string, beside?: object): Result.Result<JournalEntry, Error> =>
+  Versioned.decode(beside === undefined ? readers : { 1: (rest) => read({ ...beside, ...Object(rest) }) }, text)
 
-const readers = { 1: Schema.decodeUnknownResult(JournalEntry) }
+const read = Schema.decodeUnknownResult(JournalEntry)
 
-const jsonOf = (entry: JournalEntry): string => {
+const readers = { 1: read }
+
+const jsonOf = (entry: Partial<JournalEntry>): string => {
   try {
     return JSON.stringify(entry)
   } catch {

@@ -79,6 +79,22 @@ const shadowed = entry<Of<"Shadowed">>(({ because, decided, policy, would }, rec
   ...(because === undefined ? {} : { because: record.scrub(because) })
 }))
 
+const answered = entry<Of<"Answered">>((
+  { answer, by, grant, hasData, isEdited, note, person, reason, requestId },
+  record
+) => ({
+  _tag: "Answered",
+  requestId,
+  answer,
+  by,
+  ...(person === undefined ? {} : { person }),
+  ...(reason === undefined ? {} : { reason: record.scrub(reason) }),
+  ...(grant === undefined ? {} : { grant }),
+  ...(isEdited === undefined ? {} : { isEdited }),
+  ...(note === undefined ? {} : { note: record.scrub(note) }),
+  ...(hasData === undefined ? {} : { hasData })
+}))
+
 const granted: Make<Of<"Granted">> = (record, { at, grant }) => ({
   _tag: "Granted",
   ...record.common(at),
@@ -143,18 +159,8 @@ const folds: { readonly [T in CallFact["_tag"]]: (fact: Of<T>) => Make<Of<T>> | 
     approval: { ...approval, ...(note === undefined ? {} : { note: record.scrub(note) }) },
     ...(data === undefined ? {} : { hasData: true })
   })),
-  Answered: entry(({ answer, by, grant, hasData, isEdited, note, person, reason, requestId }, record) => ({
-    _tag: "Answered",
-    requestId,
-    answer,
-    by,
-    ...(person === undefined ? {} : { person }),
-    ...(reason === undefined ? {} : { reason: record.scrub(reason) }),
-    ...(grant === undefined ? {} : { grant }),
-    ...(isEdited === undefined ? {} : { isEdited }),
-    ...(note === undefined ? {} : { note: record.scrub(note) }),
-    ...(hasData === undefined ? {} : { hasData })
-  })),
+  // the request of a suspended call stays open, and the call has an entry that says so
+  Answered: ({ by }) => by === "suspended" ? undefined : answered(),
   Granted: () => granted,
   Starting: started,
   // a call that may change things is on record before it starts
