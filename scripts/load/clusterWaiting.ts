@@ -42,23 +42,32 @@ const runners = await Runners.start({
 const database = Database.open(postgres)
 const runner = (n: number) => runners.all[n % count]!
 
-/** Submits a wave that asks, and leaves once the server says that it waits. */
-const ask = async (n: number, name: string) => {
+let refused = 0
+
+/** Submits a wave that asks, and leaves once the server says that it waits. A refusal of a busy runner is tried again. */
+const ask = async (n: number, name: string): Promise<void> => {
   const user = approvers + n % (users - approvers)
   const path = `/api/sessions/${name}${n}/waves`
   const body = { ...Client.message([["ask", `${name}${n}`, 0]]), wave: `${name}${n}` }
   // it is known before the first event of it comes
-  const listening = await Client.listen(
-    runner(n).url,
-    user,
-    path,
-    ({ event }) => {
-      if (event === "tool_approval_request") listening.cut()
-    },
-    undefined,
-    body
-  )
-  await listening.ended
+  try {
+    const listening = await Client.listen(
+      runner(n).url,
+      user,
+      path,
+      ({ event }) => {
+        if (event === "tool_approval_request") listening.cut()
+      },
+      undefined,
+      body
+    )
+    await listening.ended
+  } catch (error) {
+    if (!String(error).endsWith("503")) throw error
+    refused++
+    await sleep(500)
+    await ask(n, name)
+  }
 }
 
 const askAll = async (name: string, size: number) => {
@@ -139,7 +148,11 @@ await sleep(2_000)
 const [heapAfter, sizeAfter] = [await heaps(), await sizes()]
 const times = await answer(answers)
 
-console.log(`${waiting} sessions wait: asked in ${asked.toFixed(1)} s, all released after ${released.toFixed(1)} s`)
+console.log(
+  `${waiting} sessions wait (${refused} refusals): asked in ${asked.toFixed(1)} s, all released after ${
+    released.toFixed(1)
+  } s`
+)
 console.log(`${"table".padEnd(36)}${"rows each".padStart(12)}${"bytes each".padStart(12)}${"of indexes".padStart(12)}`)
 const total = { table: 0, indexes: 0 }
 /** What is told to those who watch is a fixed number of rows, whatever the number of sessions. */

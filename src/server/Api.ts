@@ -106,6 +106,7 @@ export class SessionsGroup extends HttpApiGroup.make("sessions")
     }),
     HttpApiEndpoint.post("cancel", "/sessions/:session/waves/:wave/cancel", {
       params: ofWave,
+      query: ofUser,
       payload: Schema.Struct({
         /** Cancels only the calls with this id. Default: the whole wave. */
         callId: text,

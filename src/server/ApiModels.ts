@@ -80,6 +80,18 @@ export const Submission = Schema.Struct({
 export type Submission = typeof Submission.Type
 
 /**
+ * Schema of why a wave cannot continue. The server tries again at `retryAt`, with growing pauses of up to a day, and at
+ * once if the wave is submitted again. Cancelling the wave ends it.
+ */
+export const Stuck = Schema.Struct({
+  problem: Schema.String,
+  /** Epoch milliseconds. */
+  since: Schema.Finite,
+  tries: Schema.Finite,
+  retryAt: Schema.Finite
+}).annotate({ identifier: "Stuck" })
+
+/**
  * Schema of the state of a wave. `suspended`: the server stopped before the wave ended, and resumes it at its next
  * start.
  */
@@ -92,7 +104,9 @@ export const WaveInfo = Schema.Struct({
   /** Names of the tools, in the order of the calls; at most 100. */
   tools: Schema.Array(Schema.String),
   beganAt: Schema.Finite,
-  endedAt: Schema.optionalKey(Schema.Finite)
+  endedAt: Schema.optionalKey(Schema.Finite),
+  /** The wave could not continue. */
+  stuck: Schema.optionalKey(Stuck)
 }).annotate({ identifier: "WaveInfo" })
 
 /** The state of a wave. */

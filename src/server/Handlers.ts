@@ -70,9 +70,9 @@ const sessions = HttpApiBuilder.group(
         const events = yield* directory.watch(owner, params.wave, Sse.placeOf({ headers, query }))
         return yield* Sse.respond(events, limits.turn(owner.user))
       }),
-      cancel: ({ params, payload: { callId, reason = "the user has cancelled it" } }) =>
+      cancel: ({ params, payload: { callId, reason = "the user has cancelled it" }, query }) =>
         Effect.flatMap(
-          Rights.ownSession(params.session),
+          Rights.operatedSession(params.session, query.user),
           (owner) => directory.cancel(owner, params.wave, { callId, reason })
         ),
       endTurn: ({ params }) =>

@@ -10,7 +10,7 @@ import * as Refusals from "./OperationRefusals.ts"
 import type { OpenConversation, OperationStore, OperationStoreError } from "./OperationStore.ts"
 import { annotated, type Owner } from "./Principals.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
-import { type SessionPart, stateOf, type Unfinished, unfinished } from "./SessionPart.ts"
+import { retryMillis, type SessionPart, stateOf, type Unfinished, unfinished } from "./SessionPart.ts"
 
 /** What it is made with. */
 export interface Given {
@@ -75,6 +75,7 @@ export const make = (given: Given): HostedOperations => {
         const over = Effect.forEach(operations, (it) => Deferred.await(it.over), { discard: true })
         return Effect.andThen(interruptAll(operations), over)
       }),
+    retryAt: (owner, now) => all(owner).some((it) => leftOf(it) === "failed") ? now + retryMillis : Infinity,
     forget: (owner) =>
       Effect.suspend(() => {
         const left = unfinished(all(owner).map(leftOf))

@@ -5,7 +5,7 @@ import type { ToolExecutors } from "../core/engine/ToolExecutors.ts"
 import type { KnownWaves } from "./KnownWaves.ts"
 import { type Owner, toPrincipal } from "./Principals.ts"
 import type { ServedWave } from "./ServedWave.ts"
-import { type SessionPart, stateOf, type Unfinished, unfinished } from "./SessionPart.ts"
+import { retryMillis, type SessionPart, stateOf, type Unfinished, unfinished } from "./SessionPart.ts"
 import type { Turns } from "./Turns.ts"
 
 /** What it is made with. */
@@ -49,6 +49,10 @@ export const make = ({ executors, interrupt, known, open, turns }: Given): Sessi
           Effect.andThen(Effect.forEach(waves, (it) => Deferred.await(it.over), { discard: true }))
         )
       }),
+    retryAt: (owner, now) =>
+      Math.min(
+        ...known.of(owner).flatMap(({ hasFailed, stuck }) => hasFailed ? [stuck?.retryAt ?? now + retryMillis] : [])
+      ),
     forget: (owner) =>
       Effect.suspend(() => {
         const left = unfinished(known.of(owner).map(leftOf))

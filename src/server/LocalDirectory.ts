@@ -8,7 +8,7 @@ import type * as Schema from "effect/Schema"
 import { SessionRows } from "../core/store/SessionRows.ts"
 import { type RegisteredTool, ToolHandlers } from "../core/vocabulary/ToolHandlers.ts"
 import type * as Models from "./ApiModels.ts"
-import { NotFound } from "./ApiProblems.ts"
+import { NotFound, type Unavailable, type WaveUnreadable } from "./ApiProblems.ts"
 import * as History from "./History.ts"
 import * as Operations from "./Operations.ts"
 import * as PendingApprovals from "./PendingApprovals.ts"
@@ -53,7 +53,14 @@ export const layer: Layer.Layer<
         const { happened, info } = yield* Effect.catchTag(wave(owner, name), "WaveUnreadable", () => new NotFound({}))
         return { wave: yield* info, ...yield* happened(after) }
       }),
-      cancel: (owner, name, of) => Effect.flatMap(wave(owner, name), ({ cancel }) => cancel(of)),
+      cancel: (owner, name, of) =>
+        Effect.flatMap(wave(owner, name), ({ cancel }) => cancel(of)).pipe(
+          Effect.catchTag(
+            "WaveUnreadable",
+            (error): Effect.Effect<void, Unavailable | WaveUnreadable> =>
+              of.callId === undefined ? waves.discard(owner, name) : Effect.fail(error)
+          )
+        ),
       endTurn: (owner, turn) => orNotFound(waves.endTurn(owner, turn)),
       endSession: (owner) =>
         // operations first: they use the executor that ends with the waves

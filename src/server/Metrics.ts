@@ -55,6 +55,7 @@ export const layer: Layer.Layer<
           (yield* PrometheusMetrics.format()).trimEnd(),
           ...gauge("sessions", "Sessions with an executor", work.sessions),
           ...gauge("waves", "Waves that are known", work.waves),
+          ...counter("stuck_waves_total", "Waves that could not continue", yield* waves.stuck),
           ...gauge("operations", "Operations of agents that have not ended", running.operations),
           ...gauge("conversations", "Conversations that are listed", running.conversations),
           ...gauge("approvals", "Approval requests that are pending", waiting),

@@ -35,6 +35,13 @@ export const undoneSession = (session: string, user?: string): Effect.Effect<Own
     return covers(it.approve, user) ? Effect.succeed({ user, session }) : Effect.fail(new NotAllowed({}))
   })
 
+/** A session whose waves the current user may cancel: their own sessions, and all if they operate the server. */
+export const operatedSession = (session: string, user?: string): Effect.Effect<Owner, NotAllowed, CurrentUser> =>
+  Effect.flatMap(
+    CurrentUser,
+    (it) => user === undefined || user === it.name ? ownSession(session) : Effect.as(operator, { user, session })
+  )
+
 /** Tells whether a user may read records of another user. Users who may run calls may read their own. */
 export const readsRecordsOf = (user: User, owner: string): boolean =>
   covers(user.records, owner) || (user.run && owner === user.name)

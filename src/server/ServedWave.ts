@@ -41,8 +41,10 @@ export class ServedWave {
   private cancelled: string | undefined
   /** Why it does not continue by itself: its session was closed or lost, or something failed. */
   left: "closed" | "stopped" | "lost" | undefined
-  /** Why it could not continue. */
+  /** It could not continue. */
   hasFailed = false
+  /** Why it could not continue, if another try is of no use for now. */
+  stuck: WaveInfo["stuck"]
 
   constructor(
     submitted: SubmittedWave,
@@ -53,6 +55,7 @@ export class ServedWave {
   ) {
     this.stirs = stirs
     this.submitted = submitted
+    this.stuck = submitted.stuck
     this.calls = calls
     this.messageChars = JSON.stringify(submitted.message).length
     this.log = log
@@ -74,6 +77,16 @@ export class ServedWave {
   /** Whether nothing of it runs: it has ended or is suspended. */
   get isOver(): boolean {
     return Deferred.isDoneUnsafe(this.over)
+  }
+
+  /** Why it was cancelled as a whole, if it was. */
+  get cancellation(): string | undefined {
+    return this.cancelled
+  }
+
+  /** Whether it is stored. */
+  get hasBegun(): boolean {
+    return Deferred.isDoneUnsafe(this.begun)
   }
 
   /** Characters of message, results and log, as JSON; 0 until it has ended. */
@@ -112,7 +125,8 @@ export class ServedWave {
       calls: this.calls.length,
       tools: this.calls.slice(0, 100).map(({ name }) => name.slice(0, 200)),
       beganAt,
-      ...this.endedAt === undefined ? {} : { endedAt: this.endedAt }
+      ...this.endedAt === undefined ? {} : { endedAt: this.endedAt },
+      ...this.stuck === undefined || !this.isSuspended ? {} : { stuck: this.stuck }
     }
   }
 
@@ -199,6 +213,13 @@ export class ServedWave {
     Deferred.doneUnsafe(this.announced, Effect.void)
     Deferred.doneUnsafe(this.over, Effect.void)
     this.stirs.stir(this.submitted)
+  }
+
+  /** Restores a wave that is not tried again for now. */
+  rest(at: number): void {
+    this.hasFailed = true
+    Deferred.doneUnsafe(this.begun, Effect.void)
+    this.close(at)
   }
 
   /** Restores a wave that has ended. */

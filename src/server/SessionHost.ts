@@ -92,13 +92,14 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
           else if (state(owner) !== "over") yield* Effect.timeoutOption(change, left)
         }
         const now = yield* Clock.currentTimeMillis
+        const retryAt = Math.min(...parts.map((it) => it.retryAt(owner, now)))
         switch (unfinished(yield* each((it) => it.forget(owner)))) {
           case "nothing":
             // withdraws requests whose calls were cancelled before they could ask again
             yield* approvals.suspendOf(principal, "nothing of the session is left")
             return { _tag: "Nothing" }
           case "failed":
-            return { _tag: "Waiting", until: earliest(until, now + retryMillis) }
+            return { _tag: "Waiting", until: earliest(until, retryAt) }
           case "stopped":
             return { _tag: "Open" }
           case "waiting":
@@ -117,9 +118,6 @@ const defaultWithin = "20 seconds"
 
 /** What was suspended has at least this long to end. */
 const endMillis = 5_000
-
-/** After this time, what could not continue is tried again. */
-const retryMillis = 60_000
 
 const earliest = (one: number | undefined, other: number | undefined): number | undefined =>
   one === undefined || other === undefined ? one ?? other : Math.min(one, other)

@@ -16,11 +16,16 @@ export interface SessionPart {
   readonly leave: (owner: Owner) => Effect.Effect<void>
   /** Stops what runs, as if the server stopped. */
   readonly stop: (owner: Owner) => Effect.Effect<void>
+  /** When what could not continue is tried again; infinite if there is nothing. */
+  readonly retryAt: (owner: Owner, now: number) => number
   /** Forgets a session of which nothing runs any more. */
   readonly forget: (owner: Owner) => Effect.Effect<Unfinished>
   /** Interrupts everything at once without writing anything, and forgets it. */
   readonly lose: (owner: Owner) => Effect.Effect<void>
 }
+
+/** After this time, what could not continue is tried again, or after a longer one. */
+export const retryMillis = 60_000
 
 /** `waiting`: everything that runs waits for nothing but approvals. `over`: nothing runs. */
 export type SessionState = "running" | "waiting" | "over"

@@ -6,6 +6,7 @@
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
+import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import type { ResumeError } from "../core/contract/ResumeError.ts"
 import type { TurnState } from "../core/gates/TurnState.ts"
@@ -16,6 +17,7 @@ import * as LostWave from "./LostWave.ts"
 import * as Messages from "./Messages.ts"
 import * as Principals from "./Principals.ts"
 import type { ServedWave } from "./ServedWave.ts"
+import { retryMillis } from "./SessionPart.ts"
 import type { Turn, Turns } from "./Turns.ts"
 import type { End, WaveStore, WaveStoreError } from "./WaveStore.ts"
 
@@ -25,11 +27,14 @@ export interface Around {
   readonly store: WaveStore["Service"]
   /** Whether calls are recorded and can be resumed. */
   readonly hasJournal: boolean
+  /** How many waves could not continue. */
+  readonly stuck: { count: number }
 }
 
 /** Runs a submitted wave. If it cannot be stored or started, the submission fails and nothing has run. */
 export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
   toItsEnd(
+    around,
     wave,
     Effect.gen(function*() {
       const turn = yield* around.turns.enter(wave.submitted, wave.submitted.turn)
@@ -45,6 +50,7 @@ export const first = (around: Around, wave: ServedWave): Effect.Effect<void> =>
 /** Resumes a wave without an end. Retries while another process may still hold it, or the journal does not answer. */
 export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
   toItsEnd(
+    around,
     wave,
     Effect.gen(function*() {
       wave.begin()
@@ -61,23 +67,60 @@ export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
 
 /** Ends all readers in any case, and suspends a wave without an end. */
 const toItsEnd = (
+  around: Around,
   wave: ServedWave,
   run: Effect.Effect<void, ConfigurationError | ResumeError | WaveStoreError>
 ): Effect.Effect<void> =>
   run.pipe(
-    Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : failed(wave, cause)),
+    Effect.tapCause((cause) => Cause.hasInterruptsOnly(cause) ? Effect.void : failed(around, wave, cause)),
     Effect.exit,
     Effect.asVoid,
     Effect.ensuring(Effect.map(Clock.currentTimeMillis, (now) => wave.close(now)))
   )
 
-const failed = (wave: ServedWave, cause: Cause.Cause<unknown>) =>
+type Failure = Cause.Cause<ConfigurationError | ResumeError | WaveStoreError>
+
+const failed = (around: Around, wave: ServedWave, cause: Failure): Effect.Effect<void> =>
   Effect.suspend(() => {
     // whoever holds its session now has the reason
     if (wave.left === "lost") return Effect.void
+    const problem = wave.hasBegun ? problemOf(cause) : undefined
+    if (problem !== undefined) return wave.cancellation === undefined ? stuck(around, wave, cause) : lost(around, wave)
     wave.hasFailed = true
     return Effect.logError("A wave could not continue and is left for the next start", cause)
   }).pipe(Principals.annotated(wave.submitted, wave.submitted.wave))
+
+/** Stores why a wave cannot continue, and leaves it for a later time. */
+const stuck = Effect.fnUntraced(function*({ store, stuck }: Around, wave: ServedWave, cause: Failure) {
+  wave.hasFailed = true
+  const now = yield* Clock.currentTimeMillis
+  const { since = now, tries = 0 } = wave.stuck ?? {}
+  const pause = Math.min(retryMillis * 2 ** tries, mostRetryMillis)
+  wave.stuck = { problem: problemOf(cause) ?? "", since, tries: tries + 1, retryAt: now + pause }
+  if (tries === 0) {
+    stuck.count++
+    yield* Effect.logError(
+      "A wave cannot continue. It is tried again after growing pauses, until it is cancelled",
+      cause
+    )
+  }
+  const info = { ...wave.info, status: "suspended", stuck: wave.stuck } as const
+  yield* Effect.catch(store.stick({ ...wave.submitted, stuck: wave.stuck }, info), (error) => {
+    if (!isLost(error)) return Effect.logWarning("It could not be stored that a wave cannot continue", error)
+    wave.left = "lost"
+    return Effect.void
+  })
+})
+
+/** What keeps a wave from continuing, however often it is tried; `undefined`: a store that is away. */
+const problemOf = (cause: Failure): string | undefined => {
+  const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+  if (error?._tag === "WaveStoreError") return undefined
+  return error?._tag === "ResumeError" ? error.message : "The cause is in the log of the server."
+}
+
+/** The longest pause between two tries. */
+const mostRetryMillis = 86_400_000
 
 const isForNow = (error: ConfigurationError | ResumeError): boolean =>
   error._tag === "ResumeError" && error.reason !== "Changed"

@@ -73,6 +73,8 @@ export class WaveStore extends Context.Service<WaveStore, {
   >
   /** Stores a new wave, with what lists show of it. */
   readonly begin: (wave: SubmittedWave, info: WaveInfo) => Effect.Effect<void, WaveStoreError>
+  /** Stores that a wave could not continue. */
+  readonly stick: (wave: SubmittedWave, info: WaveInfo) => Effect.Effect<void, WaveStoreError>
   /** Stores the end of a wave and the state of its turn together. */
   readonly end: (wave: SubmittedWave, end: End) => Effect.Effect<void, WaveStoreError>
   readonly turn: (owner: Owner, turn: string) => Effect.Effect<KeptTurn | undefined, WaveStoreError>
@@ -130,6 +132,18 @@ export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => 
           }]
           return of(wave).write(changes)
         })
+      ),
+    stick: (wave, info) =>
+      failing(
+        "stick",
+        Effect.suspend(() =>
+          of(wave).write([{
+            _tag: "Put",
+            key: keys.wave(idOf(wave, wave.wave)),
+            value: WaveText.submitted.encode(wave),
+            listed: { kind: kinds.wave, isOpen: true, at: wave.beganAt, summary: () => WaveText.info.encode(info) }
+          }])
+        )
       ),
     end: (wave, { ended, info, isTurnOpen = false, turn }) =>
       failing(

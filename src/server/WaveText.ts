@@ -11,7 +11,7 @@ import { ToolOutcome } from "../core/vocabulary/ToolOutcome.ts"
 import * as Versioned from "../internal/versioned.ts"
 import * as Projection from "../wire/Projection.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
-import { WaveInfo } from "./ApiModels.ts"
+import { Stuck, WaveInfo } from "./ApiModels.ts"
 
 /** Schema of a wave as it was submitted. */
 export const SubmittedWave = Schema.Struct({
@@ -24,7 +24,9 @@ export const SubmittedWave = Schema.Struct({
   /** What the user said before it. */
   said: Schema.optionalKey(Schema.Array(Schema.String)),
   /** Epoch milliseconds. */
-  beganAt: Schema.Finite
+  beganAt: Schema.Finite,
+  /** It could not continue. */
+  stuck: Schema.optionalKey(Stuck)
 })
 
 const ofCalls = [

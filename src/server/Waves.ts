@@ -72,6 +72,8 @@ export class Waves extends Context.Service<Waves, {
   ) => Effect.Effect<Handle, Invalid | WaveConflict | WaveUnreadable | TooMany | Unavailable>
   /** The wave of a name. */
   readonly get: (owner: Owner, wave: string) => Effect.Effect<Option.Option<Handle>, Unavailable | WaveUnreadable>
+  /** Ends a wave whose record cannot be read. */
+  readonly discard: (owner: Owner, wave: string) => Effect.Effect<void, Unavailable>
   /** Running and recently ended waves, oldest first. */
   readonly list: Effect.Effect<ReadonlyArray<Handle & { readonly owner: Owner }>>
   /** The tools of a session, as a model sees them. */
@@ -85,6 +87,8 @@ export class Waves extends Context.Service<Waves, {
   /** Ends a turn, cancels its calls and deletes its counts. `false` if it does not exist. */
   readonly endTurn: (owner: Owner, turn: string) => Effect.Effect<boolean>
   readonly counts: Effect.Effect<{ readonly sessions: number; readonly waves: number }>
+  /** How many waves could not continue, since the start. */
+  readonly stuck: Effect.Effect<number>
   /**
    * Stops accepting work immediately, waits `within` for running calls, then stops them and suspends the rest.
    * `PendingApprovals.suspend` suspends calls that wait for approval.
@@ -129,7 +133,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   const around: WaveRun.Around = {
     store,
     turns: yield* Turns.make({ executors, store, idleTimeToLive: bounds.turnIdle, bounds }),
-    hasJournal: journal !== undefined && journal !== Journal.noop
+    hasJournal: journal !== undefined && journal !== Journal.noop,
+    stuck: { count: 0 }
   }
   const known = new KnownWaves(bounds, (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36), live)
   const running = yield* FiberMap.make<ServedWave, void, never>()
@@ -154,11 +159,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         )
       return Effect.as(FiberMap.run(running, wave, told, { startImmediately: true }), wave)
     })
-  /** Resumes a wave without an end, or restores its result. */
+  /** Resumes a wave without an end, or restores its result. `isPatient`: one that cannot continue is not tried yet. */
   const recall = Effect.fnUntraced(function*(
     submitted: WaveStore.SubmittedWave,
     ended: WaveStore.Ended | undefined,
-    mayRun = true
+    { isPatient = true, mayRun = true } = {}
   ): Effect.fn.Return<ServedWave | undefined> {
     const read = WireFormat.read(submitted.message, submitted.format)
     if (Result.isFailure(read)) {
@@ -170,15 +175,21 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       wave.recall(ended)
       known.add(wave)
       known.evict()
-    } else {
-      if (!mayRun) yield* wave.cancel(userGone)
-      return yield* launch(wave, WaveRun.again)
+      return wave
     }
-    return wave
+    const now = yield* Clock.currentTimeMillis
+    if (isPatient && now < (submitted.stuck?.retryAt ?? 0)) {
+      wave.rest(now)
+      known.add(wave)
+      return wave
+    }
+    if (!mayRun) yield* wave.cancel(userGone)
+    return yield* launch(wave, WaveRun.again)
   })
   const find = Effect.fnUntraced(function*(
     owner: Owner,
-    name: string
+    name: string,
+    isPatient = true
   ): Effect.fn.Return<ServedWave | undefined, Unavailable | WaveUnreadable> {
     const here = known.get(owner, name)
     if (here !== undefined && (!here.isSuspended || isDraining)) return here
@@ -193,7 +204,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     // the next start resumes it
     if (kept.ended === undefined && isDraining) return here ?? (yield* stopping)
     // an unreadable wave may have run, so it is not run again under its name
-    return (yield* recall(kept.submitted, kept.ended)) ??
+    return (yield* recall(kept.submitted, kept.ended, { isPatient })) ??
       (yield* unreadable(new WaveStore.WaveUnreadable({ wave: name, problem: "its message is not valid" })))
   })
   /** Refuses work above the limits. */
@@ -243,14 +254,22 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       ended,
       events: (after) => wave.log.stream(after),
       happened: (after) => Effect.sync(() => wave.log.happened(after)),
-      cancel: ({ callId, reason }) => callId === undefined ? wave.cancel(reason) : wave.cancelCall(callId, reason)
+      cancel: ({ callId, reason }) => {
+        if (callId !== undefined) return wave.cancelCall(callId, reason)
+        if (!wave.isSuspended || wave.stuck === undefined) return wave.cancel(reason)
+        const again = known.served(wave.submitted, wave.calls)
+        return Effect.andThen(again.cancel(reason), launch(again, WaveRun.again))
+      }
     }
   }
 
   /** Resumes those of these waves that do not run here. */
-  const resume = Effect.fnUntraced(function*(wave: WaveStore.SubmittedWave, mayRun: boolean) {
+  const resume = Effect.fnUntraced(function*(wave: WaveStore.SubmittedWave, how: {
+    readonly mayRun: boolean
+    readonly isPatient: boolean
+  }) {
     const here = known.get(wave, wave.wave)
-    if (here === undefined || here.isSuspended) yield* recall(wave, undefined, mayRun)
+    if (here === undefined || here.isSuspended) yield* recall(wave, undefined, how)
   })
   const hosting = HostedWaves.make({
     executors,
@@ -262,7 +281,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         const waves = yield* store.openOf(owner)
         if (waves.length === 0) return
         const mayRun = yield* access.mayRun(owner.user)
-        for (const wave of waves) yield* resume(wave, mayRun)
+        for (const wave of waves) yield* resume(wave, { mayRun, isPatient: true })
       }).pipe(orUnavailable, annotated(owner)),
     interrupt: (wave) => FiberMap.remove(running, wave)
   })
@@ -276,7 +295,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         mayRun.failure.cause
       )}
   }
-  for (const wave of open) if (runners.has(wave.user)) yield* resume(wave, runners.get(wave.user)!)
+  for (const wave of open) {
+    const mayRun = runners.get(wave.user)
+    // what kept a wave from continuing may have gone with the last start
+    if (mayRun !== undefined) yield* resume(wave, { mayRun, isPatient: false })
+  }
   yield* Effect.forkScoped(Effect.repeat(
     Effect.gen(function*() {
       const now = yield* Clock.currentTimeMillis
@@ -303,7 +326,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         ...(said === undefined ? {} : { said }),
         beganAt: yield* Clock.currentTimeMillis
       }
-      const kept = wave === undefined ? undefined : yield* find(owner, name)
+      const kept = wave === undefined ? undefined : yield* find(owner, name, false)
       const begun = known.served(submitted, calls)
       if (kept === undefined) yield* admit(owner, begun)
       // another request may have been first
@@ -319,6 +342,21 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       return handle(begun)
     }),
     get: (owner, wave) => Effect.map(find(owner, wave), (found) => Option.map(Option.fromUndefinedOr(found), handle)),
+    discard: Effect.fnUntraced(function*(owner, wave) {
+      const at = yield* Clock.currentTimeMillis
+      const submitted = {
+        ...owner,
+        turn: Turns.ownTurn(wave),
+        wave,
+        format: "native",
+        message: null,
+        beganAt: at
+      } as const
+      const ended = { at, messages: [], events: [] }
+      const { turn } = submitted
+      const info: WaveInfo = { ...owner, turn, wave, status: "ended", calls: 0, tools: [], beganAt: at, endedAt: at }
+      yield* annotated(owner, wave)(orUnavailable(store.end(submitted, { ended, info })))
+    }),
     list: Effect.sync(() => known.all.map(handle)),
     hosting,
     tools: Effect.fnUntraced(function*(owner) {
@@ -353,6 +391,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         (error) => Effect.as(annotated(owner)(logged(Effect.fail(error))), true)
       ),
     counts: Effect.map(executors.size, (sessions) => ({ sessions, waves: known.running().length })),
+    stuck: Effect.sync(() => around.stuck.count),
     drain: (within) =>
       Effect.suspend(() => {
         isDraining = true
