@@ -17,6 +17,7 @@ import * as WaveStore from "../../src/server/WaveStore.ts"
 import * as SqlApprovals from "../../src/sql/SqlApprovals.ts"
 import * as SqlCheckpoints from "../../src/sql/SqlCheckpoints.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlPushDevices from "../../src/sql/SqlPushDevices.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
@@ -29,6 +30,7 @@ const stores = (url: string, prepare: boolean) =>
     SqlJournal.layer(),
     SqlStateStore.layer({ lease: "9 seconds" }),
     SqlApprovals.layer,
+    SqlPushDevices.layer,
     SqlCheckpoints.layer(),
     WaveStore.layerRows,
     OperationStore.layerRows,
@@ -39,7 +41,8 @@ const stores = (url: string, prepare: boolean) =>
     Layer.provideMerge(PgClient.layer({ url: Redacted.make(url), maxConnections: 10, prepare }))
   )
 
-const runner = (url: string, { layer }: World, folder: string, options: Cluster.Options) =>
+/** A runner over a database, with its stores. */
+export const runner = (url: string, { layer }: Pick<World, "layer">, folder: string, options: Cluster.Options) =>
   Layer.fresh(
     Cluster.layer(NodeHttpServer.layerServer(createServer, { host: "127.0.0.1", port: 0 }), {
       refreshAssignments: "100 millis",
@@ -47,7 +50,7 @@ const runner = (url: string, { layer }: World, folder: string, options: Cluster.
     }).pipe(
       Layer.provideMerge(Server.layerExecutors()),
       Layer.provide([layer, Undoing.layer({ root: folder }), FetchHttpClient.layer]),
-      Layer.provide(stores(url, options.isPooled !== true))
+      Layer.provideMerge(stores(url, options.isPooled !== true))
     )
   )
 

@@ -53,8 +53,8 @@ export const look = (
 export const recorded = (wave: WaveState): void => {
   const { early = [] } = wave
   wave.early = undefined
-  // a call with a recorded end is judged by nothing
-  for (const [call, fact] of early) if (call.resumed?.recalled === undefined) report(wave, call, fact)
+  // one that arrived before was looked at then
+  for (const [call, fact] of early) if (call.resumed === undefined) report(wave, call, fact)
 }
 
 const note = (wave: WaveState, call: Call, fact: Of<"Shadowed">): void => {
