@@ -1,19 +1,26 @@
-/** Several processes with one webhook: the receiver hears of each approval request once. */
+/** Several processes with one webhook, or with devices: each approval request is told once. */
 import { NodeHttpServer } from "@effect/platform-node"
 import { assert, layer } from "@effect/vitest"
 import { Approvals } from "effect-tool-executor"
-import { Webhook } from "effect-tool-executor/server"
+import { Access, Tokens, Webhook } from "effect-tool-executor/server"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import { FetchHttpClient, HttpServer, HttpServerRequest, HttpServerResponse } from "effect/http"
 import * as Layer from "effect/Layer"
+import * as Queue from "effect/Queue"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
+import * as SqlClient from "effect/sql/SqlClient"
 import { createServer } from "node:http"
 import { ApprovalTable } from "../../src/core/store/ApprovalTable.ts"
+import * as WebPush from "../../src/server/WebPush.ts"
+import * as SqlPushDevices from "../../src/sql/SqlPushDevices.ts"
 import * as Postgres from "../support/Postgres.ts"
+import * as Push from "../support/pushService.ts"
 import { type Runner, world } from "../support/SharedApprovals.ts"
 import { second, until } from "../support/silentProxy.ts"
+import * as Tls from "../support/tls.ts"
 
 const home = "bob/home"
 
@@ -48,6 +55,40 @@ const webhookOf = Effect.fnUntraced(function*({ services }: Runner, url: string,
   return scope
 })
 
+const users = ["ada", "eve"].map((name) => ({
+  name,
+  approve: ["bob"],
+  tokens: [{ hash: Tokens.hash(Redacted.make(name)) }]
+}))
+
+const keys = Effect.runSync(WebPush.makeKeys)
+
+/** The notifications of devices of a process, until their scope is closed. */
+const pushOf = Effect.fnUntraced(function*({ services }: Runner, sql: SqlClient.SqlClient) {
+  const scope = yield* Scope.fork(yield* Effect.scope)
+  const table = Layer.succeed(ApprovalTable, Context.get(services, ApprovalTable))
+  const approvals = Layer.succeed(Approvals.Approvals, Context.get(services, Approvals.Approvals))
+  const devices = SqlPushDevices.layer.pipe(
+    Layer.provide(Layer.succeed(SqlClient.SqlClient, sql)),
+    Layer.provide(Postgres.realTime)
+  )
+  const push = WebPush.layer({
+    subject: "mailto:ops@example.com",
+    ...keys,
+    publicUrl: "https://tools.example.com",
+    allowPrivate: ["127.0.0.1"],
+    authorities: Tls.cert
+  }).pipe(Layer.provide([Access.layer({ users }), devices]))
+  const built = yield* Layer.buildWithScope(
+    WebPush.layerNotices({ delay: "5 seconds" }).pipe(
+      Layer.provide([table, approvals]),
+      Layer.provideMerge(push)
+    ),
+    scope
+  )
+  return { scope, push: Context.get(built, WebPush.WebPush) }
+})
+
 layer(Postgres.layer)("the webhook of several processes", (it) => {
   it.effect("notifies once of each request, also if the process that made it stops first", () =>
     Effect.gen(function*() {
@@ -65,7 +106,7 @@ layer(Postgres.layer)("the webhook of several processes", (it) => {
 
       const left = yield* one.ask({ callId: "left" })
       yield* pending(2)
-      yield* Scope.close(first, yield* Effect.exit(Effect.void))
+      yield* Scope.close(first, Exit.void)
       yield* Effect.repeat(second, { until: () => got.length > 1 })
       yield* Effect.repeat(second, { times: 25 })
       assert.deepStrictEqual(got, [asked.id, left.id])
@@ -86,5 +127,41 @@ layer(Postgres.layer)("the webhook of several processes", (it) => {
       yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
       yield* Effect.repeat(second, { until: () => got.length === 3 })
       assert.match(got[2]!, new RegExp(`^${asked.id}[.]120000$`))
+    }).pipe(Effect.scoped))
+
+  it.effect("pushes to each device once, whichever process it subscribed at, also after that one has stopped", () =>
+    Effect.gen(function*() {
+      const { one, sql, two } = yield* world()
+      const { got, url } = yield* Push.service(201)
+      const [ada, eve] = [Push.browser(`${url}/ada`), Push.browser(`${url}/eve`)]
+      const first = yield* pushOf(one, sql)
+      const other = yield* pushOf(two, sql)
+      yield* first.push.subscribe("ada", ada.subscription)
+      yield* other.push.subscribe("eve", eve.subscription)
+      yield* one.registry.activate(home)
+      const messages = (count: number) =>
+        Effect.gen(function*() {
+          yield* Effect.repeat(second, { until: () => Queue.sizeUnsafe(got) >= count })
+          yield* Effect.repeat(second, { times: 25 })
+          const all = yield* Queue.takeAll(got)
+          return all.map((it) => [
+            it.path,
+            ((it.path === "/ada" ? ada : eve).read(it) as { readonly id: string }).id
+          ]).sort()
+        })
+      const asked = yield* one.ask()
+      assert.deepStrictEqual(yield* messages(2), [["/ada", asked.id], ["/eve", asked.id]])
+      // the process that has ada's device and the session stops: the other one notifies for it
+      const left = yield* one.ask({ callId: "left" })
+      yield* until(Effect.map(two.pending.count, (it) => it === 2))
+      yield* Scope.close(first.scope, Exit.void)
+      const reached = yield* messages(2)
+      assert.deepStrictEqual(reached, [["/ada", left.id], ["/eve", left.id]])
+      // a subscription that ends at one is over at all
+      yield* other.push.unsubscribe("ada", ada.subscription.endpoint)
+      const last = yield* two.registry.activate("bob/other")
+      assert.isDefined(last)
+      const third = yield* two.ask({ callId: "third", principal: "bob/other" })
+      assert.deepStrictEqual(yield* messages(1), [["/eve", third.id]])
     }).pipe(Effect.scoped))
 })
