@@ -3,6 +3,7 @@ import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
+import * as KnownArguments from "../core/gates/KnownArguments.ts"
 import * as PolicyQuestion from "../core/gates/PolicyQuestion.ts"
 import * as ToolPolicy from "../core/gates/ToolPolicy.ts"
 import { decodeStrict } from "../core/vocabulary/ConfigurationError.ts"
@@ -22,8 +23,14 @@ const json = Flags.toggle("json", "Print JSON")
 
 /** The policy of the flags, and the tools in the root, where the files of the policy are protected. */
 const load = Effect.fnUntraced(function*(given: Parameters<typeof PolicyInput.load>[0], root: string) {
-  const { files, policy } = yield* PolicyInput.load(given)
-  return { policy, tools: yield* PolicyCalls.registry(root, files) }
+  const { files, policy, tiers } = yield* PolicyInput.load(given)
+  const tools = yield* PolicyCalls.registry(root, files)
+  // which arguments a command has depends on its sandbox
+  const known = Array.from(tools.values()).filter(({ name }) => name !== "run_command")
+  for (const { expected, path, problem } of KnownArguments.problems(tiers, known)) {
+    yield* Files.printError(escape(`The condition ${path} never holds: ${problem}, expected ${expected}.`) + "\n")
+  }
+  return { policy, tools }
 })
 
 const explain = Command.make(

@@ -84,6 +84,9 @@ export const command = Command.make(
     }
     const { resolve } = yield* Path.Path
     const settings = Option.isSome(config) ? yield* Config.read(config.value) : {}
+    if (said.length > 0 && settings.provenance === undefined && settings.reviewer === undefined) {
+      return yield* wrong("--said is for provenance and reviewers: add a section provenance or reviewer to --config.")
+    }
     const above = yield* PolicyTiers.above
     const options = Config.toOptions(settings, policy, above)
     yield* PolicyTiers.warnLocked(options.policy)

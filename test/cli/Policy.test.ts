@@ -51,6 +51,22 @@ describe("tool-executor policy explain", () => {
       assert.strictEqual((yield* explain("write_file(src/../src/a.ts)"))[1], "The call runs.")
     }))
 
+  it.live("says which conditions never hold, as policy test does", () =>
+    Effect.gen(function*() {
+      const { file, root } = yield* folder({
+        "policy.json": { deny: [{ tool: "write_file", when: { pth: ".env" } }] },
+        "cases.json": { cases: [] }
+      })
+      for (const args of [["explain", "write_file(a)"], ["test", file("cases.json")]]) {
+        const { code, stderr } = yield* run(["policy", ...args, "--policy", file("policy.json"), "--root", root])
+        assert.strictEqual(code, 0)
+        assert.include(
+          stderr,
+          "The condition deny[0].when.pth never holds: the tool write_file takes no such argument, expected one of path"
+        )
+      }
+    }))
+
   it.live("decides every nature that an unknown tool may have, and conditions on arguments", () =>
     Effect.gen(function*() {
       const { file } = yield* folder({ "policy.json": policy })

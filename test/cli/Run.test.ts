@@ -9,6 +9,17 @@ const files = { "a.txt": "alpha", "b.txt": "beta", "two.json": two }
 const writing = openai(["w", "write_file", { path: "new.txt", content: "made" }])
 
 describe("tool-executor run", () => {
+  it.live("refuses what the user said where nothing would listen", () =>
+    Effect.gen(function*() {
+      const { file, root } = yield* folder({ "m.json": openai(["a", "list_directory", { path: "." }]) })
+      const { code, stderr } = yield* run(["run", file("m.json"), "--root", root, "--said", "Look at it"])
+      assert.strictEqual(code, 2)
+      assert.include(
+        stderr,
+        "--said is for provenance and reviewers: add a section provenance or reviewer to --config."
+      )
+    }))
+
   it.live("prints OpenAI's tool messages for OpenAI's message", () =>
     Effect.gen(function*() {
       const { file, root } = yield* folder(files)

@@ -134,7 +134,11 @@ const people = () => {
   const owner = { user: user.name, session: "one" }
   const boss = (name: string): User => ({ ...may, name, approve: [user.name] })
   let waves = 0
-  const submit = (runner: Runner, said: ReadonlyArray<string>, ...calls: Parameters<typeof message>) => {
+  const submit = (
+    runner: Runner,
+    said: ReadonlyArray<string>,
+    ...calls: ReadonlyArray<readonly [id: string, name: string, params: object]>
+  ) => {
     const wave = `w${++waves}`
     const submission = { wave, message: message(...calls), ...said.length === 0 ? {} : { said } }
     return Effect.as(runner.at.submit(owner, submission), wave)

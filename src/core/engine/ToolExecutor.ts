@@ -167,6 +167,11 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     handleFor: (caller) => Facade.fromEngine(engine, batches, caller)
   }
   yield* Permissions.checkNames(engine.permissions, engine.handlers, "Permissions")
+  if (!warned.has(engine.permissions)) {
+    warned.add(engine.permissions)
+    const meaningless = Permissions.meaningless(engine.permissions, engine.handlers, reviewer !== undefined)
+    yield* Effect.forEach(meaningless, (it) => Effect.logWarning(`The policy: ${it}.`), { discard: true })
+  }
   if (engine.shadow !== undefined) {
     const { name, permissions } = engine.shadow
     yield* Permissions.checkNames(permissions, engine.handlers, `Shadow policy ${name}`)
@@ -187,6 +192,9 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
   )
   return { executor, end }
 })
+
+/** Permissions of which it was said what means nothing. */
+const warned = new WeakSet<object>()
 
 /**
  * Creates an executor from its gates and the settings in the context. Fires the tools of `Periodic` rules while the

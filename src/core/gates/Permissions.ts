@@ -17,6 +17,7 @@ import { ConfigurationError, type Problem, validateStrict } from "../vocabulary/
 import { type RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { GateCall, Verdict } from "./Gate.ts"
 import type { Reporter } from "./HostGates.ts"
+import * as KnownArguments from "./KnownArguments.ts"
 import type { Target } from "./PermissionPattern.ts"
 import * as Policy from "./Policy.ts"
 import * as ToolPolicy from "./ToolPolicy.ts"
@@ -200,6 +201,26 @@ export const checkNames = (
 ): Effect.Effect<void, ConfigurationError> => {
   const problems = problemsOf(permissions, Array.from(handlers.current().keys()), handlers.expects)
   return problems.length === 0 ? Effect.void : new ConfigurationError({ subject, problems })
+}
+
+/** What a policy says that means nothing here, in sentences. */
+export const meaningless = (
+  { tiers = () => [] }: Permissions["Service"],
+  handlers: ToolHandlers["Service"],
+  hasReviewer: boolean
+): ReadonlyArray<string> => {
+  const all = tiers()
+  const mayDecide = all.some(({ policy: { review } }) => (review?.allow ?? review?.deny) !== undefined)
+  return [
+    ...KnownArguments.problems(all, Array.from(handlers.current().values()))
+      .map(({ expected, path, problem }) => `the condition ${path} never holds: ${problem}, expected ${expected}`),
+    ...mayDecide && !hasReviewer
+      ? ["review says what a reviewer may decide, and there is no reviewer: people decide"]
+      : [],
+    ...hasReviewer && all.length > 0 && !mayDecide
+      ? ["there is a reviewer, and review does not say what it may decide: it is not asked"]
+      : []
+  ]
 }
 
 /** Layer that lets only ReadOnly, closed-world tools run. */
