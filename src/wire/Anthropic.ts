@@ -94,7 +94,7 @@ const readBlock = (judged: Judged) => (entry: unknown, path: string): Shape.Read
   Result.gen(function*() {
     const block = yield* Shape.object(entry, path, "a content block")
     const type = yield* Shape.string(block, "type", path, "the type of the block")
-    if (type !== "tool_use") return yield* Shape.passOver(block, path, "a content block of type tool_use")
+    if (type !== "tool_use") return undefined
     judged.add(block)
     const id = yield* Shape.string(block, "id", path)
     const name = yield* Shape.string(block, "name", path)

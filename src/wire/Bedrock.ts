@@ -94,7 +94,7 @@ const readBlock = (judged: Judged) => (entry: unknown, path: string): Shape.Read
     if (found === undefined) {
       // of every kind of block there is one key
       return Object.keys(block).length === 1
-        ? yield* Shape.passOver(block, path, wanted)
+        ? undefined
         : yield* Shape.wrong(path, "is not a content block of Converse", wanted)
     }
     const at = `${path}.toolUse`

@@ -200,7 +200,7 @@ const partReader = (judged: Judged): ReadPart => {
       const found = Shape.own(part, "functionCall")
       if (found === undefined) {
         return partKeys.some((key) => Shape.own(part, key) !== undefined)
-          ? yield* Shape.passOver(part, path, wanted)
+          ? undefined
           : yield* Shape.wrong(path, "is not a Gemini part", wanted)
       }
       const at = `${path}.functionCall`

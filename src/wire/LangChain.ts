@@ -112,7 +112,6 @@ const readMessage = (entry: unknown, path: string, alone: boolean, judged: Judge
       if (alone || !types.includes(type) && type !== "user") {
         return yield* Shape.wrong(Shape.at(path, "type"), Shape.is(type), `"ai"`)
       }
-      yield* Shape.passOver(message, path, "tool_calls in messages of the model")
       return []
     }
     return yield* readCalls(own, where, type === undefined, judged)
@@ -127,30 +126,8 @@ const readCalls = (message: Shape.JsonObject, path: string, isBare: boolean, jud
         : Shape.wrong(Shape.at(path, key), Shape.is(found), "an array of tool calls")
     }
     if (isBare && !isMessage(message)) return yield* Shape.wrong(path, "is not a message", expected)
-    yield* Shape.nothingElsewhere(message, path, ["invalid_tool_calls"])
-    const calls = [...(yield* list("tool_calls")), ...(yield* list("invalid_tool_calls"))]
-    const content = Shape.own(message, "content")
-    if (Shape.isArray(content)) {
-      const ids = new Set<unknown>(calls.map(({ id }) => id))
-      // the provider's blocks repeat the calls
-      yield* Shape.entries(
-        content,
-        Shape.at(path, "content"),
-        (part, at) => ids.has(idOf(part)) ? Result.succeed(undefined) : Shape.passOver(part, at, "tool_calls")
-      )
-    }
-    const raw = Shape.own(Shape.own(message, "additional_kwargs"), "tool_calls")
-    const chunks = Shape.own(message, "tool_call_chunks")
-    for (const [key, lost] of [["additional_kwargs.tool_calls", raw], ["tool_call_chunks", chunks]] as const) {
-      if (calls.length === 0 && Shape.isArray(lost) && lost.length > 0) {
-        return yield* Shape.wrong(Shape.at(path, key), "has calls that are not in tool_calls", "them in tool_calls")
-      }
-    }
-    return calls
+    return [...(yield* list("tool_calls")), ...(yield* list("invalid_tool_calls"))]
   })
-
-/** The id that a provider gave a call in its own block. */
-const idOf = (part: unknown): unknown => Shape.own(part, "id") ?? Shape.own(part, "call_id")
 
 const readCall = (judged: Judged) => (entry: unknown, path: string): Shape.Read<ToolCall.ToolCall> =>
   Result.gen(function*() {

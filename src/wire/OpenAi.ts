@@ -83,15 +83,10 @@ const readMessage = (
 ): Shape.Read<ReadonlyArray<ToolCall.ToolCall>> =>
   Result.gen(function*() {
     const role = Shape.own(message, "role")
-    const content = Shape.own(message, "content")
     const calls = Shape.own(message, "tool_calls")
     // some servers leave the role out
     if (role !== undefined && role !== "assistant") {
       return yield* Shape.wrong(Shape.at(path, "role"), Shape.is(role), `"assistant"`)
-    }
-    yield* Shape.nothingElsewhere(message, path, [])
-    if (Shape.isArray(content)) {
-      yield* Shape.entries(content, Shape.at(path, "content"), (part, at) => Shape.passOver(part, at, "tool_calls"))
     }
     if (Shape.isArray(calls)) return yield* Shape.entries(calls, Shape.at(path, "tool_calls"), readCall(judged))
     if (calls !== undefined && calls !== null) {

@@ -109,8 +109,6 @@ export const write = (outcomes: ReadonlyArray<ToolOutcome.ToolOutcome>): Array<O
     }
   })
 
-const wanted = "an item of type function_call"
-
 const marked = /^(function_call|custom_tool_call|shell_call|local_shell_call|apply_patch_call):([^]*)$/
 
 /** Calls of the provider's own tools, which it runs itself. */
@@ -158,13 +156,7 @@ const readItem = (judged: Judged) => (entry: unknown, path: string): Shape.Read<
     }
     const isOthers = isProviders(type, item)
     if (isOthers) judged.add(item)
-    if (!type.endsWith("_call") || isOthers) {
-      const content = Shape.own(item, "content")
-      if (Shape.isArray(content)) {
-        yield* Shape.entries(content, `${path}.content`, (part, at) => Shape.passOver(part, at, wanted))
-      }
-      return yield* Shape.passOver(item, path, wanted)
-    }
+    if (!type.endsWith("_call") || isOthers) return undefined
     judged.add(item)
     const id = idOf(type, yield* Shape.string(item, "call_id", path))
     const task = Object.hasOwn(builtIn, type) ? builtIn[type] : undefined

@@ -42,7 +42,6 @@ export const read = (
     const readPart = partReader(keys, judged)
     const found = yield* Shape.entries(parts, path, (entry, at) => {
       if (Shape.own(entry, "role") === undefined) return Result.map(readPart(entry, at), (it) => [it])
-      if (Shape.isArray(Shape.own(entry, "tool_calls"))) return Shape.wrong(`${at}.tool_calls`, Shape.openAiWay, wanted)
       const content = Shape.own(entry, "content")
       if (typeof content === "string") return Result.succeed([])
       return Shape.isArray(content)
@@ -92,7 +91,7 @@ const partReader = (keys: Keys, judged: Judged) => {
             ? { answers: asked.get(Shape.own(part, "approvalId")) }
             : undefined
         default:
-          return yield* Shape.passOver(part, path, wanted)
+          return undefined
       }
     })
 }

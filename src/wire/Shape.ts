@@ -1,4 +1,5 @@
 /** What all formats share: looking into untrusted JSON, and saying in a bounded text what was found there. */
+import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"
 
@@ -22,8 +23,7 @@ export const wrong = (path: string, problem: string, expected: string): Read<nev
   Result.fail({ path, problem, expected })
 
 /** Tells whether the value is an object and no array. */
-export const isObject = (value: unknown): value is JsonObject =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
+export const isObject: (value: unknown) => value is JsonObject = Predicate.isReadonlyObject
 
 /** Tells whether the value is an array, of what is not known. */
 export const isArray = (value: unknown): value is ReadonlyArray<unknown> => Array.isArray(value)
@@ -85,35 +85,6 @@ export const found = <A>(
 ): Read<ReadonlyArray<A>> =>
   Result.map(entries(array, path, read), (all) => all.filter((it): it is A & {} => it !== undefined))
 
-/**
- * Passes over an entry that is not a call, and refuses one that is a call in another shape: it would be lost without a
- * word.
- */
-export const passOver = (entry: unknown, path: string, expected: string): Read<undefined> => {
-  const type = own(entry, "type")
-  const whose = callKeys.find(([key]) => isObject(own(entry, key)))?.[1] ??
-    callTypes.find(([known]) => known === type)?.[1] ??
-    ([entry, own(entry, "data"), own(entry, "kwargs")].some(hasToolCalls) ? "LangChain or OpenAI" : undefined) ??
-    (own(entry, "state") !== undefined && own(entry, "toolCallId") !== undefined ? "the AI SDK" : undefined)
-  return whose === undefined
-    ? Result.succeed(undefined)
-    : wrong(path, `is a tool call in the shape of ${whose}`, expected)
-}
-
-/** Refuses a message that has calls where only other formats have them. */
-export const nothingElsewhere = (message: JsonObject, path: string, keys: ReadonlyArray<string>): Read<void> => {
-  const key = ["parts", "invalid_tool_calls"].find((it) => {
-    const found = own(message, it)
-    return !keys.includes(it) && isArray(found) && found.length > 0
-  })
-  return key === undefined
-    ? Result.succeed(undefined)
-    : wrong(at(path, key), "is another format's way to call tools", "a message of this format")
-}
-
-/** The problem of `tool_calls` in a message with parts. */
-export const openAiWay = "is OpenAI's way to call tools"
-
 /** The parts of an assistant message or of an array of them, with their path; empty for plain text. */
 export const content = (
   input: unknown,
@@ -125,9 +96,6 @@ export const content = (
   const role = own(input, "role")
   const parts = own(input, "content")
   if (role !== undefined && role !== "assistant") return wrong("role", is(role), `"assistant"`)
-  if (isArray(own(input, "tool_calls"))) return wrong("tool_calls", openAiWay, call)
-  const elsewhere = nothingElsewhere(input, "", [])
-  if (Result.isFailure(elsewhere)) return Result.fail(elsewhere.failure)
   if (isArray(parts)) return Result.succeed({ parts, path: "content" })
   if (role === undefined) return wrong("", "is not a message", expected)
   return typeof parts === "string"
@@ -143,25 +111,3 @@ export const content = (
  */
 export const call = (id: string, name: string, params: unknown): ToolCall.ToolCall =>
   typeof params === "string" ? ToolCall.fromText(id, name, params) : ToolCall.make(id, name, params)
-
-const hasToolCalls = (message: unknown): boolean => {
-  const calls = own(message, "tool_calls")
-  return isArray(calls) && calls.length > 0
-}
-
-const callKeys: ReadonlyArray<readonly [key: string, whose: string]> = [
-  ["function", "OpenAI"],
-  ["custom", "OpenAI"],
-  ["functionCall", "Gemini"],
-  ["toolUse", "Bedrock"]
-]
-
-const callTypes: ReadonlyArray<readonly [type: string, whose: string]> = [
-  ["function", "OpenAI"],
-  ["function_call", "the Responses API"],
-  ["custom_tool_call", "the Responses API"],
-  ["tool_use", "Anthropic"],
-  ["tool-call", "effect/ai and the AI SDK"],
-  ["tool_call", "LangChain"],
-  ["invalid_tool_call", "LangChain"]
-]

@@ -56,11 +56,9 @@ const readPart = (entry: unknown, path: string, judged: Judged): Shape.Read<Tool
     const part = yield* Shape.object(entry, path, "a part")
     const type = yield* Shape.string(part, "type", path, "the type of the part")
     if (type === "tool-invocation" || (type !== "dynamic-tool" && !type.startsWith("tool-"))) {
-      // an application's own data may look like anything
-      if (type.startsWith("data-")) return undefined
       return type === "tool-invocation"
         ? yield* Shape.wrong(path, "is a tool call of an older AI SDK", "a part of type tool-NAME")
-        : yield* Shape.passOver(part, path, "parts of type tool-NAME or dynamic-tool")
+        : undefined
     }
     judged.add(part)
     if (Shape.own(part, "providerExecuted") === true || (yield* isOver(part, path))) return undefined

@@ -130,7 +130,7 @@ describe("the AI SDK", () => {
     assert.strictEqual(at([{ type: "tool-call", toolCallId: "1", toolName: "a" }]), "[0].input")
     assert.strictEqual(at([{ type: "tool-result" }]), "[0].toolCallId")
     assert.strictEqual(at({ role: "user", content: [] }), "role")
-    assert.strictEqual(at([{ role: "assistant", content: "", tool_calls: [{}] }]), "[0].tool_calls")
+    assert.strictEqual(at([{ role: "assistant", content: "", tool_calls: [{ id: "1" }] }]), "[0].tool_calls")
   })
 
   it("gives JSON where that is what the model is told, and text elsewhere", () => {

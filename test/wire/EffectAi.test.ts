@@ -116,8 +116,8 @@ describe("effect/ai", () => {
       content: "",
       tool_calls: [{ id: "1", function: { name: "a", arguments: "{}" } }]
     }
-    assert.strictEqual(refusal(openai, format).path, "tool_calls")
-    assert.strictEqual(refusal({ content: [openai] }).path, "content[0].tool_calls")
+    assert.strictEqual(refusal(openai, format).path, "tool_calls[0]")
+    assert.strictEqual(refusal({ content: [openai] }).path, "content[0].tool_calls[0]")
     assert.strictEqual(refusal({ content: [{ type: "tool_use", id: "1", name: "a", input: {} }] }).path, "content[0]")
   })
 

@@ -36,10 +36,10 @@ describe("LangChain", () => {
 
   it("never loses calls that are not in tool_calls", () => {
     const raw = [{ id: "1", type: "function", function: { name: "a", arguments: "{}" } }]
-    assert.strictEqual(refusal(ai({ additional_kwargs: { tool_calls: raw } })).path, "additional_kwargs.tool_calls")
+    assert.strictEqual(refusal(ai({ additional_kwargs: { tool_calls: raw } })).path, "additional_kwargs.tool_calls[0]")
     assert.strictEqual(
       refusal(ai({ tool_calls: [], tool_call_chunks: [{ name: "a", args: "{", index: 0 }] })).path,
-      "tool_call_chunks"
+      "tool_call_chunks[0]"
     )
   })
 
@@ -51,7 +51,7 @@ describe("LangChain", () => {
     assert.strictEqual(at({ type: "ai", data: { tool_calls: [{}] } }), "data.tool_calls[0].id")
     assert.strictEqual(at({ lc: 1, id: ["m", "AIMessage"], kwargs: { tool_calls: [{}] } }), "kwargs.tool_calls[0].id")
     assert.strictEqual(at([ai({}), ai({ tool_calls: [{}] })]), "[1].tool_calls[0].id")
-    assert.strictEqual(at([{ type: "human", content: "Hi", tool_calls: [call("1", "a")] }]), "[0]")
+    assert.strictEqual(at([{ type: "human", content: "Hi", tool_calls: [call("1", "a")] }]), "[0].tool_calls[0]")
     assert.strictEqual(at({ type: "human", content: "Hi" }), "type")
     assert.strictEqual(at({ lc: 1, type: "constructor", id: ["langchain", "prompts", "Prompt"], kwargs: {} }), "type")
     assert.strictEqual(at([{ type: "generic" }]), "[0].type")

@@ -117,8 +117,8 @@ describe("the Responses API", () => {
     assert.deepStrictEqual(refusal([block], format), {
       format,
       path: "[0]",
-      problem: "is a tool call in the shape of Anthropic",
-      expected: "an item of type function_call"
+      problem: "is a tool call where this format has none",
+      expected: "a response with output, or the array of its items"
     })
     assert.strictEqual(
       refusal([{ type: "message", role: "assistant", content: [{ type: "text", text: "" }, block] }]).path,
