@@ -54,7 +54,10 @@ const isCall = (entry: Shape.JsonObject): boolean => {
   const type = Shape.own(entry, "type")
   if (typeof type === "string" && callTypes.has(plain(type))) return true
   // the AI SDK has the name in the type, or asks for approval of the call
-  if (typeof Shape.own(entry, "toolCallId") === "string" && typeof Shape.own(entry, "state") === "string") return true
+  if (typeof Shape.own(entry, "state") === "string") {
+    if (typeof Shape.own(entry, "toolCallId") === "string") return true
+    if (typeof type === "string" && type.startsWith("tool-")) return true
+  }
   if (wrappers.some((key) => Shape.isObject(Shape.own(entry, key)))) return true
   if (Shape.own(entry, "method") === "tools/call") return true
   const hasId = idsOf(entry).length > 0
@@ -152,7 +155,7 @@ const isOthers = (entry: Shape.JsonObject): boolean => {
   const state = Shape.own(entry, "state")
   return Shape.own(entry, "providerExecuted") === true || (typeof type === "string" && providers.test(type)) ||
     (typeof state === "string" && answered.test(state)) ||
-    Shape.own(Shape.own(entry, "toolUse"), "type") === "server_tool_use"
+    (Shape.own(Shape.own(entry, "toolUse"), "type") === "server_tool_use" && Shape.own(entry, "name") === undefined)
 }
 
 /** The states of the AI SDK in which a call has its answer. */

@@ -101,6 +101,14 @@ const odd: { readonly [what: string]: unknown } = {
     tool_calls: [shapes.langchain("1", "kept")],
     tool_call_chunks: [{ ...shapes.langchain("lost"), args: text, index: 1 }]
   },
+  "a call of AI SDK 5 without its id, in a part": {
+    role: "assistant",
+    parts: [{ type: "text", text: "", odd: { type: "tool-lost", state: "input-available", input: args } }]
+  },
+  "a call that wraps one of the provider's": {
+    role: "assistant",
+    content: { ...shapes.bedrock("lost").toolUse, toolUse: { type: "server_tool_use", toolUseId: "s", name: "web" } }
+  },
   "a request for approval that holds its call": {
     role: "assistant",
     content: [
