@@ -86,7 +86,6 @@ export interface Call {
   readonly commit: <A>(write: () => A | PromiseLike<A>) => Promise<A>
 }
 
-/** A function as a tool. */
 export interface Definition extends PlainTool.Declared {
   /** Tells the model what the tool does and when to use it. */
   readonly description?: string | undefined

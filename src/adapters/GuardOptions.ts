@@ -54,7 +54,6 @@ export interface Options<Name extends string = string> {
   readonly onEvent?: ((event: ToolEvent.Wire) => void) | undefined
 }
 
-/** Guarded tools of one request. */
 export interface Request<Tools> {
   /** The same tools; their calls pass the gates. Tools that the policy hides are missing. */
   readonly tools: Tools

@@ -70,7 +70,6 @@ const Send = own(Tool.make("agent_send", {
   failure: Schema.String
 }))
 
-/** Stops an agent. */
 const Stop = own(Tool.make("agent_stop", {
   description: "Stops an agent in the background. What it has done remains.",
   parameters: Schema.Struct({ name: Name, reason: Schema.optional(Schema.String) }),

@@ -22,7 +22,6 @@ export interface Compaction<ModelError = never, ModelServices = never> {
   readonly instructions?: string | undefined
 }
 
-/** Checked options. */
 export interface Checked {
   readonly window: number
   /** Tokens above which a request is compacted. */

@@ -31,7 +31,6 @@ export interface Origin extends ModelId {
   readonly usage?: typeof Used.Type | undefined
 }
 
-/** Schema of an origin. */
 export const Origin = Schema.Struct({
   provider: Schema.String,
   model: Schema.String,
@@ -42,7 +41,6 @@ export const Origin = Schema.Struct({
 /** The key of what this package records in provider options. */
 export const key = "effect-tool-executor"
 
-/** A recorded origin. */
 export const recorded = ({ model, provider, run, usage }: Origin) => ({
   provider,
   model,
@@ -149,7 +147,6 @@ export const open = (messages: ReadonlyArray<Prompt.Message>): Open => {
 export const callsOf = ({ content }: Prompt.AssistantMessage): ReadonlyArray<Prompt.ToolCallPart> =>
   content.filter((it) => it.type === "tool-call" && !it.providerExecuted) as ReadonlyArray<Prompt.ToolCallPart>
 
-/** The text of a message. */
 export const textOf = ({ content }: Prompt.AssistantMessage | Prompt.UserMessage): string =>
   content.map((it) => it.type === "text" ? it.text : "").join("")
 

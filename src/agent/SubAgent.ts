@@ -52,7 +52,6 @@ import * as Spending from "./Spending.ts"
 import type { End } from "./Transcripts.ts"
 import { Branch } from "./TranscriptTree.ts"
 
-/** Options of a sub-agent. */
 export interface Options<Parameters extends Schema.Top> {
   /** The tool description, for the calling model. */
   readonly description: string
@@ -88,7 +87,6 @@ export const Failure = Schema.Struct({ ended: Schema.String, message: Schema.Str
 /** Why a sub-agent has no result. */
 export type Failure = typeof Failure.Type
 
-/** The tool of a sub-agent. */
 export type AgentTool<Name extends string, Parameters extends Schema.Top> = Tool.Tool<Name, {
   readonly parameters: Parameters
   readonly success: typeof Schema.String

@@ -5,7 +5,6 @@ import type * as Toolkit from "effect/ai/Toolkit"
 /** The tools of one or more toolkits, by name. */
 export type ToolsOf<T extends Toolkit.Any> = { readonly [K in NamesIn<T>]: ToolIn<T, K> }
 
-/** The name of one of them. */
 export type Name<Tools> = Extract<keyof Tools, string>
 
 /** Some of their names. */

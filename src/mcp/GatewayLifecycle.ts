@@ -30,7 +30,6 @@ import * as Predicate from "effect/Predicate"
 import type * as Stream from "effect/Stream"
 import * as SubscriptionRef from "effect/SubscriptionRef"
 
-/** A lifecycle. */
 export interface GatewayLifecycle {
   /** Cancels all calls, now and from now on. Completes once every call is answered, at the latest after 8 seconds. */
   readonly end: (reason: string) => Effect.Effect<void>
@@ -57,7 +56,6 @@ export interface GatewayLifecycle {
   readonly changed: Effect.Effect<void>
 }
 
-/** Options of a lifecycle. */
 export interface Options {
   /** Completes when the tools are there, or clients need not wait for them any longer. Default: immediately. */
   readonly ready?: Effect.Effect<void> | undefined

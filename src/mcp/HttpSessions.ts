@@ -7,7 +7,6 @@ import * as HttpRouter from "effect/http/HttpRouter"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import type * as Scope from "effect/Scope"
 
-/** What is known of a session. */
 export interface Known {
   /** Requests and streams of it that are open. */
   open: number

@@ -71,7 +71,6 @@ import { describe, isSame } from "./ToolDescription.ts"
 
 export { callKey, outcomeKey } from "./CallMeta.ts"
 
-/** Options of a gateway. */
 export interface Options {
   /**
    * How long a session, or a principal, is remembered that makes no calls; and how long a call without a session waits

@@ -41,14 +41,12 @@ const tried = (raw: Store, later: Contract.Later) => {
   }
 }
 
-/** Makes a check. */
 export const check = (
   name: string,
   body: (of: ReturnType<typeof tried>) => Contract.Body,
   options?: Bounds
 ): Contract.Statement<Store, Bounds> => Contract.statement(name, (store, later) => body(tried(store, later)), options)
 
-/** Claims a key. */
 export const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): StateStore.KeyClaim => ({
   _tag: "Key",
   scope: "principal",
@@ -110,7 +108,6 @@ export const value: StateStore.Kept = {
 }
 
 export const kept = { started: true, key: "keep", windowMillis: 1_000, value } as const
-/** It started, and its key is released. */
 export const released = { started: true, key: "release", windowMillis: 1_000, value: undefined } as const
 /** It never started. */
 export const unstarted = { started: false, key: "release", windowMillis: 1_000, value: undefined } as const

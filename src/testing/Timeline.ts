@@ -73,7 +73,6 @@ export const refusals = (
     return [`${outcome.callId}: ${where}. ${describe(outcome.reason, outcome.tool)}`]
   })
 
-/** The rows of a wave. */
 export const rowsOf = (wave: WaveReport): ReadonlyArray<Row> => {
   const asking = new Map(
     Lanes.lanesOf(wave.events).map(({ callId, index, spans }) => [

@@ -13,7 +13,6 @@ import type { Grant } from "../vocabulary/Grant.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { ToolProcess } from "./ToolProcess.ts"
 
-/** Options of a process. */
 export interface ProcessOptions {
   /**
    * Name of the process in its batch, such as a turn number. With a journal, its calls can be resumed under it after a
@@ -107,7 +106,6 @@ export interface Orphans {
   readonly lateWritesBlocked: number
 }
 
-/** Options of a batch. */
 export interface BatchOptions {
   /**
    * Keeps the counts after the scope closes, for a later batch of the same id, also after a restart with a durable

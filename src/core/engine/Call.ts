@@ -29,7 +29,6 @@ import type { CallRecord } from "./report/CallRecord.ts"
 import type { CallTrace } from "./report/CallTrace.ts"
 import type { Observed, Reporter } from "./report/Reporter.ts"
 
-/** The phase of a call. */
 export type Phase =
   /** Its run has not begun, or is being dispatched. */
   | { readonly _tag: "Arrived" }
@@ -53,7 +52,6 @@ export const phases: { readonly arrived: Phase; readonly asking: Phase; readonly
   queued: { _tag: "Queued" }
 }
 
-/** The agent that makes a call. */
 export interface Agent {
   readonly permissions: Permissions["Service"]
   /** A second policy that decides nothing, if there is one. */

@@ -277,7 +277,6 @@ const know = (calls: Set<string>, tool: string, callId: string): void => {
   calls.add(`${tool} ${callId}`)
 }
 
-/** The conversation of a process. */
 const nameOf = ({ batch, session }: ProcessState): RecordedConversation.Name & { readonly key: string } =>
   session.name === undefined
     ? { key: batch.key, batch: batch.id, session: undefined }

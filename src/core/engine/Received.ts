@@ -22,7 +22,6 @@ export const wave = (calls: unknown): ReadonlyArray<Received> => {
   return read.map((it, index): Received => ({ ...it, id: it.id ?? madeId(index, ids) }))
 }
 
-/** Reads one call. */
 export const one = (call: unknown): Received => wave([call])[0]!
 
 /** A call that may still need an id. */

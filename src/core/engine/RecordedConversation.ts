@@ -25,7 +25,6 @@ export interface Name {
 export const idOf = ({ batch, session }: Name): string =>
   session === undefined ? `batch ${batch}` : `session ${session}`
 
-/** The conversations on record. */
 export interface Names {
   readonly names: Set<string>
   /** The place of the last entry that was read. */

@@ -92,7 +92,6 @@ export interface UnderWay {
   readonly resumed: () => void
 }
 
-/** The state of one process. */
 export interface ProcessState {
   readonly id: string
   /** Its id for limits: that of the process that it continues. */

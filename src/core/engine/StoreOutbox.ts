@@ -20,7 +20,6 @@ export interface ForCall {
   readonly call: { readonly id: string; readonly name: string }
 }
 
-/** A message to the store. */
 export interface Message {
   readonly operation: string
   /** The driver answers false if the message changed nothing. */

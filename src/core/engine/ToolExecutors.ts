@@ -63,7 +63,6 @@ export class ToolExecutors extends Context.Service<ToolExecutors, {
   readonly close: (reason?: string) => Effect.Effect<void>
 }>()("effect-tool-executor/ToolExecutors") {}
 
-/** Options of the executors. */
 export interface Options {
   /**
    * How long an executor stays after the last scope that holds it has closed. Default 1 hour. The state of a session in

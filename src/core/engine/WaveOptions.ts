@@ -24,7 +24,6 @@ export interface ResumeProblem {
   readonly cause?: unknown
 }
 
-/** Options of one wave. */
 export interface WaveOptions {
   /** Milliseconds that each call may run; the tool's limit applies, too. */
   readonly timeoutMillis: number

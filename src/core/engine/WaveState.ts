@@ -78,7 +78,6 @@ interface Caches {
   toolNames: ReadonlyArray<string> | undefined
 }
 
-/** The state of one wave. */
 export class WaveState implements Host, HostGates.Reporter {
   readonly engine: Engine
   readonly process: ProcessState

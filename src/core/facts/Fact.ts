@@ -323,7 +323,6 @@ export const CallFact = Schema.Union([
 /** A fact about one call. */
 export type CallFact = typeof CallFact.Type
 
-/** Schema of a fact. */
 export const Fact = Schema.Union([...WaveFact.members, ...CallFact.members, Revoked])
 
 /** Something that happened to a wave, to a call, or to a grant. */

@@ -7,7 +7,6 @@ import type { ToolEvent, Wire } from "./ToolEvent.ts"
 /** An event, as the host has it or as clients see it. */
 export type Event = ToolEvent | Wire
 
-/** An event of a call. */
 export type CallEvent = Extract<Event, { readonly callId: string }>
 
 /** The outcome of a call, as the host has it or as clients see it. */

@@ -115,7 +115,6 @@ export const Answer = Schema.Union([
   Schema.TaggedStruct("Deny", { reason: Schema.optionalKey(Schema.String) })
 ])
 
-/** The answer to a request. */
 export type Answer = typeof Answer.Type
 
 /**

@@ -36,7 +36,6 @@ export interface Options {
   readonly storeTimeout?: Duration.Input | undefined
 }
 
-/** Default options. */
 export const defaults = { storeTimeout: "2 seconds" } as const
 
 /** Name of the gate. A gate layer with the same name replaces it. */

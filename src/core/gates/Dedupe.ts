@@ -56,7 +56,6 @@ export class Dedupe extends Context.Service<Dedupe, {
   readonly settlement: (call: GateCall, outcome: ToolOutcome.ToolOutcome, options: SettlementOptions) => KeySettlement
 }>()("effect-tool-executor/policy/Dedupe") {}
 
-/** The defaults. */
 export const defaults = {
   scope: "batch",
   window: "5 minutes",

@@ -46,7 +46,6 @@ export interface Notice {
   readonly request: ApprovalRequest
 }
 
-/** The pending requests. */
 export class PendingRequests {
   private readonly clock: Clock.Clock
   private readonly deadlines: Deadlines

@@ -30,7 +30,6 @@ export class Provenance extends Context.Service<Provenance, {
   readonly problems: (tools: ReadonlyArray<string>, expects: (tool: string) => boolean) => ReadonlyArray<Problem>
 }>()("effect-tool-executor/policy/Provenance") {}
 
-/** Options of provenance. */
 export interface Options {
   /**
    * What is declared about tools, by name. A declaration here replaces the tool's own (`ToolAnnotations.Provenance`). A

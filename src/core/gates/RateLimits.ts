@@ -34,7 +34,6 @@ export interface Options {
   readonly storeTimeout?: Duration.Input | undefined
 }
 
-/** Default options. */
 export const defaults = { storeTimeout: "2 seconds" } as const
 
 /** Name of the gate. A gate layer with the same name replaces it. */
@@ -54,7 +53,6 @@ export const make = Effect.fnUntraced(function*(
   const limiter = yield* Effect.provideService(RateLimiter.make, RateLimiter.RateLimiterStore, yield* store)
   const taken = new WeakSet<ToolCall>()
 
-  /** The limits of a call. */
   const limitsOf = ({ principal, tool }: Gate.GateCall): ReadonlyArray<Limit> => [
     ...tool.rate === undefined ? [] : [{
       rate: tool.rate,

@@ -55,7 +55,6 @@ export interface BreakerLimits {
   readonly windowMillis: number
 }
 
-/** Options of a reviewer. */
 export interface Options {
   /** How long a review may take before a person is asked. Default 20 seconds. */
   readonly timeout?: Duration.Input | undefined
@@ -136,7 +135,6 @@ export const layerFunction = <R = never>(
   options?: Options
 ): Layer.Layer<Reviewer, ConfigurationError, R> => Layer.effect(Reviewer, make(review, options))
 
-/** Default options. */
 export const defaults = {
   timeout: "20 seconds",
   concurrency: 8,

@@ -53,7 +53,6 @@ export interface RuleScope {
   readonly principal: string
 }
 
-/** A claim that rules make. */
 export type RuleClaim = Exclude<Claim, { readonly _tag: "Key" }>
 
 /** A refused claim of rules, and why. */

@@ -18,7 +18,6 @@ export class ShadowPolicy extends Context.Service<ShadowPolicy, {
   readonly permissions: Permissions.Permissions["Service"]
 }>()("effect-tool-executor/policy/ShadowPolicy") {}
 
-/** Options of a shadow policy. */
 export interface Options {
   readonly name: string
   /** The policy, or several in tiers. */

@@ -12,7 +12,6 @@ import * as Option from "effect/Option"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type { Verdict } from "./Gate.ts"
 
-/** Options of a turn. */
 export interface Options {
   /** Time of the whole turn. Default: no limit. */
   readonly timeout?: Duration.Input | undefined

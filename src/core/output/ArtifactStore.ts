@@ -90,7 +90,6 @@ export interface Options {
   readonly maxTotalChars?: number | undefined
 }
 
-/** The default options. */
 export const defaults = {
   timeToLive: "1 hour",
   maxChars: 50_000_000,

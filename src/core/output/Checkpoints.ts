@@ -18,7 +18,6 @@ import * as Versioned from "../../internal/versioned.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import * as FileChange from "../vocabulary/FileChange.ts"
 
-/** Schema of a checkpoint. */
 export const Checkpoint = Schema.Struct({
   /** Sorts by age. */
   id: Schema.String,
@@ -80,7 +79,6 @@ export class CheckpointError extends Schema.TaggedError<CheckpointError>("effect
   }
 }
 
-/** The checkpoints. */
 export class Checkpoints extends Context.Service<Checkpoints, {
   /** Keeps what is there before a write, whole or not at all; the principal's oldest give way where they have to. */
   readonly save: (write: Write) => Effect.Effect<Checkpoint, CheckpointError>
@@ -115,7 +113,6 @@ export interface Options {
   readonly maxAge?: Duration.Input | undefined
 }
 
-/** The default options. */
 export const defaults = {
   maxBytes: 100_000_000,
   maxCount: 1_000,

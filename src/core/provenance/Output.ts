@@ -23,7 +23,6 @@ export interface Reading {
 /** How deep outputs are looked at; what is deeper is foreign. */
 const depthLimit = 64
 
-/** Reads an output. */
 export const readOutput = (reading: Reading): void => {
   const { foreign, isEcho, isTrusted, paths, query, source, values, words } = reading
   const found: Array<{ readonly value: string; readonly kind: string; readonly record: number }> = []

@@ -25,7 +25,6 @@ export interface ScopeOptions {
 /** A tool, or each tool. */
 export const AnyTool = Schema.NonEmptyString.annotate({ description: "A tool's name, or * for each tool separately" })
 
-/** One tool. */
 export const OneTool = Schema.NonEmptyString.annotate({ description: "A tool's name" })
 
 /** A list of tools. */
@@ -78,7 +77,6 @@ export const subject = (tool: string): NamedTool => ({ place: "tool", tool, wild
 /** Names one tool, which may not be `*`. */
 export const named = (place: string, tool: string): NamedTool => ({ place, tool, wildcard: false })
 
-/** Names the tools of a list. */
 export const listed = (key: string, tools: ReadonlyArray<string>): ReadonlyArray<NamedTool> =>
   tools.map((tool, index) => named(`${key}[${index}]`, tool))
 

@@ -25,7 +25,6 @@ export interface Edge {
   readonly isMutual: boolean
 }
 
-/** The picture. */
 export interface Picture {
   readonly nodes: ReadonlyArray<Node>
   readonly edges: ReadonlyArray<Edge>

@@ -22,7 +22,6 @@ export type Scope = "process" | "batch" | "session"
 /** The scopes that several processes share. */
 export type SharedScope = Exclude<Scope, "process">
 
-/** One kind of rule. */
 export interface RuleKind<R extends AnyRule> {
   /** Its data, with a description that says where it counts. */
   readonly schema: Schema.Codec<R, unknown>
@@ -44,7 +43,6 @@ export interface RuleKind<R extends AnyRule> {
   readonly sentencesIn?: (rule: R, set: RuleSet) => ReadonlyArray<string>
   /** Explains a refusal to a model: what was wrong, what is allowed instead, whether to retry. */
   readonly explain: (violation: Violation<R>) => string
-  /** Draws the rule. */
   readonly draw: (rule: R, drawing: Drawing) => void
 }
 
@@ -188,7 +186,6 @@ export interface Success<R = AnyRule> {
   readonly routes: ReadonlyArray<ListedTools<R>>
 }
 
-/** A rule and the tools that it lists. */
 export interface ListedTools<R = AnyRule> {
   readonly rule: R
   readonly tools: ReadonlyArray<string>

@@ -45,13 +45,11 @@ export type Tag = keyof typeof kinds
 /** One rule, as data. */
 export type ToolRule = (typeof kinds)[Tag]["schema"]["Type"]
 
-/** A rule of one kind. */
 export type Of<T extends Tag> = Extract<ToolRule, { readonly _tag: T }>
 
 /** Every kind is complete and stands under its own tag. */
 const table: { readonly [T in Tag]: RuleKind<Of<T>> } = kinds
 
-/** Gives the kind of a rule. */
 export const kindOf = (rule: ToolRule): RuleKind<ToolRule> =>
   // the kind under a rule's tag takes that rule, which the compiler cannot relate
   table[rule._tag] as RuleKind<ToolRule>

@@ -36,5 +36,4 @@ export const whom = (tool: string): string => tool === "*" ? "any tool" : quote(
 /** How often. */
 export const times = (max: number): string => max === 1 ? "once" : `${max} times`
 
-/** Values as JSON. */
 export const json = (values: ReadonlyArray<unknown>): ReadonlyArray<string> => values.map((it) => JSON.stringify(it))

@@ -73,7 +73,6 @@ export class Journal extends Context.Service<Journal, {
 /** Bounds of the journal in memory, and what it keeps. */
 export type MemoryOptions = MemoryJournal.Options
 
-/** The defaults of the journal in memory. */
 export const memoryDefaults = MemoryJournal.defaults
 
 /**

@@ -53,7 +53,6 @@ export const KeptArguments = Schema.Union([
   Schema.TaggedStruct("None", {})
 ])
 
-/** What is kept of arguments. */
 export type KeptArguments = typeof KeptArguments.Type
 
 /**
@@ -271,10 +270,8 @@ export const CallEntry = Schema.Union([
 /** An entry that is about a call. */
 export type CallEntry = typeof CallEntry.Type
 
-/** Schema of an entry. */
 export const JournalEntry = Schema.Union([...CallEntry.members, Granted, Revoked, Heard, RuleAccepted, Gap])
 
-/** An entry of a journal. */
 export type JournalEntry = typeof JournalEntry.Type
 
 /** Name of a kind of entry. */

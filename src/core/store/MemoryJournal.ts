@@ -27,7 +27,6 @@ export interface Options extends Partial<Keeps> {
   readonly entries?: ReadonlyArray<JournalEntry> | undefined
 }
 
-/** The defaults. */
 export const defaults = {
   maxEntries: 10_000,
   entries: [],

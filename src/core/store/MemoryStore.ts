@@ -35,7 +35,6 @@ export interface Options {
   readonly sessionTimeToLive?: Duration.Input | undefined
 }
 
-/** The defaults. */
 export const defaults = {
   maxKeys: 2_000,
   batchTimeToLive: "1 hour",

@@ -17,7 +17,6 @@ import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"
 import * as TextDiff from "effect/TextDiff"
 
-/** The change of one file. */
 export interface FileChange {
   /** Relative to the tool's root, with `/`. For a link: its destination. */
   readonly path: string

@@ -6,7 +6,6 @@ import { matches } from "../../internal/wildcard.ts"
 import { Approvers } from "./Approvers.ts"
 import { isCoveredByTool } from "./TargetKind.ts"
 
-/** Schema of a grant. */
 export const Grant = Schema.Struct({
   id: Schema.String,
   principal: Schema.String,

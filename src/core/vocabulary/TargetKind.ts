@@ -9,7 +9,6 @@ import * as Schema from "effect/Schema"
  */
 export const TargetKind = Schema.Literals(["exact", "protected", "always", "host"])
 
-/** The kind of a target. */
 export type TargetKind = typeof TargetKind.Type
 
 /** Tells whether a grant for the whole tool covers targets of the kind. */

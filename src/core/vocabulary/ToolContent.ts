@@ -81,7 +81,6 @@ export const isImage = (file: FilePart): file is FileOf<typeof imageTypes[number
 
 export const isPdf = (file: FilePart): file is FileOf<"application/pdf"> => file.mediaType === "application/pdf"
 
-/** Returns the data URL of a file. */
 export const dataUrl = ({ data, mediaType }: FilePart): string => `data:${mediaType};base64,${data}`
 
 /** Returns the text of all parts, with a note in place of each file. */

@@ -58,7 +58,6 @@ export interface Settings {
   readonly rateLimit?: ToolLimits.ToolRate | undefined
 }
 
-/** A registered tool. */
 export interface RegisteredTool {
   readonly name: string
   readonly description: string | undefined
@@ -156,7 +155,6 @@ export interface Options<Name extends string = string> {
   readonly tools?: { readonly [K in Name]?: Settings | undefined } | undefined
 }
 
-/** Options of a layer of tools. */
 export interface LayerOptions<Name extends string = string> extends Options<Name> {
   /**
    * Names of tools that may be added later (`replace`), so that rules and policies may already name them. Default:
@@ -340,7 +338,6 @@ const reportUnseen = (
   return Effect.void
 }
 
-/** The JSON Schema of a form. */
 const formOf = (form: ToolAnnotations.FormOf | undefined, report: Report): JsonSchema.JsonSchema | undefined => {
   if (form === undefined) return undefined
   const schema = Schema.isSchema(form) ? Tool.getJsonSchemaFromSchema(form) : form

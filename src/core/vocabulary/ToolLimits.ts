@@ -65,7 +65,6 @@ export interface ToolRate extends Rate {
   readonly per?: "everyone" | "principal" | undefined
 }
 
-/** A circuit with its defaults. */
 export interface CheckedCircuit {
   readonly tripPolicy: CircuitBreaker.TripPolicy
   readonly openDuration: Duration.Input | Schedule.Schedule<unknown, number>
@@ -73,7 +72,6 @@ export interface CheckedCircuit {
   readonly onStoreError: OnStoreError
 }
 
-/** A rate with its defaults. */
 export interface CheckedRate {
   readonly limit: number
   readonly windowMillis: number
@@ -81,7 +79,6 @@ export interface CheckedRate {
   readonly onStoreError: OnStoreError
 }
 
-/** The rate of a tool with its defaults. */
 export interface CheckedToolRate extends CheckedRate {
   readonly per: "everyone" | "principal"
 }

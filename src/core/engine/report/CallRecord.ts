@@ -44,7 +44,6 @@ export interface Recordable {
   readonly decided: unknown
 }
 
-/** The record of one call. */
 export class CallRecord implements JournalFold.Subject {
   private readonly wave: RecordedWave
   private readonly index: number

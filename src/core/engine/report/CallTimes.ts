@@ -2,7 +2,6 @@
 import type { CallFact } from "../../facts/Fact.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 
-/** The times of one call. */
 export class CallTimes {
   private readonly arrivedAt: bigint
   private requestedAt = 0n

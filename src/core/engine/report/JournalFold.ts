@@ -34,7 +34,6 @@ export interface Subject {
   readonly shown: (request: Of<"Reviewed">["request"]) => string
 }
 
-/** Makes the entry of a fact. */
 export type Make<F extends CallFact> = (record: Subject, fact: F) => Journal.JournalEntry
 
 /** Gives the function that makes the entry of a fact, if the fact has one. */

@@ -29,7 +29,6 @@ export interface Wave {
   readonly hasContent: boolean
 }
 
-/** The spans of one call. */
 export class CallSpans {
   readonly wave: Wave
   readonly id: string

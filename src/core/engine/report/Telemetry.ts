@@ -59,7 +59,6 @@ export class Telemetry {
   }
 }
 
-/** The telemetry of a wave. */
 export class WaveTrace {
   private readonly meters: Meters
   private readonly spans: SpanFold.Wave | undefined
