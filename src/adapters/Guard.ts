@@ -4,7 +4,7 @@
  * `guard` of each adapter opens an executor over the loop's own tools and returns the same tools, whose calls now pass
  * every gate. Nothing here needs the package of a loop.
  */
-import type * as Toolkit from "effect/ai/Toolkit"
+import * as Toolkit from "effect/ai/Toolkit"
 import * as Cause from "effect/Cause"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
@@ -19,12 +19,14 @@ import * as ToolEvent from "../core/facts/ToolEvent.ts"
 import * as Approvals from "../core/gates/Approvals.ts"
 import * as Permissions from "../core/gates/Permissions.ts"
 import { textOf } from "../core/output/OutputPolicy.ts"
-import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
 import type * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import type { HandlersOf, RegisteredTool } from "../core/vocabulary/ToolHandlers.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as GuardOptions from "./GuardOptions.ts"
 import type { Approval, Guarded, Options, Request } from "./GuardOptions.ts"
+import * as PlainProblems from "./PlainProblems.ts"
+import type * as PlainTool from "./PlainTool.ts"
 
 export type { Approval, Guarded, Options, Request } from "./GuardOptions.ts"
 
@@ -51,6 +53,29 @@ export const fits = ({ outcome, text }: Answer, value: unknown): boolean =>
 export interface Adapted {
   readonly toolkit: Toolkit.Any
   readonly layer: Layer.Layer<HandlersOf<Toolkit.Any>>
+}
+
+/** Makes a toolkit of a loop's tools, unless something is wrong with them, their names or their settings. */
+export const adapt = <T extends { readonly name: string }>({ handlerOf, problems, settings, subject, toolOf, tools }: {
+  /** Names the function in errors. */
+  readonly subject: string
+  readonly tools: ReadonlyArray<T>
+  readonly settings: { readonly [name: string]: PlainTool.Declared | undefined }
+  readonly problems: ReadonlyArray<Problem>
+  readonly toolOf: (tool: T, declared: PlainTool.Declared) => PlainTool.PlainTool<string>
+  readonly handlerOf: (tool: T) => (args: unknown) => Effect.Effect<unknown, string>
+}): Effect.Effect<Adapted, ConfigurationError> => {
+  const names = tools.map((it) => it.name)
+  const all = [
+    ...problems,
+    ...names.flatMap(PlainProblems.ofName),
+    ...PlainProblems.ofSame(names),
+    ...PlainProblems.ofSettings(settings, new Set(names))
+  ]
+  if (all.length > 0) return new ConfigurationError({ subject, problems: all })
+  const toolkit = Toolkit.make(...tools.map((it) => toolOf(it, settings[it.name] ?? {})))
+  const handlers = Object.fromEntries(tools.map((it) => [it.name, handlerOf(it)]))
+  return Effect.succeed({ toolkit, layer: toolkit.toLayer(handlers as never) } as never)
 }
 
 /** The tools and the process of one request, for an adapter. */

@@ -22,20 +22,18 @@
  * }
  * ```
  */
-import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Predicate from "effect/Predicate"
 import * as Result from "effect/Result"
 import type { Answer, Step } from "../core/contract/ToolProcess.ts"
 import { textOf } from "../core/output/OutputPolicy.ts"
-import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as ToolOutcome from "../core/vocabulary/ToolOutcome.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Guard from "./Guard.ts"
-import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 import * as ValidatedSchema from "./ValidatedSchema.ts"
 
@@ -101,35 +99,25 @@ interface Given {
 const read = (
   tools: ReadonlyArray<Tool>,
   settings: { readonly [name: string]: PlainTool.Declared | undefined }
-): Effect.Effect<Guard.Adapted, ConfigurationError> => {
-  const problems: Array<Problem> = []
-  const names: Array<string> = []
-  for (const tool of tools) {
-    if (!isStructured(tool)) {
-      problems.push({
-        path: `tools.${String((tool as Partial<Tool> | undefined)?.name)}`,
-        problem: "it is not a structured tool",
-        expected: "what tool() of LangChain returns"
-      })
-      continue
-    }
-    problems.push(...PlainProblems.ofName(tool.name))
-    names.push(tool.name)
-  }
-  problems.push(...PlainProblems.ofSame(names), ...PlainProblems.ofSettings(settings, new Set(names)))
-  if (problems.length > 0) return new ConfigurationError({ subject: "LangChain.guard", problems })
-  const known = tools as ReadonlyArray<Structured>
-  const toolkit = Toolkit.make(...known.map((tool) =>
-    PlainTool.make(tool.name, settings[tool.name] ?? {}, {
-      description: tool.description,
-      parameters: ValidatedSchema.of(tool.schema),
-      needsApproval: undefined,
-      worded: true
-    })
-  ))
-  const handlers = Object.fromEntries(known.map((tool) => [tool.name, handlerOf(tool)]))
-  return Effect.succeed({ toolkit, layer: toolkit.toLayer(handlers as never) } as never)
-}
+): Effect.Effect<Guard.Adapted, ConfigurationError> =>
+  Guard.adapt({
+    subject: "LangChain.guard",
+    tools: tools.filter(isStructured),
+    settings,
+    problems: tools.filter((it) => !isStructured(it)).map((tool) => ({
+      path: `tools.${String((tool as Partial<Tool> | undefined)?.name)}`,
+      problem: "it is not a structured tool",
+      expected: "what tool() of LangChain returns"
+    })),
+    toolOf: (tool, declared) =>
+      PlainTool.make(tool.name, declared, {
+        description: tool.description,
+        parameters: ValidatedSchema.of(tool.schema),
+        needsApproval: undefined,
+        worded: true
+      }),
+    handlerOf
+  })
 
 const isStructured = (tool: unknown): tool is Structured =>
   Predicate.hasProperty(tool, "_call") && typeof tool._call === "function" && Predicate.hasProperty(tool, "name") &&

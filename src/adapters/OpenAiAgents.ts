@@ -24,7 +24,6 @@
  * }
  * ```
  */
-import * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as JsonSchema from "effect/JsonSchema"
@@ -32,11 +31,10 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import type { Step } from "../core/contract/ToolProcess.ts"
-import { ConfigurationError, type Problem } from "../core/vocabulary/ConfigurationError.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolCall from "../core/vocabulary/ToolCall.ts"
 import * as ToolContent from "../core/vocabulary/ToolContent.ts"
 import * as Guard from "./Guard.ts"
-import * as PlainProblems from "./PlainProblems.ts"
 import * as PlainTool from "./PlainTool.ts"
 
 export type { Approval, Guarded, Options, Request } from "./Guard.ts"
@@ -100,29 +98,24 @@ const isFunction = (tool: Tool): tool is FunctionTool =>
 const read = (
   tools: ReadonlyArray<Tool>,
   settings: { readonly [name: string]: PlainTool.Declared | undefined }
-): Effect.Effect<Guard.Adapted, ConfigurationError> => {
-  const known = tools.filter(isFunction)
-  const names = known.map((it) => it.name)
-  const problems: ReadonlyArray<Problem> = [
-    ...names.flatMap(PlainProblems.ofName),
-    ...PlainProblems.ofSame(names),
-    ...PlainProblems.ofSettings(settings, new Set(names))
-  ]
-  if (problems.length > 0) return new ConfigurationError({ subject: "OpenAiAgents.guard", problems })
-  const toolkit = Toolkit.make(...known.map((tool) =>
-    PlainTool.make(tool.name, settings[tool.name] ?? {}, {
-      description: tool.description,
-      parameters: tool.parameters as JsonSchema.JsonSchema,
-      needsApproval: (input, { toolCallId }) =>
-        Effect.contextWith((services: Context.Context<never>) => {
-          const given = Context.get(services, Guard.LoopCall)?.given as Given | undefined
-          return PlainTool.approval(() => tool.needsApproval(given?.context, input, toolCallId))
-        })
-    })
-  ))
-  const handlers = Object.fromEntries(known.map((tool) => [tool.name, handlerOf(tool)]))
-  return Effect.succeed({ toolkit, layer: toolkit.toLayer(handlers as never) } as never)
-}
+): Effect.Effect<Guard.Adapted, ConfigurationError> =>
+  Guard.adapt({
+    subject: "OpenAiAgents.guard",
+    tools: tools.filter(isFunction),
+    settings,
+    problems: [],
+    toolOf: (tool, declared) =>
+      PlainTool.make(tool.name, declared, {
+        description: tool.description,
+        parameters: tool.parameters as JsonSchema.JsonSchema,
+        needsApproval: (input, { toolCallId }) =>
+          Effect.contextWith((services: Context.Context<never>) => {
+            const given = Context.get(services, Guard.LoopCall)?.given as Given | undefined
+            return PlainTool.approval(() => tool.needsApproval(given?.context, input, toolCallId))
+          })
+      }),
+    handlerOf
+  })
 
 /** What the SDK's default `errorFunction` returns for a tool that threw. */
 const failed = /^An error occurred while running the tool\./

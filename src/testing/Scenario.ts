@@ -4,6 +4,7 @@
  * `tool-executor simulate FILE` reads it and `ScenarioRunner` runs it. Unknown keys are errors.
  */
 import type * as Effect from "effect/Effect"
+import * as Predicate from "effect/Predicate"
 import * as Schema from "effect/Schema"
 import {
   AtLeastOne,
@@ -339,11 +340,11 @@ export const decode = (input: unknown): Effect.Effect<Scenario, ConfigurationErr
 
 /** Returns the tools of a scenario that may be invalid elsewhere; `undefined` if they cannot be determined. */
 export const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> | undefined =>
-  isObject(input) && isObject(input.tools)
+  Predicate.isObject(input) && Predicate.isObject(input.tools)
     ? new Map(
       Object.entries(input.tools).map(([name, tool]) => [
         name,
-        { jsonSchema: isObject(tool) && isObject(tool.parameters) ? tool.parameters : undefined }
+        { jsonSchema: Predicate.isObject(tool) && Predicate.isObject(tool.parameters) ? tool.parameters : undefined }
       ])
     )
     : undefined
@@ -357,6 +358,3 @@ const dying = (steps: ReadonlyArray<Step>, crash: number): Step | undefined => {
     ? next
     : undefined
 }
-
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)

@@ -8,7 +8,6 @@ import * as Stream from "effect/Stream"
 import * as Detached from "../../internal/detached.ts"
 import type * as Journal from "../store/Journal.ts"
 import type { Earlier, Reconciled } from "../vocabulary/ToolAnnotations.ts"
-import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import type { Answered, Call, Recalled } from "./Call.ts"
 import { cancelled, type End } from "./CallEnd.ts"
 import * as EarlierWaves from "./EarlierWaves.ts"
@@ -256,10 +255,12 @@ const goOn = Effect.fnUntraced(function*(
   }
   // from here on the call can only end with what is known of it
   call.resumed = again
-  if (decided === undefined && tool !== undefined && (yield* continues(wave, call, tool, started))) return
+  if (
+    decided === undefined && tool !== undefined && (yield* said(wave, call, started, "continues", asContinued, false))
+  ) return
   if (decided === undefined && isEdited !== true && tool !== undefined) {
     if (tool.idempotent) return
-    const reconciled = yield* reconcile(wave, call, tool, started)
+    const reconciled = yield* said(wave, call, started, "reconcile", asReconciled, cannotTell)
     if (reconciled._tag === "DidNotHappen") {
       call.resumed = { idempotencyKey, started: again.started }
       return
@@ -282,44 +283,20 @@ const goOn = Effect.fnUntraced(function*(
   call.resumed = { ...again, recalled }
 })
 
-/** Asks the tool itself whether a call has happened. */
-const reconcile = (
+/** Asks the tool itself what became of a call; `otherwise` if it does not say. */
+const said = <A>(
   wave: WaveState,
   call: Call,
-  tool: RegisteredTool,
-  started: Journal.Of<"Started">
-): Effect.Effect<Reconciled<unknown>> => {
-  const ask = tool.reconcile
-  if (ask === undefined) return Effect.succeed(cannotTell)
-  return Effect.map(
-    ToolAnswers.lookUp(
-      wave,
-      tool,
-      () => Effect.orDie(ask(call.gateCall!.params, earlier(wave, call, started))),
-      asReconciled
-    ),
-    (it) => it ?? cannotTell
-  )
-}
-
-/** Asks the tool itself whether its handler can continue a call. */
-const continues = (
-  wave: WaveState,
-  call: Call,
-  tool: RegisteredTool,
-  started: Journal.Of<"Started">
-): Effect.Effect<boolean> => {
-  const ask = tool.continues
-  if (ask === undefined) return Effect.succeed(false)
-  return Effect.map(
-    ToolAnswers.lookUp(
-      wave,
-      tool,
-      () => Effect.orDie(ask(call.gateCall!.params, earlier(wave, call, started))),
-      asContinued
-    ),
-    (it) => it === true
-  )
+  started: Journal.Of<"Started">,
+  of: "reconcile" | "continues",
+  read: (answer: unknown) => A | undefined,
+  otherwise: A
+): Effect.Effect<A> => {
+  const tool = call.tool!
+  const ask = tool[of]
+  if (ask === undefined) return Effect.succeed(otherwise)
+  const question = () => Effect.orDie<unknown, unknown, never>(ask(call.gateCall!.params, earlier(wave, call, started)))
+  return Effect.map(ToolAnswers.lookUp<unknown, A>(wave, tool, question, read), (it) => it ?? otherwise)
 }
 
 const earlier = (
@@ -330,7 +307,7 @@ const earlier = (
 
 const asContinued = (answer: unknown): boolean => answer === true
 
-const cannotTell: Reconciled<never> = { _tag: "CannotTell" }
+const cannotTell: Reconciled<unknown> = { _tag: "CannotTell" }
 
 const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
   const { _tag } = answer as Reconciled<unknown>
@@ -359,12 +336,9 @@ const read = (
   journal: JournalWriter,
   query: Journal.Query
 ): Effect.Effect<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> =>
-  Effect.flatMap(
-    Detached.within(Stream.runCollect(journal.driver.read(query)), TimedPorts.timeoutMillis),
-    (exit) =>
-      exit?._tag === "Success"
-        ? Effect.succeed(exit.value.map((it) => it.entry))
-        : Effect.fail(unavailable(exit === undefined ? "no answer in time" : exit.cause))
+  Effect.map(
+    TimedPorts.inTime(Stream.runCollect(journal.driver.read(query)), unavailable),
+    (all) => all.map((it) => it.entry)
   )
 
 const unavailable = (cause: unknown): ResumeProblem => ({ reason: "Unavailable", calls: [], cause })

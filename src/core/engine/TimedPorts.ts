@@ -33,7 +33,7 @@ export const timeoutMillis = 5_000
 
 /** Waits for a driver no longer than `millis`, and not for its clean-up. `failed` makes the error. */
 export const inTime = <A, E>(
-  effect: Effect.Effect<A, E>,
+  effect: Effect.Effect<A, unknown>,
   failed: (cause: unknown) => E,
   millis = timeoutMillis
 ): Effect.Effect<A, E> =>

@@ -129,8 +129,8 @@ const decided = function*(
   }
 }
 
-/** How a call may be confined. */
-const sandboxes: ReadonlyArray<PolicyQuestion.Question["sandbox"]> = [
+/** How a call may be confined, as far as policies look at it. */
+export const sandboxes: ReadonlyArray<PolicyQuestion.Question["sandbox"]> = [
   undefined,
   { _tag: "Confined", driver: "sandbox", network: "none", holds: [], missing: [] }
 ]

@@ -110,14 +110,10 @@ const subjectsBy = (known: Known) => {
 }
 
 /** How a call may have been confined, as far as the policy looks at it. */
-const sandboxesOf = ({ sandboxed }: Parsed, { sandbox }: Recorded): ReadonlyArray<GateCall["sandbox"]> =>
-  sandbox === "none" ? [undefined] : sandbox !== undefined ? [sandbox] : sandboxed === undefined ? [undefined] : forms
-
-/** Not at all, or without any network. */
-const forms: ReadonlyArray<GateCall["sandbox"]> = [
-  undefined,
-  { _tag: "Confined", driver: "sandbox", network: "none", holds: [], missing: [] }
-]
+const sandboxesOf = ({ sandboxed }: Parsed, { sandbox }: Recorded): ReadonlyArray<GateCall["sandbox"]> => {
+  if (sandbox === undefined && sandboxed !== undefined) return PolicyExamples.sandboxes
+  return [sandbox === "none" ? undefined : sandbox]
+}
 
 /** The targets that a call may have had. */
 const targetsOf = (call: Recorded, known: Known): ReadonlyArray<ReadonlyArray<Target> | undefined> => {

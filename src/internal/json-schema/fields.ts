@@ -1,14 +1,12 @@
 /** The top-level fields of an object's JSON Schema: looked up, narrowed, taken out. */
 import type * as JsonSchema from "effect/JsonSchema"
+import * as Predicate from "effect/Predicate"
 import { fits } from "./validator.ts"
 
 type Fields = { readonly [name: string]: JsonSchema.JsonSchema }
 
-const isObject = (value: unknown): value is Record<string, unknown> =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
-
 const fieldsOf = (schema: JsonSchema.JsonSchema): Fields =>
-  isObject(schema.properties) ? schema.properties as Fields : {}
+  Predicate.isObject(schema.properties) ? schema.properties as Fields : {}
 
 const requiredOf = (schema: JsonSchema.JsonSchema): ReadonlyArray<string> =>
   Array.isArray(schema.required) ? schema.required as ReadonlyArray<string> : []
@@ -17,7 +15,7 @@ const requiredOf = (schema: JsonSchema.JsonSchema): ReadonlyArray<string> =>
 const resolve = (root: JsonSchema.JsonSchema, schema: JsonSchema.JsonSchema): JsonSchema.JsonSchema => {
   const match = typeof schema.$ref === "string" ? /^#\/(\$defs|definitions)\/([^/]+)$/.exec(schema.$ref) : null
   const definitions = match === null ? undefined : root[match[1]!]
-  if (match === null || !isObject(definitions) || !Object.hasOwn(definitions, match[2]!)) return schema
+  if (match === null || !Predicate.isObject(definitions) || !Object.hasOwn(definitions, match[2]!)) return schema
   return definitions[match[2]!] as JsonSchema.JsonSchema
 }
 
@@ -76,7 +74,7 @@ export const without = (root: JsonSchema.JsonSchema, names: ReadonlyArray<string
     const { properties, required } = schema
     return {
       ...schema,
-      ...(isObject(properties)
+      ...(Predicate.isObject(properties)
         ? { properties: Object.fromEntries(Object.entries(properties).filter(([key]) => !names.includes(key))) }
         : {}),
       ...(Array.isArray(required) ? { required: required.filter((key) => !names.includes(key)) } : {})

@@ -1,4 +1,5 @@
 /** Where the schemas in a JSON Schema stand, of any draft. */
+import * as Predicate from "effect/Predicate"
 
 /** A schema that is an object. */
 export type Keys = Readonly<Record<string, unknown>>
@@ -6,8 +7,7 @@ export type Keys = Readonly<Record<string, unknown>>
 /** What stands under a keyword. */
 export type Held = "schema" | "list" | "map" | "value" | "data"
 
-export const isKeys = (value: unknown): value is Keys =>
-  typeof value === "object" && value !== null && !Array.isArray(value)
+export const isKeys: (value: unknown) => value is Keys = Predicate.isReadonlyObject
 
 export const references = ["$ref", "$dynamicRef", "$recursiveRef"] as const
 

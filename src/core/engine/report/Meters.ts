@@ -16,8 +16,8 @@ export class ToolMeters {
   private readonly active: Metric.Gauge<number>
   private readonly orphans: Metric.Gauge<number>
   private readonly queue: Metric.Histogram<number>
-  private readonly durations = new Map<string, Metric.Histogram<number>>()
-  private readonly outcomes = new Map<string, Metric.Counter<number>>()
+  private readonly durations = new Made<Metric.Histogram<number>>()
+  private readonly outcomes = new Made<Metric.Counter<number>>()
 
   constructor(context: Context.Context<never>, name: string) {
     this.context = context
@@ -50,37 +50,29 @@ export class ToolMeters {
 
   /** Records the end of an attempt; `error` is the reason if it did not succeed. */
   executed(duration: number, error: string | undefined): void {
-    let metric = this.durations.get(error ?? "")
-    if (metric === undefined) {
+    this.durations.of(error ?? "", () => {
       const labels = { ...this.tool, "gen_ai.tool.type": "function", ...errorLabel(error) }
-      this.durations.set(
-        error ?? "",
-        metric = seconds("gen_ai.execute_tool.duration", "The duration of a single tool execution.", labels)
-      )
-    }
-    metric.updateUnsafe(duration, this.context)
+      return seconds("gen_ai.execute_tool.duration", "The duration of a single tool execution.", labels)
+    }).updateUnsafe(duration, this.context)
   }
 
   /** Records the outcome of a call. */
   outcome(tag: string, error: string | undefined): void {
     // the error identifies the pair: a refusal implies `Denied`, and any other error is the tag itself
-    const key = error ?? tag
-    let metric = this.outcomes.get(key)
-    if (metric === undefined) {
+    this.outcomes.of(error ?? tag, () => {
       const labels = { ...this.tool, "tool_executor.outcome": tag, ...errorLabel(error) }
-      this.outcomes.set(key, metric = counter("tool_executor.outcome", "Calls that have their outcome", labels))
-    }
-    metric.updateUnsafe(1, this.context)
+      return counter("tool_executor.outcome", "Calls that have their outcome", labels)
+    }).updateUnsafe(1, this.context)
   }
 }
 
 /** The metrics of an executor: tools, calls, approval requests and stores. */
 export class Meters {
   private readonly context: Context.Context<never>
-  private readonly tools = new Map<string, ToolMeters>()
-  private readonly stores = new Map<string, Metric.Histogram<number>>()
-  private readonly shadows = new Map<string, Metric.Counter<number>>()
-  private readonly reviews = new Map<string, Metric.Histogram<number>>()
+  private readonly tools = new Made<ToolMeters>()
+  private readonly stores = new Made<Metric.Histogram<number>>()
+  private readonly shadows = new Made<Metric.Counter<number>>()
+  private readonly reviews = new Made<Metric.Histogram<number>>()
   private readonly waits = gauge("tool_executor.waiting", "Calls that have neither started nor ended", {})
   private readonly open = gauge("tool_executor.approvals.pending", "Approval requests that are pending", {})
 
@@ -89,9 +81,7 @@ export class Meters {
   }
 
   tool(name: string): ToolMeters {
-    let found = this.tools.get(name)
-    if (found === undefined) this.tools.set(name, found = new ToolMeters(this.context, name))
-    return found
+    return this.tools.of(name, () => new ToolMeters(this.context, name))
   }
 
   waiting(more: number): void {
@@ -104,50 +94,47 @@ export class Meters {
 
   /** Counts a decision of a shadow policy. */
   shadow(policy: string, would: string, decided: string): void {
-    const key = `${policy} ${would} ${decided}`
-    let metric = this.shadows.get(key)
-    if (metric === undefined) {
-      const labels = {
-        "tool_executor.shadow.policy": policy,
-        "tool_executor.shadow.would": would,
-        "tool_executor.shadow.decided": decided
-      }
-      const description = "Calls that a shadow policy was looked at for"
-      this.shadows.set(key, metric = counter("tool_executor.shadow.decision", description, labels))
-    }
-    metric.updateUnsafe(1, this.context)
+    this.shadows.of(
+      `${policy} ${would} ${decided}`,
+      () =>
+        counter("tool_executor.shadow.decision", "Calls that a shadow policy was looked at for", {
+          "tool_executor.shadow.policy": policy,
+          "tool_executor.shadow.would": would,
+          "tool_executor.shadow.decided": decided
+        })
+    ).updateUnsafe(1, this.context)
   }
 
   /** Records a verdict of the reviewer, or why there was none. */
   review(verdict: string, decides: boolean, problem: string | undefined, duration: number): void {
-    const key = `${verdict} ${decides} ${problem}`
-    let metric = this.reviews.get(key)
-    if (metric === undefined) {
-      const labels = {
-        "tool_executor.review.verdict": verdict,
-        "tool_executor.review.decides": String(decides),
-        ...errorLabel(problem)
-      }
-      this.reviews.set(
-        key,
-        metric = seconds("tool_executor.review.duration", "Time that a reviewer took for a call", labels)
-      )
-    }
-    metric.updateUnsafe(duration, this.context)
+    this.reviews.of(
+      `${verdict} ${decides} ${problem}`,
+      () =>
+        seconds("tool_executor.review.duration", "Time that a reviewer took for a call", {
+          "tool_executor.review.verdict": verdict,
+          "tool_executor.review.decides": String(decides),
+          ...errorLabel(problem)
+        })
+    ).updateUnsafe(duration, this.context)
   }
 
   /** Records an answer or a failure of the state store. */
   store(operation: string, duration: number, hasFailed: boolean): void {
-    const key = hasFailed ? `${operation}!` : operation
-    let metric = this.stores.get(key)
-    if (metric === undefined) {
+    this.stores.of(hasFailed ? `${operation}!` : operation, () => {
       const labels = { "tool_executor.store.operation": operation, ...errorLabel(hasFailed ? failed : undefined) }
-      this.stores.set(
-        key,
-        metric = seconds("tool_executor.store.duration", "Time that the state store took to answer", labels)
-      )
-    }
-    metric.updateUnsafe(duration, this.context)
+      return seconds("tool_executor.store.duration", "Time that the state store took to answer", labels)
+    }).updateUnsafe(duration, this.context)
+  }
+}
+
+/** What is made when it is first asked for, by its key. */
+class Made<A> {
+  private readonly all = new Map<string, A>()
+
+  of(key: string, make: () => A): A {
+    let found = this.all.get(key)
+    if (found === undefined) this.all.set(key, found = make())
+    return found
   }
 }
 
