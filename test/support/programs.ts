@@ -18,7 +18,8 @@ export const programs = [
   "test/support/stateWorker.ts",
   "test/support/talks/stoppedWorker.ts",
   "test/support/transcriptWriter.ts",
-  "test/support/treeWorker.ts"
+  "test/support/treeWorker.ts",
+  "test/support/workflowWorker.ts"
 ] as const
 
 /** Names the folder of the bundled programs of this run. */

@@ -6,7 +6,7 @@ import { type Found, start } from "./stateWorkers.ts"
 
 const lease = 400
 
-type Worker = Effect.Success<ReturnType<typeof start>>
+type Worker = Effect.Success<ReturnType<typeof start<Line>>>
 
 const writes = ({ lines }: Worker) => lines.filter((it) => it._tag === "Wrote")
 

@@ -6,10 +6,13 @@ import { program } from "./programs.ts"
 import type { Line } from "./stateWorker.ts"
 
 /** Starts a worker for the rest of the scope; it waits until it is told to go. */
-export const start = (options: object, worker: "permitWorker" | "sessionWorker" | "stateWorker" = "stateWorker") =>
+export const start = <L = Line>(
+  options: object,
+  worker: "permitWorker" | "sessionWorker" | "stateWorker" | "workflowWorker" = "stateWorker"
+) =>
   Effect.gen(function*() {
     const written = { text: "", errors: "" }
-    const lines: Array<Line> = []
+    const lines: Array<L> = []
     const child = yield* Effect.acquireRelease(
       Effect.sync(() =>
         spawn(
@@ -27,7 +30,7 @@ export const start = (options: object, worker: "permitWorker" | "sessionWorker" 
       const complete = written.text.split("\n")
       written.text = complete.pop()!
       for (const line of complete) {
-        if (line.startsWith("{")) lines.push(JSON.parse(line) as Line)
+        if (line.startsWith("{")) lines.push(JSON.parse(line) as L)
         else written.errors += `${line}\n`
       }
     })
