@@ -87,14 +87,14 @@ export const unavailableBecause = (
   }
 ): string => {
   if (code === "ENOENT") return "bwrap is not installed (package bubblewrap)"
-  const said = errors.trim().split("\n")[0] ?? ""
+  const said = errors.trim().split("\n")[0]!.replace(/\.+$/, "")
   if (/uid map|new namespace|user namespace|clone|Operation not permitted|loopback/i.test(said)) {
     if (apparmor) {
       return "AppArmor keeps bwrap from making user namespaces (Ubuntu: give bwrap a profile with `userns`, or set " +
         `kernel.apparmor_restrict_unprivileged_userns to 0): ${said}`
     }
     return "the system does not let bwrap make user namespaces (see kernel.unprivileged_userns_clone and " +
-      `user.max_user_namespaces; in a container, its seccomp profile): ${said}`
+      `user.max_user_namespaces; in a container, its seccomp profile and its masked /proc): ${said}`
   }
   return said === "" ? `bwrap failed (${code})` : said
 }

@@ -114,6 +114,7 @@ export const settlement = (
   stillRunning: boolean,
   succeeded: Mark | undefined
 ): Settlement => {
+  if (isOthers(call, outcome)) return unused
   const started = outcome.startedAt !== undefined
   try {
     const isWanted = call.peers.isWanted === true
@@ -129,6 +130,12 @@ export const settlement = (
     return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined, succeeded }
   }
 }
+
+/** Whether another process has taken the call over before it started: what it needs is reserved there. */
+const isOthers = ({ attempt, joined, resumed }: Call, { _tag }: ToolOutcome): boolean =>
+  _tag === "Unknown" && attempt === undefined && joined === undefined && resumed?.started === undefined
+
+const unused: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
 
 const plainly = { stillRunning: false, wanted: false }
 

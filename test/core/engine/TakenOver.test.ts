@@ -4,6 +4,9 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Stream from "effect/Stream"
+import { JournalError } from "../../../src/core/store/Journal.ts"
+import * as StateStore from "../../../src/core/store/StateStore.ts"
 import { Journal, ToolContext } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, open, tags } from "../../support/Harness.ts"
@@ -124,4 +127,45 @@ describe("a journal whose term another process can end", () => {
       it.state.answer = Effect.never
       assert.deepStrictEqual(yield* Fiber.join(running), ["Unknown"])
     }))
+
+  it.effect("reserves nothing for a call whose start it could not record: it runs where it is resumed", () =>
+    VirtualTime.run(
+      Effect.scoped(Effect.gen(function*() {
+        const { end, journal } = yield* journalOf
+        const store = StateStore.makeMemory()
+        const ran: Array<string> = []
+        const start = Effect.fnUntraced(function*(name: string, of: Journal.Journal["Service"]) {
+          const handler = () => Effect.as(Effect.sync(() => ran.push(name)), name)
+          const { executor } = yield* open({ write: { class: "SerialMut", handler } }, { journal: of, store })
+          return yield* executor.process({ batch: "b", id: "p" })
+        })
+        // another process takes over while it records the start
+        const first = yield* start("first", {
+          ...journal,
+          append: (lines, options) => {
+            if (!lines.some(({ entry }) => entry._tag === "Started" && entry.callId === "2")) {
+              return journal.append(lines, options)
+            }
+            end()
+            return Effect.fail(new JournalError({ operation: "append", cause: "the term is over" }))
+          }
+        })
+        const wave = [call("1", "write", { n: 1 }), call("2", "write", { n: 2 })]
+        assert.deepStrictEqual(tags(yield* first.executeWave(wave)), ["Succeeded", "Unknown"])
+        assert.deepStrictEqual(ran, ["first"])
+        const { term: _, ...rest } = journal
+        const second = yield* start("second", {
+          ...rest,
+          // the term of the first is over, which this driver knows nothing of
+          claim: (keys) =>
+            Effect.map(Stream.runCollect(journal.read({ keys, tag: "Settled" })), (found) => ({
+              _tag: "Claimed",
+              ended: found.flatMap(({ entry }) => "key" in entry ? [entry.key] : [])
+            }))
+        })
+        assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Succeeded", "Succeeded"])
+        assert.deepStrictEqual(ran, ["first", "second"])
+      })),
+      { limit: "1 day" }
+    ))
 })
