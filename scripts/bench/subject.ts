@@ -30,7 +30,6 @@ export const handlers = {
 
 export type Name = keyof typeof handlers
 
-/** The toolkit with its handlers. */
 export type Handled = Toolkit.WithHandler<typeof kit.tools>
 
 /** So many permits that nothing waits for one. */

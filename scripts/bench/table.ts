@@ -6,7 +6,6 @@ export interface Bar {
   readonly limit: number
 }
 
-/** One line of the table. */
 export interface Line {
   readonly what: string
   readonly value: number

@@ -115,6 +115,5 @@ export const waveOf = (batch: string): ReadonlyArray<ToolCall.ToolCall> => {
   })
 }
 
-/** The process of a batch. */
 export const processOf = (batch: string) =>
   Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process({ batch, id: "turn" }))

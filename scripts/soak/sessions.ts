@@ -13,7 +13,6 @@ import { randomFrom, type SeededRandom } from "../../test/support/randomCase.ts"
 import type { Host } from "./hosts.ts"
 import * as Tools from "./tools.ts"
 
-/** What was seen of all sessions. */
 export class Seen {
   readonly problems: Array<string>
   /** How many calls have ended how. */

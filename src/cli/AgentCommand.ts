@@ -69,7 +69,6 @@ const input = {
   )
 }
 
-/** The command. */
 export const command = Command.make(
   "agent",
   input,

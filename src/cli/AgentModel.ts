@@ -12,6 +12,7 @@ import * as AiSdkModel from "../adapters/AiSdkModel.ts"
 import { escape } from "../internal/escape.ts"
 import * as SecretTexts from "../internal/secrets/index.ts"
 import { type CliFailure, wrong } from "./CliFailure.ts"
+import * as Variables from "./Variables.ts"
 
 /** Names of the providers. */
 export const providers = ["openai", "openai-chat", "anthropic", "google", "openai-compatible"] as const
@@ -32,12 +33,7 @@ export interface Options {
  * the URL is missing or wrong.
  */
 export const make = Effect.fnUntraced(function*({ baseUrl, name: given }: Options) {
-  const name = given ?? Option.getOrUndefined(
-    yield* Effect.orElseSucceed(
-      Config.option(Config.NonEmptyString(variable)),
-      Option.none<string>
-    )
-  )
+  const name = given ?? (yield* Variables.variable(variable))
   if (name === undefined) {
     return yield* wrong(`No model is given. Set --model PROVIDER:NAME, or ${variable} in the environment. ${expected}`)
   }

@@ -12,19 +12,23 @@ import type { EndReason } from "../agent/AgentEvent.ts"
 import * as AgentEvent from "../agent/AgentEvent.ts"
 import * as AgentExecutor from "../agent/AgentExecutor.ts"
 import type { AgentLimits } from "../agent/AgentLimits.ts"
+import * as DispatchAgent from "../agent/DispatchAgent.ts"
 import { Transcripts } from "../agent/Transcripts.ts"
-import { ToolExecutor } from "../core/engine/ToolExecutor.ts"
+import * as LocalExecutor from "../core/assembly/LocalExecutor.ts"
+import * as ToolExecutor from "../core/engine/ToolExecutor.ts"
+import * as ArtifactTools from "../tools/ArtifactTools.ts"
 import * as AgentConfig from "./AgentConfig.ts"
 import * as AgentLines from "./AgentLines.ts"
 import * as AgentModel from "./AgentModel.ts"
-import * as AgentTools from "./AgentTools.ts"
 import * as BesidePolicy from "./BesidePolicy.ts"
 import * as Checkpoints from "./Checkpoints.ts"
 import { CliFailure, describe, inLines, wrong } from "./CliFailure.ts"
+import * as Config from "./Config.ts"
 import * as EventLines from "./EventLines.ts"
 import * as Files from "./Files.ts"
 import * as FolderTools from "./FolderTools.ts"
 import { Interruption } from "./Interruption.ts"
+import * as JoinedTools from "./JoinedTools.ts"
 import * as JournalAt from "./JournalAt.ts"
 import * as PolicyTiers from "./PolicyTiers.ts"
 import * as Sessions from "./Sessions.ts"
@@ -51,7 +55,7 @@ export interface Input extends AgentConfig.Given {
 export const run = Effect.fnUntraced(function*(input: Input) {
   const { root } = input
   const { resolve } = yield* Path.Path
-  const told = yield* AgentConfig.read(input, AgentTools.toolNames)
+  const told = yield* AgentConfig.read(input, toolNames)
   yield* PolicyTiers.warnLocked(told.options.policy)
   const model = yield* AgentModel.make(input.model)
   const system = Option.isSome(input.system) ? yield* Files.read(input.system.value) : part(resolve(root))
@@ -65,7 +69,7 @@ export const run = Effect.fnUntraced(function*(input: Input) {
   const checkpoints = yield* Checkpoints.layerOf(input.checkpoints, root)
   const record = Option.isSome(input.journal) ? yield* JournalAt.layerOutside(input.journal.value, root) : Layer.empty
   const beside = yield* BesidePolicy.layerOf(told.folder)
-  const tools = AgentTools.layer({ root, told, protect, subAgents: input.subAgents }).pipe(Layer.provide(beside))
+  const tools = executorLayer(input, told, protect).pipe(Layer.provide(beside))
   const agents = AgentExecutor.layer.pipe(
     Layer.provideMerge(tools),
     Layer.provide(model.layer),
@@ -127,7 +131,7 @@ const operate = Effect.fnUntraced(
     if (hadNoApprover) {
       yield* Files.printError(`No approver was available. ${FolderTools.howToAllow}. ${FolderTools.askWins}\n`)
     }
-    yield* FolderTools.cleanUp(yield* ToolExecutor)
+    yield* FolderTools.cleanUp(yield* ToolExecutor.ToolExecutor)
     if (failure !== undefined) return yield* failure
     if (isDone(reason)) return
     // a provider may have a part in it
@@ -140,3 +144,33 @@ const operate = Effect.fnUntraced(
 )
 
 const isDone = ({ _tag }: EndReason): boolean => _tag === "Finished" || _tag === "Exited"
+
+const dispatch = DispatchAgent.make()
+
+/** Names of the tools that are there without servers. */
+const toolNames: ReadonlyArray<string> = [
+  ...Config.toolNames,
+  ...Object.keys(ArtifactTools.toolkit.tools),
+  dispatch.tool.name
+]
+
+/** Layer of the executor. Servers are connected to before it is there. */
+const executorLayer = (
+  { root, subAgents }: Input,
+  { folder, options, servers, unverified }: AgentConfig.AgentConfig,
+  protect: ReadonlyArray<string>
+) => {
+  const layerWith = (tools: FolderTools.FolderTools) => {
+    const toolkits = [...tools.toolkits, ArtifactTools.toolkit]
+    const about = { servers, tools: options.tools, unverified }
+    const handlers = subAgents
+      ? JoinedTools.layer([...toolkits, dispatch.toolkit], about).pipe(Layer.provide(dispatch.layer))
+      : JoinedTools.layer(toolkits, about)
+    return ToolExecutor.layer.pipe(
+      Layer.provide(LocalExecutor.layerGates(options)),
+      Layer.provide(handlers),
+      Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
+    )
+  }
+  return Layer.unwrap(Effect.map(FolderTools.make(root, folder, protect), layerWith))
+}

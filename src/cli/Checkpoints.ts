@@ -26,6 +26,6 @@ export const principal = "default"
 
 const defaultFolder = Effect.fnUntraced(function*(root: string) {
   const folder = yield* StateFolder.folderOf("checkpoints", root)
-  if (Option.isSome(folder)) return folder.value
-  return yield* wrong("There is no home folder for checkpoints. Use --checkpoints DIR, or --checkpoints none.")
+  return folder ??
+    (yield* wrong("There is no home folder for checkpoints. Use --checkpoints DIR, or --checkpoints none."))
 })

@@ -31,5 +31,14 @@ export const describe = ({ problems, subject }: Pick<ConfigurationError, "proble
     ...problems.map((it) => escape(`  ${it.path}: ${it.problem}; expected ${it.expected}`))
   ].join("\n")
 
+/** What an error and its causes say, each once. */
+export const reasonsOf = (error: unknown, isSilent: (error: Error) => boolean = () => false): ReadonlyArray<string> => {
+  const reasons = new Set<string>()
+  for (let it = error; it instanceof Error && reasons.size < 4; it = it.cause) {
+    if (!isSilent(it)) reasons.add(it.message)
+  }
+  return Array.from(reasons)
+}
+
 /** Shows the words of somebody else, such as a server, indented so that they cannot imitate lines of the command. */
 export const inLines = (text: string): string => text.split("\n").map(escape).join("\n  | ")

@@ -73,7 +73,7 @@ export type Config = typeof Config.Type
  * may be about.
  */
 export const read = Effect.fnUntraced(function*(path: string, names: ReadonlyArray<string> = toolNames) {
-  const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  const input = yield* Files.readJson(path)
   return yield* decode(input, path, names)
 })
 

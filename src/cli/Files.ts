@@ -36,6 +36,9 @@ export const parseJson = (text: string, name: string): Effect.Effect<unknown, Cl
     catch: (error) => wrong(`${escape(name)}: it is not JSON (${escape(error instanceof Error ? error.message : "")})`)
   })
 
+/** Reads a JSON file; fails with exit code 2. */
+export const readJson = (path: string) => Effect.flatMap(read(path), (text) => parseJson(text, path))
+
 /**
  * Writes a text to standard output and a line break after it. A reader who has gone, such as `head`, wants no more:
  * that ends the command without a word.

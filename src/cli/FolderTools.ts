@@ -17,7 +17,6 @@ import type * as Config from "./Config.ts"
 import * as Files from "./Files.ts"
 import * as Flags from "./Flags.ts"
 
-/** The flags. */
 export const flags = {
   root: Flag.String("root").pipe(
     Flag.withMetavar("DIR"),

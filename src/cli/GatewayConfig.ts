@@ -49,7 +49,7 @@ export interface Tiered extends GatewayConfig {
  * answered; `own` are the tools of the host, by default the gateway's.
  */
 export const read = Effect.fnUntraced(function*(path: string, own?: ReadonlyArray<string>) {
-  const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  const input = yield* Files.readJson(path)
   if (!hasServers(input)) return yield* Effect.mapError(decode(path)(input), (error) => wrong(describe(error)))
   return yield* decodeServers(input, path, decode(path), (config) => GatewayProblems.ofNames(config, own))
 })

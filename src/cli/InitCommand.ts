@@ -27,7 +27,6 @@ const input = {
   yes: Flags.toggle("yes", "Accept changes of files that exist")
 }
 
-/** The command. */
 export const command = Command.make(
   "init",
   input,

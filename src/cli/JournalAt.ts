@@ -13,7 +13,7 @@ import * as SqlJournal from "../sql/SqlJournal.ts"
 import * as JournalFile from "../tools/JournalFile.ts"
 import * as PrivateFolder from "../tools/PrivateFolder.ts"
 import * as Workspace from "../tools/Workspace.ts"
-import { type CliFailure, describe, wrong } from "./CliFailure.ts"
+import { type CliFailure, describe, reasonsOf, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
 import * as Flags from "./Flags.ts"
 
@@ -85,11 +85,8 @@ export const open = Effect.fnUntraced(function*(at: string): Effect.fn.Return<
 
 /** Error of a journal that cannot be used. */
 export const unusable = (at: string, error: unknown): CliFailure => {
-  const reasons: Array<string> = []
-  for (let it = error; it instanceof Error && reasons.length < 4; it = it.cause) {
-    // that it failed is said by being told
-    if (!(it instanceof Journal.JournalError) && !reasons.includes(it.message)) reasons.push(it.message)
-  }
+  // that it failed is said by being told
+  const reasons = reasonsOf(error, (it) => it instanceof Journal.JournalError)
   const where = Database.isPostgres(at) ? "the journal in PostgreSQL" : at
   return wrong(escape(`${where}: ${reasons.join(": ")}`))
 }

@@ -52,7 +52,6 @@ const input = {
   against: Flags.text("against", "FILE", "With --verify: compare the journal with an earlier checkpoint")
 }
 
-/** The command. */
 export const command = Command.make(
   "journal",
   input,
@@ -176,7 +175,7 @@ const printCheckpoint = Effect.fnUntraced(function*({ findings, head, journal }:
 })
 
 const readCheckpoint = Effect.fnUntraced(function*(path: string) {
-  const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  const input = yield* Files.readJson(path)
   return yield* Effect.mapError(decodeStrict(Chain.Checkpoint, path)(input), (error) => wrong(describe(error)))
 })
 

@@ -9,7 +9,6 @@ import { escapeLines } from "../internal/escape.ts"
 import * as Timeline from "../testing/Timeline.ts"
 import { clip } from "./clip.ts"
 
-/** The line of an entry. */
 export const entryLine = (entry: JournalEntry): string =>
   [timeOf(entry.at), clip(entry.principal, nameColumns), ...nameOf(entry), clip(what(entry), textColumns)].join("  ")
 

@@ -42,7 +42,6 @@ const input = {
   list: Flags.toggle("list", "Print the tools as a client sees them, and exit")
 }
 
-/** The command. */
 export const command = Command.make(
   "mcp",
   input,

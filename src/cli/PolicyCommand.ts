@@ -125,7 +125,7 @@ const test = Command.make(
   },
   Effect.fnUntraced(function*({ file, root, ...given }) {
     const { policy, tools } = yield* load(given, root)
-    const input = yield* Effect.flatMap(Files.read(file), (text) => Files.parseJson(text, file))
+    const input = yield* Files.readJson(file)
     const { cases } = yield* Effect.mapError(decodeStrict(Cases, file)(input), (error) => wrong(describe(error)))
     const judge = PolicyQuestion.judge(policy)
     const failed = yield* Effect.forEach(cases, (it) =>

@@ -18,7 +18,6 @@ import * as PolicyTools from "./PolicyTools.ts"
 const policy = (name: string) =>
   Argument.String(name).pipe(Argument.withDescription(`A policy: ${PolicyInput.description}`))
 
-/** The command. */
 export const command = Command.make(
   "diff",
   {

@@ -19,7 +19,7 @@ export const description =
 
 /** Reads the tiers of a file; fails with exit code 2 and every mistake. */
 const read = Effect.fnUntraced(function*(path: string, isConfig: boolean) {
-  const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  const input = yield* Files.readJson(path)
   const { basename } = yield* Path.Path
   const { $schema: _, ...given } = Predicate.isObject(input) && !Array.isArray(input)
     ? input as Readonly<Record<string, unknown>>

@@ -14,7 +14,6 @@ import * as PolicyInput from "./PolicyInput.ts"
 import * as PolicyJournal from "./PolicyJournal.ts"
 import * as Lines from "./PolicyLines.ts"
 
-/** The command. */
 export const command = Command.make(
   "replay",
   {

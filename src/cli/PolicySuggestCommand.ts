@@ -16,7 +16,6 @@ import * as Lines from "./PolicyLines.ts"
 
 const defaultDays = 14
 
-/** The command. */
 export const command = Command.make(
   "suggest",
   {

@@ -2,10 +2,8 @@
  * The tiers of the command line's policy: the organisation's file and the user's, the config (project), the flags
  * (session).
  */
-import * as EffectConfig from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
-import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
@@ -14,6 +12,7 @@ import * as PolicyFile from "../core/gates/PolicyFile.ts"
 import { escape } from "../internal/escape.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import * as Files from "./Files.ts"
+import { variable } from "./Variables.ts"
 
 /** Schema of the file of a tier: a policy. */
 export const File = Schema.Struct({ $schema: Schema.optionalKey(Schema.String), ...Policy.Policy.fields })
@@ -38,18 +37,16 @@ export const above: Effect.Effect<
   const files = yield* FileSystem.FileSystem
   const path = yield* Path.Path
   const named = yield* variable("TOOL_EXECUTOR_POLICY")
+  const given = yield* variable("XDG_CONFIG_HOME")
+  const home = yield* variable("HOME")
   // a relative one does not count, says the XDG Base Directory Specification
-  const config = Option.filter(yield* variable("XDG_CONFIG_HOME"), (it) => path.isAbsolute(it))
-  const home = Option.map(yield* variable("HOME"), (it) => path.join(it, ".config"))
+  const config = given !== undefined && path.isAbsolute(given) ? given : home && path.join(home, ".config")
   const places = [
-    { name: "organisation", file: Option.getOrElse(named, () => "/etc/tool-executor/policy.json") },
-    ...Option.toArray(Option.orElse(config, () => home)).map((it) => ({
-      name: "user",
-      file: path.join(it, "tool-executor", "policy.json")
-    }))
+    { name: "organisation", file: named ?? "/etc/tool-executor/policy.json" },
+    ...config === undefined ? [] : [{ name: "user", file: path.join(config, "tool-executor", "policy.json") }]
   ].map((it) => ({ ...it, file: path.resolve(it.file) }))
   const there = yield* Effect.filter(places, ({ file, name }) =>
-    name === "organisation" && Option.isSome(named)
+    name === "organisation" && named !== undefined
       ? Effect.succeed(true)
       // what cannot be looked at may be there: reading it fails
       : Effect.orElseSucceed(files.exists(file), () => true))
@@ -96,12 +93,9 @@ const isSaid = ({ mode, ...lists }: Policy.Policy): boolean =>
   mode !== undefined || Object.values(lists).some((it) => Array.isArray(it) && it.length > 0)
 
 const tierOf = Effect.fnUntraced(function*(name: string, file: string) {
-  const input = yield* Effect.flatMap(Files.read(file), (text) => Files.parseJson(text, file))
+  const input = yield* Files.readJson(file)
   const { $schema: _, ...policy } = yield* Effect.mapError(decode(file)(input), (error) => wrong(describe(error)))
   return { name, policy, isShared: true } satisfies Policy.Tier
 })
 
 const decode = (file: string) => PolicyFile.decodePolicy(File, file)
-
-const variable = (name: string) =>
-  Effect.orElseSucceed(EffectConfig.option(EffectConfig.NonEmptyString(name)), Option.none<string>)

@@ -5,7 +5,6 @@ import * as Redacted from "effect/Redacted"
 import * as WebPush from "../server/WebPush.ts"
 import * as Files from "./Files.ts"
 
-/** The command. */
 export const command = Command.make(
   "push-keys",
   {},

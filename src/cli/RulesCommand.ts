@@ -2,13 +2,16 @@
 import * as Argument from "effect/cli/Argument"
 import * as Command from "effect/cli/Command"
 import * as Effect from "effect/Effect"
+import type * as FileSystem from "effect/FileSystem"
 import * as RuleSet from "../core/rules/RuleSet.ts"
 import * as RuleWalk from "../core/rules/RuleWalk.ts"
+import type { ToolRule } from "../core/rules/ToolRule.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
-import { CliFailure, describe } from "./CliFailure.ts"
+import * as Scenario from "../testing/Scenario.ts"
+import { CliFailure, describe, wrong } from "./CliFailure.ts"
+import * as Config from "./Config.ts"
 import * as Files from "./Files.ts"
-import * as RuleFiles from "./RuleFiles.ts"
 
 const file = Argument.String("FILE").pipe(
   Argument.withDescription(
@@ -19,9 +22,9 @@ const file = Argument.String("FILE").pipe(
 
 /** The rule set of a file; fails with exit code 1 and everything that is wrong with it. */
 const load = Effect.fnUntraced(function*(path: string) {
-  const read = yield* RuleFiles.read(path)
+  const read = yield* readRules(path)
   const problems = RuleWalk.problems(read.rules, read.tools)
-  if (problems.length === 0) return RuleFiles.toSet(read)
+  if (problems.length === 0) return toSet(read)
   const explanation = describe(new ConfigurationError({ subject: path, problems }))
   return yield* new CliFailure({ code: 1, explanation })
 })
@@ -90,3 +93,41 @@ const sentences = (set: RuleSet.RuleSet): ReadonlyArray<string> => [
   ...RuleSet.describe(set),
   ...set.periodic.map(({ rule }) => RuleSet.sentence(rule))
 ]
+
+/** The rules of a file, not checked yet, and the tools they are for. */
+interface RuleFile {
+  readonly rules: ReadonlyArray<unknown>
+  /** Absent if the file does not say: then the names in the rules are the tools. */
+  readonly tools: ReadonlyMap<string, RuleSet.RuleTool> | undefined
+}
+
+/** Reads a file; fails with exit code 2 if there are no rules in it. */
+const readRules = (path: string): Effect.Effect<RuleFile, CliFailure, FileSystem.FileSystem> =>
+  Effect.gen(function*() {
+    const input = yield* Files.readJson(path)
+    const rules = Array.isArray(input) ? input : own(input, "rules")
+    if (!Array.isArray(rules)) {
+      return yield* wrong(`${escape(path)}: the file contains no rules. Expected: ${expectedRules}`)
+    }
+    return { rules, tools: Array.isArray(input) ? undefined : toolsOf(input) }
+  })
+
+/** Creates the rule set of a file that has no problems. */
+const toSet = ({ rules, tools }: RuleFile): RuleSet.RuleSet => {
+  const checked = rules as ReadonlyArray<ToolRule>
+  return RuleSet.make(checked, tools?.keys() ?? RuleSet.namesIn(checked))
+}
+
+const expectedRules =
+  "an array of rules, { \"tools\": [names], \"rules\": [rules] }, a scenario, or a config of tool-executor run"
+
+const own = (value: unknown, key: string): unknown =>
+  typeof value === "object" && value !== null && Object.hasOwn(value, key)
+    ? (value as Record<string, unknown>)[key]
+    : undefined
+
+const toolsOf = (input: unknown): ReadonlyMap<string, RuleSet.RuleTool> | undefined => {
+  const tools = own(input, "tools")
+  if (Array.isArray(tools)) return new Map(tools.map((name) => [String(name), {}]))
+  return own(input, "script") === undefined ? Config.tools : Scenario.toolsOf(input)
+}

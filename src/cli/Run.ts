@@ -70,7 +70,6 @@ const input = {
   )
 }
 
-/** The command. */
 export const command = Command.make(
   "run",
   input,

@@ -28,7 +28,6 @@ const tools = Object.values(toolkit.tools).map((tool) => ({
   parameters: ToolHandlers.jsonSchemaOf(tool)
 }))
 
-/** The command. */
 export const command = Command.make(
   "schema",
   {

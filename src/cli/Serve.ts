@@ -42,7 +42,6 @@ import * as ServeConfig from "./ServeConfig.ts"
 import * as ServeStores from "./ServeStores.ts"
 import * as ServeUsers from "./ServeUsers.ts"
 
-/** What is served, and where. */
 export interface Options {
   /** The config file. */
   readonly path: string

@@ -10,7 +10,6 @@ import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import { defaults, type ServeConfig } from "./ServeConfig.ts"
 
-/** Where it serves. */
 export interface ServeAddress {
   readonly host: string
   readonly port: number
@@ -93,7 +92,7 @@ const refused = (field: string, problem: string, expected: string): Result.Resul
 const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)
 
 /** An address that stands for all. */
-const isAnywhere = (host: string): boolean => host === "0.0.0.0" || host === "::"
+export const isAnywhere = (host: string): boolean => host === "0.0.0.0" || host === "::"
 
 const inUrl = (host: string): string => host.includes(":") ? `[${host}]` : host.toLowerCase()
 

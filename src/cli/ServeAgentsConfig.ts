@@ -36,7 +36,6 @@ const Compaction = Schema.Struct({
   })
 })
 
-/** Schema of an agent. */
 const Agent = Schema.Struct({
   description: optional(Schema.NonEmptyString).annotate({
     description: "What it is for; other agents read it if they may use it as a sub-agent"
@@ -67,10 +66,8 @@ const Agent = Schema.Struct({
   })
 })
 
-/** Schema of the agents, by name. */
 export const Config = Schema.Record(Name, Agent)
 
-/** The agents of a config. */
 export type Config = typeof Config.Type
 
 /** Names of the tools that agents are for other agents. */

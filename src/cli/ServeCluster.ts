@@ -1,8 +1,6 @@
 /** How a server is a runner of a cluster: what the config and the environment say of `tool-executor serve --cluster`. */
-import * as EffectConfig from "effect/Config"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import * as Redacted from "effect/Redacted"
 import type * as Cluster from "../cluster/Cluster.ts"
@@ -11,9 +9,10 @@ import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { escape } from "../internal/escape.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
+import { isAnywhere } from "./ServeAddress.ts"
 import { defaults, type ServeConfig } from "./ServeConfig.ts"
+import { variable } from "./Variables.ts"
 
-/** A runner of a cluster. */
 export interface Runner {
   readonly postgres: Redacted.Redacted<string>
   /** Where it listens for other runners. */
@@ -43,10 +42,10 @@ export const read = Effect.fnUntraced(
     }
     const problems: Array<Problem> = []
     const { cluster = {}, drain = defaults.drain } = config.server ?? {}
-    const host = (yield* variable("HOST")) ?? cluster.host ?? defaults.clusterHost
+    const host = (yield* variable("TOOL_EXECUTOR_CLUSTER_HOST")) ?? cluster.host ?? defaults.clusterHost
     const port = (yield* portIn(problems)) ?? cluster.port ?? defaults.clusterPort
     const advertise = cluster.advertise ?? host
-    const secret = yield* variable("SECRET")
+    const secret = yield* variable("TOOL_EXECUTOR_CLUSTER_SECRET")
     if (isAnywhere(advertise)) {
       problems.push({
         path: "server.cluster.advertise",
@@ -110,14 +109,8 @@ const hintOf = (cause: unknown): string => {
   }
 }
 
-const variable = (name: "HOST" | "PORT" | "SECRET"): Effect.Effect<string | undefined> =>
-  EffectConfig.option(EffectConfig.NonEmptyString(`TOOL_EXECUTOR_CLUSTER_${name}`)).pipe(
-    Effect.orElseSucceed(Option.none<string>),
-    Effect.map(Option.getOrUndefined)
-  )
-
 const portIn = Effect.fnUntraced(function*(problems: Array<Problem>) {
-  const text = yield* variable("PORT")
+  const text = yield* variable("TOOL_EXECUTOR_CLUSTER_PORT")
   if (text === undefined) return undefined
   const port = Number(text)
   if (Number.isInteger(port) && port >= 0 && port <= 65_535) return port
@@ -128,5 +121,3 @@ const portIn = Effect.fnUntraced(function*(problems: Array<Problem>) {
   })
   return 0
 })
-
-const isAnywhere = (host: string): boolean => host === "0.0.0.0" || host === "::"

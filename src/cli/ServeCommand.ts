@@ -3,7 +3,6 @@
  */
 import * as Command from "effect/cli/Command"
 import * as Flag from "effect/cli/Flag"
-import * as EffectConfig from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
@@ -11,6 +10,7 @@ import { wrong } from "./CliFailure.ts"
 import * as Flags from "./Flags.ts"
 import * as ServeAddress from "./ServeAddress.ts"
 import * as ServeConfig from "./ServeConfig.ts"
+import { variable } from "./Variables.ts"
 
 const input = {
   config: Flag.String("config").pipe(
@@ -47,17 +47,13 @@ const input = {
   )
 }
 
-/** The command. */
 export const command = Command.make(
   "serve",
   input,
   Effect.fnUntraced(function*({ cluster, config: path, data, host, port, postgres }) {
-    const inEnvironment = yield* Effect.orElseSucceed(
-      EffectConfig.option(EffectConfig.NonEmptyString("TOOL_EXECUTOR_POSTGRES")),
-      Option.none<string>
-    )
-    const url = Option.orElse(postgres, () => Option.map(inEnvironment, (it) => Redacted.make(it)))
-    if (Option.isSome(url) && Option.isSome(data)) {
+    const inEnvironment = yield* variable("TOOL_EXECUTOR_POSTGRES")
+    const url = Option.getOrElse(postgres, () => inEnvironment === undefined ? undefined : Redacted.make(inEnvironment))
+    if (url !== undefined && Option.isSome(data)) {
       return yield* wrong(
         "Records can be stored in a folder (--data) or in PostgreSQL (--postgres, TOOL_EXECUTOR_POSTGRES), but not in both."
       )
@@ -72,7 +68,7 @@ export const command = Command.make(
       ...place,
       data: Option.getOrUndefined(data),
       isClustered: cluster,
-      postgres: Option.getOrUndefined(url)
+      postgres: url
     })
   })
 ).pipe(

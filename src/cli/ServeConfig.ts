@@ -268,7 +268,7 @@ export const read = Effect.fnUntraced(function*(
   path: string,
   problemsIn: (server: unknown) => ReadonlyArray<Problem>
 ) {
-  const input = yield* Effect.flatMap(Files.read(path), (text) => Files.parseJson(text, path))
+  const input = yield* Files.readJson(path)
   const ofPlace = problemsIn(Predicate.hasProperty(input, "server") ? input.server : undefined)
   const withPlace = <A>(decode: (input: unknown) => Effect.Effect<A, ConfigurationError>) => (given: unknown) =>
     Effect.mapError(

@@ -2,7 +2,6 @@
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as Path from "effect/Path"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
@@ -42,7 +41,7 @@ import * as SqlSessionRows from "../sql/SqlSessionRows.ts"
 import * as SqlStateStore from "../sql/SqlStateStore.ts"
 import * as FileLock from "../tools/FileLock.ts"
 import * as PrivateFolder from "../tools/PrivateFolder.ts"
-import { CliFailure, describe, wrong } from "./CliFailure.ts"
+import { CliFailure, describe, reasonsOf, wrong } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
 import type { Runner } from "./ServeCluster.ts"
@@ -185,18 +184,13 @@ const defaultFolder = Effect.fnUntraced(function*(config: string) {
   const files = yield* FileSystem.FileSystem
   const real = yield* Effect.orElseSucceed(files.realPath(config), () => config)
   const folder = yield* StateFolder.folderOf("serve", real)
-  if (Option.isSome(folder)) return folder.value
-  return yield* wrong("There is no home folder for records. Use --data DIR.")
+  return folder ?? (yield* wrong("There is no home folder for records. Use --data DIR."))
 })
 
 const unusable = (at: string, error: unknown): CliFailure => {
   if (error instanceof CliFailure) return error
   if (error instanceof ConfigurationError) return wrong(describe(error))
-  const reasons: Array<string> = []
-  for (let it = error; it instanceof Error && reasons.length < 4; it = it.cause) {
-    if (!reasons.includes(it.message)) reasons.push(it.message)
-  }
-  return wrong(escape(`${Database.isPostgres(at) ? "the records in PostgreSQL" : at}: ${reasons.join(": ")}`))
+  return wrong(escape(`${Database.isPostgres(at) ? "the records in PostgreSQL" : at}: ${reasonsOf(error).join(": ")}`))
 }
 
 const messageOf = (cause: unknown): string => cause instanceof Error ? cause.message : String(cause)

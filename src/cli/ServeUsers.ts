@@ -3,16 +3,15 @@
  * if anywhere.
  */
 import * as Clock from "effect/Clock"
-import * as EffectConfig from "effect/Config"
 import * as DateTime from "effect/DateTime"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import type { UserOptions } from "../server/Access.ts"
 import * as Tokens from "../server/Tokens.ts"
 import { describe, wrong } from "./CliFailure.ts"
 import type { ServeConfig } from "./ServeConfig.ts"
+import { variable } from "./Variables.ts"
 
 type Users = NonNullable<NonNullable<ServeConfig["server"]>["users"]>
 
@@ -43,8 +42,8 @@ export const read = Effect.fnUntraced(function*(users: Users, path: string) {
 
 /** Gives what an environment variable has; `undefined` where it is not set, which is put down as a problem. */
 export const secretIn = Effect.fnUntraced(function*(name: string, path: string, problems: Array<Problem>) {
-  const found = yield* Effect.orElseSucceed(EffectConfig.option(EffectConfig.NonEmptyString(name)), Option.none<string>)
-  if (Option.isSome(found)) return Redacted.make(found.value)
+  const found = yield* variable(name)
+  if (found !== undefined) return Redacted.make(found)
   const problem = `the environment has no ${name}, or it is empty`
   problems.push({ path: `${path}.env`, problem, expected: `${name} to be set` })
   return undefined

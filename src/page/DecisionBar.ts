@@ -14,7 +14,6 @@ import { connection, say } from "./state.ts"
 /** How long the bar ignores input, in milliseconds. */
 const pause = 500
 
-/** The bar. */
 export const DecisionBar = (
   { consequence, isGrave, isSending, labels, late, remember, send, why }: {
     readonly consequence: string

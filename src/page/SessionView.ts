@@ -10,7 +10,6 @@ import { clock, count } from "./words.ts"
 
 const back = { href: to("conversations"), name: "Conversations" }
 
-/** The session. */
 export const SessionView = ({ session, user }: { readonly user: string; readonly session: string }): VNode => {
   const isOwn = (it: { readonly user: string; readonly session: string }) => it.user === user && it.session === session
   const pending = known.value.open.filter(isOwn)

@@ -34,7 +34,6 @@ export const nothing: Known = { open: [], ended: [], waves: new Map(), conversat
 /** How many resolved requests, ended waves and conversations are kept. */
 const kept = { ended: 200, waves: 100, conversations: 500 }
 
-/** The key of a wave. */
 export const keyOf = (of: { readonly user: string; readonly session: string; readonly wave: string }): string =>
   JSON.stringify([of.user, of.session, of.wave])
 

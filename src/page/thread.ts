@@ -137,7 +137,6 @@ export const callsOf = ({ calls }: Pick<Thread, "calls">, { parts }: Pick<Work, 
 export const waitingIn = (thread: Thread, id: string): ReadonlyArray<Call> =>
   below(thread, id).flatMap((it) => callsOf(thread, it)).filter((it) => stateOf(it) === "approval")
 
-/** The state of a call. */
 export type CallState =
   | "queued"
   | "approval"

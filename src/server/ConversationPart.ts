@@ -2,7 +2,6 @@
 import type * as Schema from "effect/Schema"
 import type * as AgentEvent from "../agent/AgentEvent.ts"
 
-/** One run of a sub-agent. */
 export interface SubAgentRun {
   readonly id: string
   /** Names of the sub-agents from the root down to this one. */
@@ -69,7 +68,6 @@ export interface Text {
   readonly by: SubAgentRun | undefined
 }
 
-/** The events of a tag. */
 export type Of<T extends AgentEvent.Wire["_tag"]> = Extract<AgentEvent.Wire, { readonly _tag: T }>
 
 /** The last event of an operation. */

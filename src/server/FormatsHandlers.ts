@@ -23,7 +23,6 @@ import * as Rights from "./Rights.ts"
 import { SessionDirectory } from "./SessionDirectory.ts"
 import { UiMessageWriter } from "./UiMessageStream.ts"
 
-/** Layer of the handlers. */
 export const layer: Layer.Layer<
   HttpApiGroup.Service<"tool-executor", "formats">,
   never,

@@ -272,7 +272,6 @@ const system = HttpApiBuilder.group(
   })
 )
 
-/** Layer of all handlers. */
 export const layer = Layer.mergeAll(
   login,
   sessions,

@@ -12,7 +12,6 @@ import { annotated, type Owner } from "./Principals.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
 import { retryMillis, type SessionPart, stateOf, type Unfinished, unfinished } from "./SessionPart.ts"
 
-/** What it is made with. */
 export interface Given {
   readonly access: Access["Service"]
   readonly known: KnownConversations

@@ -8,7 +8,6 @@ import type { ServedWave } from "./ServedWave.ts"
 import { retryMillis, type SessionPart, stateOf, type Unfinished, unfinished } from "./SessionPart.ts"
 import type { Turns } from "./Turns.ts"
 
-/** What it is made with. */
 export interface Given {
   readonly executors: ToolExecutors["Service"]
   readonly known: KnownWaves

@@ -14,7 +14,6 @@ import { ServedConversation } from "./ServedConversation.ts"
 import { ServedOperation } from "./ServedOperation.ts"
 import { Stirs } from "./Stirs.ts"
 
-/** What they are made with. */
 export interface Given {
   readonly store: OperationStore["Service"]
   readonly bounds: Effect.Success<ReturnType<typeof OperationOptions.read>>

@@ -16,7 +16,6 @@ import { RequestCounts } from "./RequestCounts.ts"
 import { RunnerStatus } from "./RunnerStatus.ts"
 import * as Waves from "./Waves.ts"
 
-/** The metrics. */
 export class Metrics extends Context.Service<Metrics, {
   readonly text: Effect.Effect<string>
 }>()("effect-tool-executor/server/Metrics") {}

@@ -22,7 +22,6 @@ export interface Options {
   readonly retention?: Duration.Input | undefined
 }
 
-/** The defaults. */
 export const defaults = {
   maxOperations: 2_000,
   maxOperationsPerUser: 200,

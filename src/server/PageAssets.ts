@@ -12,7 +12,6 @@ import * as HttpServerResponse from "effect/http/HttpServerResponse"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
 
-/** Options of the page. */
 export interface Options {
   /** Folder of the build. Default: the one in this package or checkout. */
   readonly folder?: string | undefined

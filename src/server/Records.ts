@@ -49,7 +49,6 @@ export class Records extends Context.Service<Records, {
   readonly rules: Effect.Effect<typeof Api.Rules.Type>
 }>()("effect-tool-executor/server/Records") {}
 
-/** Layer of the records of the executors. */
 export const layer: Layer.Layer<Records, never, ToolExecutors | StateStore | Rules> = Layer.effect(
   Records,
   Effect.gen(function*() {

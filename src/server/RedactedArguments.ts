@@ -5,7 +5,6 @@
 import { canonicalJson } from "../internal/canonicalJson.ts"
 import { mark, type Redactor } from "../internal/secrets/index.ts"
 
-/** Redacted arguments. */
 export interface RedactedArguments {
   /** The arguments without secrets. */
   readonly args: unknown

@@ -41,7 +41,6 @@ export interface Kept {
   readonly targets: Approvals.ApprovalRequest["targets"] | undefined
 }
 
-/** A redacted request. */
 export interface RedactedRequest {
   readonly request: Approvals.ApprovalRequest
   readonly owner: Principals.Owner

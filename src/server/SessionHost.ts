@@ -18,7 +18,6 @@ import { type Owner, toPrincipal } from "./Principals.ts"
 import { type SessionPart, stateOf, unfinished } from "./SessionPart.ts"
 import { Waves } from "./Waves.ts"
 
-/** Hosts sessions. */
 export class SessionHost extends Context.Service<SessionHost, {
   /**
    * Continues what has no end in the stores. Does nothing for what runs here already, so it may be called again, also

@@ -16,7 +16,6 @@ import * as Rights from "./Rights.ts"
 import * as WaveStore from "./WaveStore.ts"
 import * as WaveText from "./WaveText.ts"
 
-/** The lists. */
 export interface SharedLists {
   /** Waves that a user may see, oldest first: unfinished ones, and those that ended last. */
   readonly waves: (user: User, limit: number) => Effect.Effect<ReadonlyArray<WaveInfo>, Unavailable>

@@ -40,7 +40,6 @@ export interface Options {
   readonly retention?: Duration.Input | undefined
 }
 
-/** The defaults. */
 export const defaults = {
   maxSessions: 1_000,
   maxSessionsPerUser: 100,
@@ -90,5 +89,4 @@ export const read = (options: Options) =>
     }
   })
 
-/** The checked options. */
 export type Checked = Effect.Success<ReturnType<typeof read>>

@@ -13,7 +13,6 @@ import * as Projection from "../wire/Projection.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 import { Stuck, WaveInfo } from "./ApiModels.ts"
 
-/** Schema of a wave as it was submitted. */
 export const SubmittedWave = Schema.Struct({
   user: Schema.String,
   session: Schema.String,
@@ -61,7 +60,6 @@ export const KeptTurn = Schema.Struct({
   at: Schema.Finite
 })
 
-/** Schema of when a wave ended. */
 export const EndedAt = Schema.Struct({ at: Schema.Finite, id: Schema.String })
 
 /** Tells whether an event is always kept. */

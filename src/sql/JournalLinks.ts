@@ -43,7 +43,6 @@ export const create = Effect.gen(function*() {
   )`)
 })
 
-/** The tables. */
 export const tables = ["tool_executor_journal_chain", "tool_executor_journal_links", "tool_executor_journal_pruned"]
 
 /** What the hash of a row covers: all of it. */

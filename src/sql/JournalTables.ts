@@ -75,7 +75,6 @@ export const pgNear = "place >> 10"
 /** Columns that entries are searched by, each with an index in the order of places. */
 export const indexed = ["call_key", "call_id", "batch", "principal", "owner", "tool"] as const
 
-/** The schema of the journal. */
 export const schema: Schema = {
   table: "tool_executor_journal_migrations",
   tables: ["tool_executor_journal", "tool_executor_journal_terms", "tool_executor_journal_entries", ...Links.tables],

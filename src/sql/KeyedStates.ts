@@ -25,7 +25,6 @@ export interface Step<A, S> {
   } | undefined
 }
 
-/** States by key. */
 export interface KeyedStates<S> {
   /** Makes a step; `now` is epoch milliseconds of the database. */
   readonly modify: <A>(
@@ -36,7 +35,6 @@ export interface KeyedStates<S> {
   readonly read: <A>(key: string, look: (state: S | undefined, now: number) => A) => Effect.Effect<A, Trouble>
 }
 
-/** A table of states. */
 export interface Table {
   /** The states of one kind: their keys are their own. */
   readonly states: <S>(kind: string, schema: Schema.Codec<S, unknown>) => KeyedStates<S>

@@ -11,7 +11,6 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type { Schema } from "./Migrations.ts"
 
-/** A place in a line. */
 export interface Place {
   readonly id: string
   /** Epoch milliseconds of the database at which its lease ends. */
@@ -110,7 +109,6 @@ export const change = (
 ): Effect.Effect<ReadonlyArray<Line>, SqlError> =>
   sql.unsafe<Line>(changeLines, [JSON.stringify(changes), leaseMillis]).withoutTransform
 
-/** Reads lines. */
 export const read = (
   sql: SqlClient.SqlClient,
   pools: ReadonlyArray<string>

@@ -17,7 +17,6 @@ export interface Taken {
   readonly alive: ReadonlyArray<string>
 }
 
-/** What is remembered. */
 export class RememberedState {
   private readonly options: Options
   private state: World

@@ -10,7 +10,6 @@ import { SessionLost, type SessionRegistry } from "../core/store/SessionRegistry
 import * as Tables from "./JournalTables.ts"
 import { own } from "./OwnConnection.ts"
 
-/** The calls of sessions. */
 export class SessionCalls {
   private readonly sql: SqlClient.SqlClient
   private readonly registry: SessionRegistry["Service"]

@@ -33,7 +33,6 @@ const create = Effect.gen(function*() {
     (kind, username, is_open, changed_at) WHERE summary IS NOT NULL`
 })
 
-/** The schema of the rows. */
 export const schema: Schema = {
   table: "tool_executor_session_rows_migrations",
   tables: ["tool_executor_session_rows"],

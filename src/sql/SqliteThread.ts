@@ -11,7 +11,6 @@ import type * as SqlError from "effect/sql/SqlError"
 import * as Stream from "effect/Stream"
 import { Worker } from "node:worker_threads"
 
-/** A statement for the thread. */
 export interface Statement {
   readonly sql: string
   readonly params: ReadonlyArray<unknown>

@@ -90,7 +90,6 @@ export interface Row {
   readonly data: string | null
 }
 
-/** What is to be changed. */
 export interface Changes {
   /** Names the change. */
   readonly write: string
@@ -258,7 +257,6 @@ export const now = { postgres: postgres.now, sqlite: sqlite.now }
 export const endAllLeases = (sql: SqlClient.SqlClient): Effect.Effect<unknown, SqlError> =>
   sql`UPDATE tool_executor_reservations SET expires_at = 0`
 
-/** The schema of the tables. */
 export const schema: Schema = {
   table: "tool_executor_state_migrations",
   tables: ["scopes", "reservations", "keys", "writes", "grants"].map((name) => `tool_executor_${name}`),

@@ -26,7 +26,6 @@ export const Adaptive = Schema.Struct({
   learnedWindowMillis: Schema.Finite
 })
 
-/** Tokens of a fixed window. */
 export const fixedWindow = ({ limit, refillRate, tokens }: Parameters<Store["fixedWindow"]>[0]) =>
 (
   window: typeof Window.Type | undefined,
@@ -38,7 +37,6 @@ export const fixedWindow = ({ limit, refillRate, tokens }: Parameters<Store["fix
   return { answer: [state.count, state.endsAt - now], next: { state, expiresAt: state.endsAt } }
 }
 
-/** Tokens of a bucket. */
 export const tokenBucket = ({ allowOverflow, limit, refillRate, tokens }: Parameters<Store["tokenBucket"]>[0]) =>
 (
   bucket: typeof Bucket.Type | undefined,

@@ -4,7 +4,6 @@
  */
 import { createHash } from "node:crypto"
 
-/** A line in its chain. */
 export interface Link {
   readonly place: number
   /** Empty: nothing is chained yet. */

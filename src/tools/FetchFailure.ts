@@ -37,7 +37,6 @@ export const FetchFailure = Schema.Struct({
 /** A failure of `fetch_url`. */
 export type FetchFailure = typeof FetchFailure.Type
 
-/** Makes a failure. */
 export const make = (error: FetchFailure["error"], url: string, message: string): FetchFailure => ({
   error,
   url: clip(url, 300),

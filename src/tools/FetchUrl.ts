@@ -22,7 +22,6 @@ import * as TextBody from "./TextBody.ts"
 /** Most redirects that one call follows. */
 export const maxRedirects = 5
 
-/** The tool `fetch_url`. */
 export const tool = Tool.make("fetch_url", {
   description:
     "Fetches text from the web with an HTTP GET: a page, a document, the response of an API. HTML is returned " +
@@ -66,7 +65,6 @@ export const tool = Tool.make("fetch_url", {
   .annotate(ToolAnnotations.Targets, FetchTarget.targets)
   .annotate(ToolAnnotations.Provenance, { effect: "egress", parameters: { url: "target" }, output: "foreign" })
 
-/** How URLs are fetched. */
 export interface Options extends HttpExchange.Network {
   /** How many bytes of a body are given at most. */
   readonly maxBytes: number

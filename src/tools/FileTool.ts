@@ -25,7 +25,6 @@ export const filePath = Schema.String.annotate({ description: "Path of the file,
 /** An optional text parameter. */
 export const text = (description: string) => Schema.optionalKey(Schema.String.annotate({ description }))
 
-/** An optional flag. */
 export const flag = (description: string) => Schema.optionalKey(Schema.Boolean.annotate({ description }))
 
 /** An optional number of 1 or more. */

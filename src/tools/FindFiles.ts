@@ -24,7 +24,6 @@ export const limits = {
   entries: FileTree.limits.entries
 } as const
 
-/** The tool `find_files`. */
 export const tool = FileTool.reads(
   Tool.make("find_files", {
     description:

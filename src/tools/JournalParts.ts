@@ -120,7 +120,6 @@ export const indexOf = async (file: NodeFsPromises.FileHandle, end: number): Pro
   return index
 }
 
-/** Lines of a part, by where they are. */
 export const linesAt = async (
   file: NodeFsPromises.FileHandle,
   spans: ReadonlyArray<Index.Span>

@@ -28,7 +28,6 @@ export const maxDepth = 20
 /** Folders that are not entered on the way through a tree. */
 export const notEntered: ReadonlySet<string> = new Set([".git", "node_modules"])
 
-/** Schema of an entry. */
 export const Entry = Schema.Struct({
   /** Relative to the workspace root. */
   path: Schema.String,
@@ -39,7 +38,6 @@ export const Entry = Schema.Struct({
   target: Schema.optionalKey(Schema.String)
 })
 
-/** The tool `list_directory`. */
 export const tool = FileTool.reads(
   Tool.make("list_directory", {
     description:

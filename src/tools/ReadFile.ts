@@ -23,7 +23,6 @@ export const maxBytes = 1_000_000
 /** Bytes up to which a file is read on, after the lines asked for, to count its lines. */
 export const maxCountedBytes = 64_000_000
 
-/** The tool `read_file`. */
 export const tool = FileTool.reads(
   Tool.make("read_file", {
     description: "Reads lines of a text file in the workspace. One call returns at most 2,000 lines and 1,000,000 " +

@@ -27,7 +27,6 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 /** Bytes kept of each of the two outputs, half from its start and half from its end. */
 export const maxOutputBytes = 200_000
 
-/** The tool `run_command`. */
 export const tool = Tool.make("run_command", {
   description:
     "Runs a command and returns its exit code and output. Set either command, a line for sh -c, or argv, a " +
@@ -208,7 +207,6 @@ const spellings = (
 const unmarked = (line: string): string =>
   /^(?:line: |argv: |in "|without sandbox: |with network: |host:)/.test(line) ? `line: ${line}` : line
 
-/** What a command runs with. */
 export interface Options {
   /** Every environment variable that the command gets. */
   readonly environment: Readonly<Record<string, string>>

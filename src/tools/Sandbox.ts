@@ -68,7 +68,7 @@ export const all: ReadonlyArray<Held> = [
   "syscalls"
 ]
 
-/** How a host wants its commands to run. */
+/** How a host wants its commands to run, and what they see. */
 export interface Mode {
   /**
    * `required`: a command that cannot be confined does not run. `auto`: it runs without a sandbox, and approvers see
@@ -77,6 +77,10 @@ export interface Mode {
   readonly mode?: "required" | "auto" | "off" | undefined
   /** Whether a model may request to run a command without the sandbox. Default true. */
   readonly unconfined?: boolean | undefined
+  /** Folders and files that commands can read, besides programs and the workspace. Default: the tools in `PATH`. */
+  readonly readable?: ReadonlyArray<string> | undefined
+  /** Folders that commands can change, besides the workspace, such as a cache. Default: none. */
+  readonly writable?: ReadonlyArray<string> | undefined
 }
 
 /** A command to start. */

@@ -33,10 +33,6 @@ import * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /** What commands see and reach. */
 export interface Options extends Sandbox.Mode {
-  /** Folders and files that commands can read, besides programs and the workspace. Default: the tools in `PATH`. */
-  readonly readable?: ReadonlyArray<string> | undefined
-  /** Folders that commands can change, besides the workspace, such as a cache. Default: none. */
-  readonly writable?: ReadonlyArray<string> | undefined
   /** Hosts that commands can reach if a call requests it. Default: none, and no call can request any. */
   readonly network?: Network | undefined
   /** Path of `bwrap`. Default: that of `PATH`. */
@@ -108,17 +104,10 @@ export const make = Effect.fnUntraced(function*(
     writable: SandboxSystem.realOf(options.writable),
     network: network?.success
   }
-  const probed = yield* Effect.result(SandboxProbe.run({
+  return yield* SandboxProbe.probed("bwrap", options, {
     ...driver,
-    shown: [...driver.readable, ...driver.writable],
     start: (command) => start(driver, command)
-  }))
-  if (Result.isFailure(probed)) return Sandbox.unavailable("bwrap", probed.failure, options)
-  return {
-    status: { _tag: "Holds", driver: "bwrap", network: network === undefined ? "none" : "listed", ...probed.success },
-    allowsUnconfined: options.unconfined ?? true,
-    start: (command) => start(driver, command)
-  }
+  })
 })
 
 /**

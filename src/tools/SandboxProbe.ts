@@ -9,7 +9,7 @@ import * as NodeNet from "node:net"
 import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
 import NodeProcess from "node:process"
-import { all, type Command, type Held, type Running } from "./Sandbox.ts"
+import { all, type Command, type Held, type Mode, type Running, type Sandbox, unavailable } from "./Sandbox.ts"
 import * as SandboxSystem from "./SandboxSystem.ts"
 import { isWithin } from "./Workspace.ts"
 import type * as WorkspaceFailure from "./WorkspaceFailure.ts"
@@ -126,15 +126,34 @@ const listening = Effect.map(
 /** How long making a sandbox may take. */
 const patience = Duration.seconds(10)
 
-/** Tries what must not work, in a folder of its own. */
-export const run = Effect.fnUntraced(function*({ home, needed, shown, start }: {
+/** What is probed. */
+export interface Probed {
   readonly home: string | undefined
   /** Without these the sandbox does not hold. Default: all but the filter of system calls. */
   readonly needed?: ReadonlyArray<Held> | undefined
-  /** Folders that commands see. */
-  readonly shown: ReadonlyArray<string>
+  /** What commands see. */
+  readonly readable: ReadonlyArray<string>
+  readonly writable: ReadonlyArray<string>
   readonly start: (command: Command) => Effect.Effect<Running, WorkspaceFailure.WorkspaceFailure, Scope.Scope>
-}) {
+}
+
+/** The sandbox of a driver, or what is instead of it if it does not hold. */
+export const probed = (
+  driver: string,
+  options: Mode & { readonly network?: object | undefined },
+  it: Probed
+): Effect.Effect<Sandbox["Service"]> =>
+  Effect.match(run(it), {
+    onFailure: (reason) => unavailable(driver, reason, options),
+    onSuccess: (found) => ({
+      status: { _tag: "Holds", driver, network: options.network === undefined ? "none" : "listed", ...found },
+      allowsUnconfined: options.unconfined ?? true,
+      start: it.start
+    })
+  })
+
+/** Tries what must not work, in a folder of its own. */
+const run = Effect.fnUntraced(function*({ home, needed, readable, start, writable }: Probed) {
   const folder = yield* Effect.acquireRelease(
     Effect.sync(() => NodeFs.realpathSync(NodeFs.mkdtempSync(NodePath.join(NodeOs.tmpdir(), "sandbox-probe-")))),
     (folder) => Effect.sync(() => NodeFs.rmSync(folder, { recursive: true, force: true }))
@@ -147,7 +166,7 @@ export const run = Effect.fnUntraced(function*({ home, needed, shown, start }: {
     ? { pid: NodeProcess.pid, port: yield* listening }
     : undefined
   let output = ""
-  const names = [folder, ...shown].flatMap((path) =>
+  const names = [folder, ...readable, ...writable].flatMap((path) =>
     home !== undefined && isWithin(home, path) ? NodePath.relative(home, path).split("/").slice(0, 1) : []
   )
   const ended = yield* start({

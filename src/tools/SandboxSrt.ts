@@ -28,10 +28,6 @@ import type * as WorkspaceFailure from "./WorkspaceFailure.ts"
 
 /** What commands see and reach. */
 export interface Options extends Sandbox.Mode {
-  /** Folders and files that commands can read, besides programs and the workspace. Default: the tools in `PATH`. */
-  readonly readable?: ReadonlyArray<string> | undefined
-  /** Folders that commands can change, besides the workspace, such as a cache. Default: none. */
-  readonly writable?: ReadonlyArray<string> | undefined
   /** Hosts that commands can reach if a call requests it; others are refused. Default: none. */
   readonly network?: Pick<SandboxBwrap.Network, "allow" | "ask" | "allowPrivate"> | undefined
 }
@@ -69,19 +65,11 @@ export const make = Effect.fnUntraced(function*(
     writable: SandboxSystem.realOf(options.writable),
     hosts: options.network === undefined ? undefined : hosts.success
   }
-  const probed = yield* Effect.result(SandboxProbe.run({
-    home: user.home,
+  return yield* SandboxProbe.probed(name, options, {
+    ...driver,
     needed,
-    shown: [...driver.readable, ...driver.writable],
     start: (command) => start(driver, command)
-  }))
-  if (Result.isFailure(probed)) return Sandbox.unavailable(name, probed.failure, options)
-  const network = driver.hosts === undefined ? "none" : "listed"
-  return {
-    status: { _tag: "Holds", driver: name, network, ...probed.success },
-    allowsUnconfined: options.unconfined ?? true,
-    start: (command) => start(driver, command)
-  }
+  })
 })
 
 /**

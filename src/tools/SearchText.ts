@@ -38,7 +38,6 @@ export const limits = {
   pattern: 1_000
 } as const
 
-/** The tool `search_text`. */
 export const tool = FileTool.reads(
   Tool.make("search_text", {
     description:

@@ -52,7 +52,6 @@ export const WorkspaceFailure = Schema.Struct({
 /** A failure of a workspace tool. */
 export type WorkspaceFailure = typeof WorkspaceFailure.Type
 
-/** Makes a failure. */
 export const make = (error: WorkspaceFailure["error"], path: string, message: string): WorkspaceFailure => ({
   error,
   path: path.length > 300 ? `${path.slice(0, 300)}…` : path,

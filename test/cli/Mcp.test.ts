@@ -8,10 +8,10 @@ import { Client, StreamableHTTPClientTransport, type Transport } from "@modelcon
 import { StdioClientTransport } from "@modelcontextprotocol/client/stdio"
 import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
-import { spawn } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
 import { createServer } from "node:net"
 import { fileURLToPath } from "node:url"
+import * as Command from "../support/commandProcess.ts"
 import { program } from "../support/programs.ts"
 import { folder, freePort, run } from "./harness.ts"
 import * as Process from "./process.ts"
@@ -51,25 +51,8 @@ const isAlive = (pid: number): boolean => {
   }
 }
 
-const until = (condition: () => boolean) =>
-  Effect.repeat(Effect.sync(condition), { until: (it) => it, schedule: Schedule.spaced("20 millis") })
-
 /** The command as a process of its own, without a client. */
-const start = (...args: ReadonlyArray<string>) =>
-  Effect.gen(function*() {
-    const written = { stdout: "", stderr: "" }
-    const child = yield* Effect.acquireRelease(
-      Effect.sync(() => spawn(process.execPath, [...bin, "mcp", ...args], { stdio: "pipe" })),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    )
-    for (const name of ["stdout", "stderr"] as const) {
-      child[name].setEncoding("utf8").on("data", (text: string) => written[name] += text)
-    }
-    child.stdin.on("error", () => undefined)
-    let code: number | null | undefined
-    child.once("close", (it) => code = it)
-    return { child, written, ended: Effect.map(until(() => code !== undefined), () => code) }
-  })
+const start = (...args: ReadonlyArray<string>) => Command.start(["mcp", ...args])
 
 const nobodyThere = "needs approval, and there is no approver"
 
@@ -459,7 +442,7 @@ describe("the gateway between a client and servers", () => {
             { id: 3, method: "tools/call", params: { name: "odd__see", arguments: {} } }
           ]
         ) child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
-        yield* until(() => written.stdout.includes("\"id\":3"))
+        yield* Command.until(() => written.stdout.includes("\"id\":3"))
         child.stdin.end()
         assert.strictEqual(yield* ended, 0, written.stderr)
         for (const line of written.stdout.trim().split("\n")) {
@@ -486,7 +469,7 @@ describe("the gateway between a client and servers", () => {
               "gateway.json": { mcpServers: { odd: odd(file("pids"), index === 0 ? "silent" : "stubborn") } }
             })
             const { child, ended, written } = yield* start("--config", config("gateway.json"))
-            yield* until(() => written.stderr.includes("listening\\u001b[2J"))
+            yield* Command.until(() => written.stderr.includes("listening\\u001b[2J"))
             child.kill(signal)
             assert.strictEqual(yield* ended, 130, signal)
             const pids = pidsIn(file("pids"))
@@ -507,7 +490,7 @@ describe("the gateway over HTTP", () => {
         const { file: config } = yield* folder({ "gateway.json": { mcpServers: { odd: odd(file("pids")) } } })
         const port = yield* freePort
         const { written } = yield* start("--config", config("gateway.json"), "--http", String(port))
-        yield* until(() => written.stderr.includes("Serving http"))
+        yield* Command.until(() => written.stderr.includes("Serving http"))
         const transport = () => new StreamableHTTPClientTransport(new URL(`http://127.0.0.1:${port}/mcp`))
         const one = yield* connect(transport(), { decision: "approve until this ends" })
         const other = yield* connect(transport(), "decline")

@@ -6,7 +6,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import { writeFileSync } from "node:fs"
-import { notesIn, scripted, start, until } from "../support/gatewayProcess.ts"
+import { until } from "../support/commandProcess.ts"
+import { notesIn, scripted, start } from "../support/gatewayProcess.ts"
 import { folder } from "./harness.ts"
 
 const policies = { allows: { default: "allow" }, asks: { ask: ["s__act"] } } as const

@@ -8,8 +8,9 @@ import { StdioClientTransport } from "@modelcontextprotocol/client/stdio"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import { fileURLToPath } from "node:url"
+import { until } from "../support/commandProcess.ts"
 import { program } from "../support/programs.ts"
-import { asking, type Json, openIn, until } from "../support/serveProcess.ts"
+import { asking, type Json, openIn } from "../support/serveProcess.ts"
 import { folder } from "./harness.ts"
 
 const path = (relative: string) => fileURLToPath(new URL(relative, import.meta.url))

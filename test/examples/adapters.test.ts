@@ -1,8 +1,7 @@
 /** Runs the loops of others that `docs/adapters.md` shows, with models that say what a test says. */
 import { assert, describe, it } from "@effect/vitest"
-import { BaseChatModel } from "@langchain/core/language_models/chat_models"
-import { AIMessage, type BaseMessage, HumanMessage, ToolMessage } from "@langchain/core/messages"
-import { Agent, type Model, type ModelRequest, Runner } from "@openai/agents"
+import { HumanMessage, ToolMessage } from "@langchain/core/messages"
+import { Agent, Runner } from "@openai/agents"
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -13,6 +12,9 @@ import { readFileSync } from "node:fs"
 import { makeGraph } from "../../scripts/examples/langgraph.ts"
 import { toolsOf } from "../../scripts/examples/openai-agents.ts"
 import { LocalExecutor, ToolExecutor, type ToolProcess } from "../../src/index.ts"
+import { scriptedAgent } from "../support/scriptedAgent.ts"
+import { ScriptedChat } from "../support/scriptedChat.ts"
+import type { Call } from "../support/scriptedModel.ts"
 
 const N = Schema.Struct({ n: Schema.Finite })
 const kit = Toolkit.make(
@@ -43,64 +45,10 @@ const run = <A, E>(
   }).pipe(Effect.scoped, Effect.provide(executor))
 }
 
-type Call = readonly [id: string, name: string, args: object]
-
 const turns: ReadonlyArray<ReadonlyArray<Call>> = [
   [["1", "read", { n: 1 }], ["2", "write", { n: 2 }], ["3", "read", { n: "three" }], ["4", "picture", { n: 4 }]],
   [["5", "read", { n: 5 }]]
 ]
-
-/** A model of LangChain that makes the calls of a turn, then says that it is done. */
-class ScriptedChat extends BaseChatModel {
-  readonly seen: Array<ReadonlyArray<BaseMessage>> = []
-  readonly bound: Array<unknown> = []
-  override _llmType() {
-    return "scripted"
-  }
-  override bindTools(tools: ReadonlyArray<unknown>) {
-    this.bound.push(...tools)
-    return this as never
-  }
-  override _generate(messages: Array<BaseMessage>) {
-    const turn = turns[this.seen.length] ?? []
-    this.seen.push([...messages])
-    const tool_calls = turn.map(([id, name, args]) => ({ id, name, args, type: "tool_call" as const }))
-    const text = turn.length === 0 ? "done" : ""
-    return Promise.resolve({ generations: [{ text, message: new AIMessage({ content: text, tool_calls }) }] })
-  }
-}
-
-/** A model of the OpenAI Agents SDK that makes the calls of a turn, then says that it is done. */
-const scriptedModel = (): Model & { readonly seen: Array<ModelRequest> } => {
-  const seen: Array<ModelRequest> = []
-  return {
-    seen,
-    getResponse: (request) => {
-      const turn = turns[seen.length] ?? []
-      seen.push(request)
-      return Promise.resolve({
-        usage: {} as never,
-        output: turn.length === 0
-          ? [{
-            type: "message",
-            role: "assistant",
-            status: "completed",
-            content: [{ type: "output_text", text: "done" }]
-          }]
-          : turn.map(([callId, name, args]) => ({
-            type: "function_call" as const,
-            callId,
-            name,
-            arguments: JSON.stringify(args),
-            status: "completed" as const
-          }))
-      })
-    },
-    getStreamedResponse: () => {
-      throw new Error("not streamed")
-    }
-  }
-}
 
 const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
 
@@ -114,7 +62,7 @@ describe("the guide about loops of others", () => {
   it.live("has a wave for the tool node of a graph of LangGraph", () =>
     run((process, log) =>
       Effect.gen(function*() {
-        const model = new ScriptedChat({})
+        const model = new ScriptedChat(turns)
         const graph = yield* makeGraph(model, process)
         const { messages } = yield* Effect.promise(() => graph.invoke({ messages: [new HumanMessage("go")] }))
         assert.strictEqual(messages.at(-1)?.text, "done")
@@ -137,7 +85,7 @@ describe("the guide about loops of others", () => {
   it.live("has the calls of the OpenAI Agents SDK go through the executor", () =>
     run((process, log) =>
       Effect.gen(function*() {
-        const model = scriptedModel()
+        const model = scriptedAgent(turns)
         const agent = new Agent({ name: "scripted", model, tools: yield* toolsOf(process) })
         const result = yield* Effect.promise(() => new Runner({ tracingDisabled: true }).run(agent, "go"))
         assert.strictEqual(result.finalOutput, "done")

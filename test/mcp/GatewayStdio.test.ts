@@ -8,7 +8,8 @@ import * as Stream from "effect/Stream"
 import * as GatewayLifecycle from "../../src/mcp/GatewayLifecycle.ts"
 import * as GatewayStdio from "../../src/mcp/GatewayStdio.ts"
 import { folder } from "../cli/harness.ts"
-import { notesIn, scripted, start, until } from "../support/gatewayProcess.ts"
+import { until } from "../support/commandProcess.ts"
+import { notesIn, scripted, start } from "../support/gatewayProcess.ts"
 import { logs } from "./fixture.ts"
 
 const seen = Effect.fnUntraced(function*(input: string) {

@@ -21,11 +21,11 @@ import { ToolAnnotations } from "../../src/index.ts"
 import * as SqlPermits from "../../src/sql/SqlPermits.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
-import { counted } from "../support/countedClient.ts"
 import { call, open, tags, type ToolSpec } from "../support/Harness.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { seeds } from "../support/seeds.ts"
 import { until } from "../support/silentProxy.ts"
+import { counted } from "../support/throughClient.ts"
 
 type Store = StateStore.StateStore["Service"]
 

@@ -13,8 +13,8 @@ import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import type { Grant } from "../../src/core/vocabulary/Grant.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
-import * as LossyClient from "../support/lossyClient.ts"
 import * as Postgres from "../support/Postgres.ts"
+import * as ThroughClient from "../support/throughClient.ts"
 
 type Service = Journal.Journal["Service"]
 
@@ -36,13 +36,13 @@ const append = (journal: Service, ...lines: ReadonlyArray<Journal.Line>) => jour
 
 /** A process over a database, which loses what `state.lose` says. */
 const start = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, isShared = true) {
-  const state: { lose: (statement: string) => LossyClient.Loss } = { lose: () => undefined }
-  const { client, state: counts } = LossyClient.make(sql, (statement) => state.lose(statement))
+  const state: { lose: (statement: string) => ThroughClient.Loss } = { lose: () => undefined }
+  const { client, state: counts } = ThroughClient.lossy(sql, (statement) => state.lose(statement))
   const registry = yield* Effect.provideService(SqlSessionRegistry.make(), SqlClient.SqlClient, client)
   const make = Effect.provideService(SqlJournal.make(), SqlClient.SqlClient, client)
   const journal: Service = yield* isShared ? Effect.provideService(make, SessionRegistry, registry) : make
   /** Loses the next append, in this way. */
-  const loseNext = (loss: LossyClient.Loss) => {
+  const loseNext = (loss: ThroughClient.Loss) => {
     state.lose = (statement) => {
       if (!statement.includes("INSERT INTO tool_executor_journal_entries")) return undefined
       state.lose = () => undefined

@@ -13,9 +13,9 @@ import * as SqlClient from "effect/sql/SqlClient"
 import * as TestClock from "effect/testing/TestClock"
 import { type Lease, SharedPermits } from "../../src/core/gates/PermitSource.ts"
 import { keyOf } from "../../src/internal/textBytes.ts"
-import { counted } from "../support/countedClient.ts"
 import * as Postgres from "../support/Postgres.ts"
 import * as SilentProxy from "../support/silentProxy.ts"
+import { counted } from "../support/throughClient.ts"
 
 const { until } = SilentProxy
 

@@ -13,9 +13,9 @@ import * as TestClock from "effect/testing/TestClock"
 import type { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import * as Tables from "../../src/sql/SessionTables.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
-import * as LossyClient from "../support/lossyClient.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { until } from "../support/silentProxy.ts"
+import * as ThroughClient from "../support/throughClient.ts"
 
 type Registry = SessionRegistry["Service"]
 
@@ -223,7 +223,7 @@ layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
     Effect.gen(function*() {
       const { sql, two } = yield* processes
       const state = { isLost: false }
-      const { client } = LossyClient.make(sql, (statement) =>
+      const { client } = ThroughClient.lossy(sql, (statement) =>
         state.isLost && statement.includes("UPDATE tool_executor_runners") ? "answer" : undefined)
       const { registry: one } = yield* start(client, { lease: "1 hour" })
       const mine = yield* one.activate(principal)

@@ -17,8 +17,8 @@ import * as SharedLists from "../../src/server/SharedLists.ts"
 import * as WaveStore from "../../src/server/WaveStore.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
-import { counted } from "../support/countedClient.ts"
 import * as Postgres from "../support/Postgres.ts"
+import { counted } from "../support/throughClient.ts"
 
 const ada = { user: "ada", session: "s" }
 const principal = toPrincipal(ada)

@@ -76,7 +76,6 @@ export const declare = (name: string, spec: Omit<ToolSpec, "handler"> = {}): Too
   return spec.annotate === undefined ? plain : spec.annotate(plain)
 }
 
-/** A toolkit and the layer of its handlers. */
 export const toolkit = (tools: { readonly [name: string]: ToolSpec | Handler }) => {
   const specs = Object.entries(tools).map(([name, it]) =>
     [name, typeof it === "function" ? { handler: it } : it] as const

@@ -12,7 +12,6 @@ import { sentences as records } from "./directoryRecords.ts"
 import { sentences as waves } from "./directoryWaves.ts"
 import { Env, type Sentence, Subject, type World, world } from "./directoryWorld.ts"
 
-/** All sentences, by what they are about. */
 export const contract: { readonly [about: string]: ReadonlyArray<Sentence> } = { waves, approvals, agents, records }
 
 class Shared extends Context.Service<Shared, World>()("test/support/directoryContract/Shared") {}

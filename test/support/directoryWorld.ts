@@ -180,7 +180,6 @@ export class Env {
   })
 }
 
-/** A sentence, and how it is checked. */
 export type Sentence = readonly [name: string, check: (env: Env) => Effect.Effect<unknown, unknown, Scope.Scope>]
 
 const often = Schedule.spaced("10 millis")

@@ -1,8 +1,7 @@
 /** `tool-executor mcp` as a process of its own, spoken to line by line. */
 import * as Effect from "effect/Effect"
-import * as Schedule from "effect/Schedule"
-import { spawn } from "node:child_process"
 import { existsSync, readFileSync } from "node:fs"
+import * as Command from "./commandProcess.ts"
 import { program } from "./programs.ts"
 import type { Note, Script } from "./scriptedMcpServer.ts"
 
@@ -18,25 +17,12 @@ export const notesIn = (file: string): ReadonlyArray<Note> =>
     ? readFileSync(file, "utf8").split("\n").slice(0, -1).map((line) => JSON.parse(line) as Note)
     : []
 
-export const until = (condition: () => boolean) =>
-  Effect.repeat(Effect.sync(condition), { until: (it) => it, schedule: Schedule.spaced("20 millis") })
-
 export type Message = Record<string, unknown>
 
 /** Starts it for the rest of the scope. */
 export const start = (...args: ReadonlyArray<string>) =>
   Effect.gen(function*() {
-    const written = { stdout: "", stderr: "" }
-    const child = yield* Effect.acquireRelease(
-      Effect.sync(() => spawn(process.execPath, [...program("src/cli/bin.ts"), "mcp", ...args], { stdio: "pipe" })),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    )
-    for (const name of ["stdout", "stderr"] as const) {
-      child[name].setEncoding("utf8").on("data", (text: string) => written[name] += text)
-    }
-    child.stdin.on("error", () => undefined)
-    let code: number | null | undefined
-    child.once("close", (it) => code = it)
+    const { child, ended, written } = yield* Command.start(["mcp", ...args])
     const messages = (): ReadonlyArray<Message> =>
       written.stdout.split("\n").slice(0, -1).map((line) => JSON.parse(line) as Message)
     const send = (message: Message) => void child.stdin.write(`${JSON.stringify({ jsonrpc: "2.0", ...message })}\n`)
@@ -55,6 +41,6 @@ export const start = (...args: ReadonlyArray<string>) =>
       },
       call: (id: number, name: string, steps: unknown) =>
         send({ id, method: "tools/call", params: { name, arguments: { steps } } }),
-      ended: Effect.map(until(() => code !== undefined), () => code)
+      ended
     }
   })

@@ -3,7 +3,7 @@ import * as Effect from "effect/Effect"
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { until } from "./gatewayProcess.ts"
+import { until } from "./commandProcess.ts"
 import type { Options } from "./permitWorker.ts"
 import { type Found, start } from "./stateWorkers.ts"
 

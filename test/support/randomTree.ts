@@ -33,7 +33,6 @@ export interface Ran {
   readonly afterCancel: boolean
 }
 
-/** What was seen of a tree. */
 export interface Seen {
   readonly mode: AgentExecutor.Mode
   readonly limits: AgentLimits.AgentLimits
@@ -147,7 +146,6 @@ const callOf = ({ chance, pick }: SeededRandom, task: Task, turn: number, index:
   return { id: chance(0.1) ? "" : chance(0.1) ? "same" : place, name, params }
 }
 
-/** Plays the tree of a seed. */
 export const play = (seed: number): Effect.Effect<Seen, unknown> => {
   const random = randomFrom(seed)
   const { chance, int, pick } = random

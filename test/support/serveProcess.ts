@@ -1,13 +1,8 @@
 /** `tool-executor serve` as a process of its own, spoken to over HTTP. */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import * as Schedule from "effect/Schedule"
-import { spawn } from "node:child_process"
 import * as Tokens from "../../src/server/Tokens.ts"
-import { program } from "./programs.ts"
-
-export const until = (condition: () => boolean) =>
-  Effect.repeat(Effect.sync(condition), { until: (it) => it, schedule: Schedule.spaced("20 millis") })
+import * as Command from "./commandProcess.ts"
 
 /** A user with every right, and their token. */
 export const user = Effect.map(Tokens.make, (token) => ({
@@ -22,30 +17,15 @@ export interface Json {
 /** Starts the command for the rest of the scope. */
 export const start = (args: ReadonlyArray<string>, env: Readonly<Record<string, string>> = {}) =>
   Effect.gen(function*() {
-    const written = { stdout: "", stderr: "" }
-    const child = yield* Effect.acquireRelease(
-      Effect.sync(() =>
-        spawn(process.execPath, [...program("src/cli/bin.ts"), ...args], {
-          stdio: "pipe",
-          env: { ...process.env, NO_COLOR: undefined, ...env }
-        })
-      ),
-      (child) => Effect.sync(() => child.kill("SIGKILL"))
-    )
-    for (const name of ["stdout", "stderr"] as const) {
-      child[name].setEncoding("utf8").on("data", (text: string) => written[name] += text)
-    }
-    let code: number | null | undefined
-    child.once("close", (it) => code = it)
-    const ended = Effect.map(until(() => code !== undefined), () => code)
+    const { child, ended, hasEnded, written } = yield* Command.start(args, { NO_COLOR: undefined, ...env })
     /** Where it serves, as it says. */
     const url = Effect.suspend(() => {
       const said = () => /^Serving (\S+)$/m.exec(written.stdout)?.[1]
       return Effect.flatMap(
-        until(() => said() !== undefined || code !== undefined),
+        Command.until(() => said() !== undefined || hasEnded()),
         () =>
           said() === undefined
-            ? Effect.die(new Error(`It ended with ${code}: ${written.stderr}`))
+            ? Effect.flatMap(ended, (code) => Effect.die(new Error(`It ended with ${code}: ${written.stderr}`)))
             : Effect.succeed(said()!)
       )
     })

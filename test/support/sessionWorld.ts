@@ -8,12 +8,11 @@ import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as SqlClient from "effect/sql/SqlClient"
-import type { Connection } from "effect/sql/SqlConnection"
-import * as SqlError from "effect/sql/SqlError"
 import type * as Journal from "../../src/core/store/Journal.ts"
 import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
+import { losing, through } from "./throughClient.ts"
 
 /** The clock of a process. */
 export class LocalClock implements Clock.Clock {
@@ -86,11 +85,6 @@ export interface Loss {
   readonly what: "statement" | "answer"
 }
 
-const lost = new SqlError.SqlError({
-  reason: new SqlError.ConnectionError({ message: "lost by a test", operation: "execute", cause: undefined })
-})
-
-/** A process. */
 export class Process {
   readonly clock: LocalClock
   readonly sql: SqlClient.SqlClient
@@ -103,7 +97,7 @@ export class Process {
 
   constructor(sql: SqlClient.SqlClient, rate: number) {
     this.clock = new LocalClock(rate)
-    this.sql = this.through(sql)
+    this.sql = through(sql, (statement, asked) => this.execute(statement, asked))
   }
 
   /** Runs something in the process. */
@@ -150,35 +144,11 @@ export class Process {
       const { loss } = this
       const isLost = loss !== undefined && statement.includes(loss.text)
       if (isLost) this.loss = undefined
-      const answer = isLost && loss.what === "statement"
-        ? Effect.fail(lost)
-        : isLost
-        ? Effect.andThen(asked, Effect.fail(lost))
-        : asked
+      const answer = losing(asked, isLost ? loss.what : undefined)
       return Effect.ensuring(
         Effect.andThen(this.passed, Effect.onExit(answer, () => this.passed)),
         Effect.sync(() => this.open--)
       )
-    })
-  }
-
-  private through(of: SqlClient.SqlClient): SqlClient.SqlClient {
-    const connection = (it: Connection): Connection =>
-      new Proxy(it, {
-        get: (target, name) => {
-          const member: unknown = Reflect.get(target, name)
-          if (typeof member !== "function" || !String(name).startsWith("execute")) return member
-          return (...args: ReadonlyArray<unknown>) =>
-            this.execute(String(args[0]), member.apply(target, args) as Effect.Effect<unknown, unknown>)
-        }
-      })
-    return new Proxy(of, {
-      get: (target, name) =>
-        name === "reserve"
-          ? Effect.map(target.reserve, connection)
-          : name === "withoutTransforms"
-          ? () => this.through(target.withoutTransforms())
-          : Reflect.get(target, name)
     })
   }
 }

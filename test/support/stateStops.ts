@@ -1,6 +1,6 @@
 /** A process that stands still past its lease, and another one that goes on: nothing runs twice at once. */
 import * as Effect from "effect/Effect"
-import { until } from "./gatewayProcess.ts"
+import { until } from "./commandProcess.ts"
 import type { Line } from "./stateWorker.ts"
 import { type Found, start } from "./stateWorkers.ts"
 

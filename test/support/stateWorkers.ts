@@ -1,7 +1,7 @@
 /** Processes with an executor each, over one PostgreSQL: what they did, and whether a limit was passed. */
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
-import { until } from "./gatewayProcess.ts"
+import { until } from "./commandProcess.ts"
 import { program } from "./programs.ts"
 import type { Line } from "./stateWorker.ts"
 

@@ -10,7 +10,6 @@ import { SafeText } from "./SafeText.ts"
 import { targetOf } from "./Timeline.ts"
 import type { CallViewProps } from "./types.ts"
 
-/** A call, by its events. */
 export const CallView = ({ events, approvals }: CallViewProps): VNode => {
   const lanes = useMemo(() => lanesOf(events), [events])
   if (lanes.length === 0) return html`<p>This call is no longer stored.</p>`

@@ -5,7 +5,6 @@ import { type CallSeen, type Facts, isBefore, type Law } from "./LawFacts.ts"
 import type { Asked, Start } from "./LawHistory.ts"
 import { times } from "./LawWorld.ts"
 
-/** The laws. */
 export const all = (): ReadonlyArray<Law> => [
   {
     name: "what needs permission starts only with an answer or a grant for what it is about",

@@ -6,7 +6,6 @@ import type { ToolRefusal } from "../../../src/core/vocabulary/ToolRefusal.ts"
 import { type CallSeen, type Facts, grouped, type Law } from "./LawFacts.ts"
 import { times } from "./LawWorld.ts"
 
-/** The laws. */
 export const all = (): ReadonlyArray<Law> => [
   {
     name: "a tool never starts more often than MaxCalls allows",

@@ -64,7 +64,6 @@ export const modelAt = (name: Name, url: string, store = false): LanguageModelV4
   }
 }
 
-/** All of them. */
 export const providers = (
   script: Script,
   options: Options = {}

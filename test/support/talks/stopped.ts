@@ -27,7 +27,6 @@ import { checking, goingOn, quiet, type Speaker, speaker } from "./talk.ts"
 
 export const ways = ["cancelled", "unread", "killed"] as const
 
-/** How it is stopped. */
 export type Way = typeof ways[number]
 
 export interface Stop {
