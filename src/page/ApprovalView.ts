@@ -92,6 +92,14 @@ const Open = ({ approval, isChanged, onStale }: {
   const [edited, setEdited] = useState<Edited | undefined>(undefined)
   const [filled, setFilled] = useState<Edited | undefined>(undefined)
   const form = useLater(isEditing || approval.form !== undefined, formModule)
+  const fields = (schema: unknown, value: unknown, onChange: (edited: Edited | undefined) => void): VNode =>
+    html`<div class="edit">${
+      form === undefined
+        ? html`<p>Loading …</p>`
+        : form === "failed"
+        ? html`<p>The form could not be loaded. Reload the page to try again.</p>`
+        : html`<${form.module.ArgsForm} schema=${schema} value=${value} onChange=${onChange} />`
+    }</div>`
   const [isSending, setIsSending] = useState(false)
   const [problem, setProblem] = useState<Problem | undefined>(undefined)
   const onWhole = useCallback((it: boolean) => setIsWhole(it), [])
@@ -155,13 +163,7 @@ const Open = ({ approval, isChanged, onStale }: {
       ${
     isEditing
       ? html`<section class="block"><header><span class="grow">The edited call passes all checks again. The approval holds
-          for this call only.</span>${edit}</header><div class="edit">${
-        form === undefined
-          ? html`<p>Loading …</p>`
-          : form === "failed"
-          ? html`<p>The form could not be loaded. Reload the page to try again.</p>`
-          : html`<${form.module.ArgsForm} schema=${approval.parameters} value=${approval.args} onChange=${setEdited} />`
-      }</div></section>`
+          for this call only.</span>${edit}</header>${fields(approval.parameters, approval.args, setEdited)}</section>`
       : null
   }
       <${ApprovalBody} approval=${approval} onWhole=${onWhole} context=${context}
@@ -170,15 +172,7 @@ const Open = ({ approval, isChanged, onStale }: {
     approval.form === undefined
       ? null
       : html`<section class="block" aria-label="Form"><header><span class="grow">The tool gets what you fill in
-          here.</span></header><div class="edit">${
-        form === undefined
-          ? html`<p>Loading …</p>`
-          : form === "failed"
-          ? html`<p>The form could not be loaded. Reload the page to try again.</p>`
-          : html`<${form.module.ArgsForm} schema=${approval.form} value=${
-            approval.approvals?.at(-1)?.data ?? {}
-          } onChange=${setFilled} />`
-      }</div></section>`
+          here.</span></header>${fields(approval.form, approval.approvals?.at(-1)?.data ?? {}, setFilled)}</section>`
   }
     </div></div>
     <${DecisionBar} consequence=${consequenceOf([approval], commandIn(approval.args))} isGrave=${isGrave} why=${off}

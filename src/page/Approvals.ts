@@ -11,10 +11,11 @@ import { html } from "./html.ts"
 import { titleOf } from "./known.ts"
 import { Empty, ListBar, PaneBar, Split } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Left, Lines, type State, StateMark } from "./pieces.ts"
+import { Left, Lines, StateMark } from "./pieces.ts"
 import { groupsOf, inOrder } from "./request.ts"
 import { route, to } from "./routes.ts"
 import { known, me, shownApproval, ticked } from "./state.ts"
+import type { State } from "./states.ts"
 import { clock, ending } from "./words.ts"
 
 /** How many requests are shown first, and added by each "Show more". */

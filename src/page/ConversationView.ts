@@ -1,20 +1,22 @@
 /** One conversation: what was said, what runs, how much of its limits is used, and where to write to the agent. */
 import type { VNode } from "preact"
-import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
+import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
 import type { Agent, ConversationDetail, Operation } from "../server/ApiOperations.ts"
-import { get, post } from "./api.ts"
+import { post } from "./api.ts"
 import { Compose } from "./Compose.ts"
 import { html } from "./html.ts"
 import { Heading, Note, PaneBar } from "./layout.ts"
 import { Meters } from "./Meters.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure, icon, type State, StateMark } from "./pieces.ts"
+import { Failure, icon, StateMark } from "./pieces.ts"
 import { to } from "./routes.ts"
 import { SessionView } from "./SessionView.ts"
 import { connection, known, me, say } from "./state.ts"
+import { ofOperation } from "./states.ts"
 import { nothing, ofHistory, type Part, type Thread, type Work } from "./thread.ts"
 import { countWaiting, isThinking, Parts, type Scene } from "./ThreadView.ts"
 import { type Followed, useConversation } from "./useConversation.ts"
+import { useRead } from "./useRead.ts"
 
 const back = { href: to("conversations"), name: "Conversations" }
 
@@ -31,21 +33,14 @@ export const ConversationView = ({ session, user }: { readonly user: string; rea
   }`
 }
 
-const marks: Readonly<Record<Operation["state"], State>> = {
-  queued: "queued",
-  running: "running",
-  waiting: "approval",
-  suspended: "suspended",
-  ended: "succeeded"
-}
-
 const Whole = ({ followed: { first, thread }, of }: {
   readonly of: ConversationDetail
   readonly followed: Followed
 }): VNode => {
   const { agent, session, title, user } = of
   const live = known.value.conversations.find((it) => it.user === user && it.session === session)
-  const agents = useAgents()
+  // empty for users who may not start any
+  const { value: agents = [] } = useRead<ReadonlyArray<Agent>>("api/agents")
   const roots = rootsOf(thread, first)
   const current = roots.at(-1)
   const operation = of.operations.find(({ id }) => id === current) ?? of.operations[0]
@@ -54,7 +49,7 @@ const Whole = ({ followed: { first, thread }, of }: {
   const isActive = end === undefined && current !== undefined && operation?.state !== "suspended"
   const waiting = countWaiting(thread, current)
   const state = !isActive
-    ? end !== undefined && isBad(end) ? "failed" : operation === undefined ? "queued" : marks[operation.state]
+    ? end !== undefined && isBad(end) ? "failed" : operation === undefined ? "queued" : ofOperation[operation.state]
     : waiting > 0
     ? "approval"
     : "running"
@@ -182,17 +177,6 @@ const Stop = ({ operation, session }: { readonly session: string; readonly opera
   return html`<button class="btn slim" type="button" data-key="stop" aria-disabled=${
     isSending || connection.value === "lost"
   } onClick=${stop}>${icon("stop")}${isSending ? "Stopping" : "Stop"}</button>`
-}
-
-/** Agents with their limits; empty for users who may not start any. */
-const useAgents = (): ReadonlyArray<Agent> => {
-  const [agents, setAgents] = useState<ReadonlyArray<Agent>>([])
-  useEffect(() => {
-    void get<ReadonlyArray<Agent>>("api/agents").then((reply) => {
-      if (reply.ok) setAgents(reply.value)
-    })
-  }, [])
-  return agents
 }
 
 /** Stays at the end while somebody reads there. */

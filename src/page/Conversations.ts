@@ -7,9 +7,10 @@ import type { Known } from "./known.ts"
 import { Empty, ListBar, Split } from "./layout.ts"
 import { NewConversation } from "./NewConversation.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { icon, type State, StateMark } from "./pieces.ts"
+import { icon, StateMark } from "./pieces.ts"
 import { route, to } from "./routes.ts"
 import { known, me, now } from "./state.ts"
+import { ofOperation, type State } from "./states.ts"
 import { ago } from "./words.ts"
 
 /** The view. */
@@ -49,14 +50,6 @@ interface Listed extends Pick<Conversation, "user" | "session" | "title" | "pend
 const addressOf = ({ session, user }: Pick<Conversation, "user" | "session">): string =>
   to("conversations", user, session)
 
-const states = {
-  queued: "queued",
-  running: "running",
-  waiting: "approval",
-  suspended: "suspended",
-  ended: "succeeded"
-} as const
-
 /** The agent did not do what it was asked to. */
 const hasFailed = ({ ended = "Finished", state }: Conversation): boolean =>
   state === "ended" && ended !== "Finished" && ended !== "Exited" && ended !== "Cancelled"
@@ -71,7 +64,7 @@ const listedIn = ({ conversations, open, waves }: Known): ReadonlyArray<Listed> 
       title: title || session,
       pending,
       agent,
-      state: hasFailed(it) ? "failed" : states[state],
+      state: hasFailed(it) ? "failed" : ofOperation[state],
       at
     })
   }

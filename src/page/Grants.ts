@@ -1,40 +1,33 @@
 /** Standing approvals, and revoking them. */
 import type { VNode } from "preact"
-import { useEffect, useState } from "preact/hooks"
+import { useState } from "preact/hooks"
 import type { Grant } from "../server/ApiRecords.ts"
-import { get, type Problem, remove } from "./api.ts"
+import { remove } from "./api.ts"
 import { html } from "./html.ts"
 import { Empty, Page } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure, Who } from "./pieces.ts"
+import { Who } from "./pieces.ts"
 import { now, say } from "./state.ts"
 import { Suggestions } from "./Suggestions.ts"
+import { useRead } from "./useRead.ts"
 import { clock, span } from "./words.ts"
 
 /** The view. */
 export const Grants = (): VNode => {
-  const [grants, setGrants] = useState<ReadonlyArray<typeof Grant.Type> | undefined>(undefined)
-  const [problem, setProblem] = useState<Problem | undefined>(undefined)
-  const read = async () => {
-    const reply = await get<ReadonlyArray<typeof Grant.Type>>("api/grants")
-    if (!reply.ok) return setProblem(reply.problem)
-    setProblem(undefined)
-    setGrants(reply.value)
-  }
-  useEffect(() => void read(), [])
+  const { fail, failure, read, value: grants } = useRead<ReadonlyArray<typeof Grant.Type>>("api/grants")
   const revoke = async ({ id, tool }: typeof Grant.Type) => {
     const reply = await remove(`api/grants/${encodeURIComponent(id)}`)
-    if (!reply.ok) setProblem(reply.problem)
+    if (!reply.ok) fail(reply.problem)
     else say(`Revoked. The next call of ${tool} needs approval again.`)
     document.querySelector<HTMLElement>("[data-heading]")?.focus()
     await read()
   }
   const valid = grants?.filter((it) => it.expiresAt === undefined || it.expiresAt > now.value)
   return html`<${Page} title="Grants" note=${valid === undefined ? undefined : `${valid.length} active`}>
-    ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${() => void read()} />`}
+    ${failure}
     ${
     valid === undefined
-      ? problem === undefined ? html`<p>Loading …</p>` : null
+      ? failure === null ? html`<p>Loading …</p>` : null
       : valid.length === 0
       ? html`<${Empty} of="key" title="No grants.">Every call that needs approval asks.</${Empty}>`
       : html`

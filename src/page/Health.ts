@@ -1,38 +1,30 @@
 /** The health of the server, refreshed every ten seconds while it is shown. */
 import type { VNode } from "preact"
-import { useEffect, useState } from "preact/hooks"
+import { useEffect } from "preact/hooks"
 import type { Status } from "../server/ApiRecords.ts"
-import { get, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { Note, Page } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure, StateMark } from "./pieces.ts"
+import { StateMark } from "./pieces.ts"
 import { to } from "./routes.ts"
 import { connection, me } from "./state.ts"
+import { useRead } from "./useRead.ts"
 import { count, time } from "./words.ts"
 
 /** The view. */
 export const Health = (): VNode => {
-  const [status, setStatus] = useState<Status | undefined>(undefined)
-  const [problem, setProblem] = useState<Problem | undefined>(undefined)
+  const { failure, read, value: status } = useRead<Status>("api/status")
   const user = me.value
-  const read = async () => {
-    const reply = await get<Status>("api/status")
-    if (!reply.ok) return setProblem(reply.problem)
-    setProblem(undefined)
-    setStatus(reply.value)
-  }
   useEffect(() => {
-    void read()
     const timer = setInterval(() => void read(), 10_000)
     return () => clearInterval(timer)
   }, [])
   const failing = status?.checks.filter((it) => !it.isOk).length ?? 0
   return html`<${Page} title="Health" note=${connection.value === "live" ? "Updated every 10 s" : "Not connected"}>
-    ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${() => void read()} />`}
+    ${failure}
     ${
     status === undefined
-      ? problem === undefined ? html`<p>Loading …</p>` : null
+      ? failure === null ? html`<p>Loading …</p>` : null
       : html`
         ${
         status.status === "ready" && failing === 0

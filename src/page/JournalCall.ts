@@ -1,29 +1,21 @@
 /** One call of the journal: what happened to it step by step, its arguments, and what the model read. */
 import type { ComponentChildren, VNode } from "preact"
-import { useEffect, useState } from "preact/hooks"
 import type { RecordedCallDetail } from "../server/ApiRecords.ts"
-import { get, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { Heading, Note } from "./layout.ts"
 import { Arguments } from "./parts/Arguments.ts"
 import { DiffText } from "./parts/Diff.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure, icon } from "./pieces.ts"
+import { icon } from "./pieces.ts"
 import { clockOf, dayOf, Path, RecordMark, targetIn, took } from "./record.ts"
 import { to } from "./routes.ts"
 import { known, say } from "./state.ts"
+import { useRead } from "./useRead.ts"
 import { span } from "./words.ts"
 
 /** The drawer. */
 export const JournalCall = ({ place }: { readonly place: string }): VNode => {
-  const [call, setCall] = useState<RecordedCallDetail | undefined>(undefined)
-  const [problem, setProblem] = useState<Problem | undefined>(undefined)
-  const read = () =>
-    void get<RecordedCallDetail>(`api/journal/calls/${encodeURIComponent(place)}`).then((reply) => {
-      setProblem(reply.ok ? undefined : reply.problem)
-      if (reply.ok) setCall(reply.value)
-    })
-  useEffect(read, [place])
+  const { failure, value: call } = useRead<RecordedCallDetail>(`api/journal/calls/${encodeURIComponent(place)}`)
   return html`<section class="pane" aria-label="Call" onKeyDown=${(event: KeyboardEvent) => {
     if (event.key === "Escape") location.hash = to("journal")
   }}>
@@ -36,10 +28,10 @@ export const JournalCall = ({ place }: { readonly place: string }): VNode => {
   }
       <a class="btn quiet icon hide-s" href=${to("journal")} aria-label="Close">${icon("x")}</a></div>
     <div class="scroll" tabindex="0"><div class="body">
-      ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${read} />`}
+      ${failure}
       ${
     call === undefined
-      ? problem === undefined ? html`<p class="muted" role="status">Loading …</p>` : null
+      ? failure === null ? html`<p class="muted" role="status">Loading …</p>` : null
       : html`<${Body} of=${call} />`
   }
     </div></div>

@@ -1,31 +1,22 @@
 /** The rules, in sentences and as a graph. The code of the graph loads on demand. */
 import type { VNode } from "preact"
-import { useEffect, useState } from "preact/hooks"
 import type { Rules as Given } from "../server/ApiRecords.ts"
-import { get, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { useLater } from "./later.ts"
 import { Empty, Page } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { Failure, icon } from "./pieces.ts"
+import { icon } from "./pieces.ts"
+import { useRead } from "./useRead.ts"
 
 const graphModule = () => import("./parts/RuleGraph.ts")
 
 /** The view. */
 export const Rules = (): VNode => {
-  const [rules, setRules] = useState<typeof Given.Type | undefined>(undefined)
-  const [problem, setProblem] = useState<Problem | undefined>(undefined)
+  const { failure, value: rules } = useRead<typeof Given.Type>("api/rules")
   const graph = useLater(true, graphModule)
-  const read = async () => {
-    const reply = await get<typeof Given.Type>("api/rules")
-    if (!reply.ok) return setProblem(reply.problem)
-    setProblem(undefined)
-    setRules(reply.value)
-  }
-  useEffect(() => void read(), [])
   return html`<${Page} title="Rules">
-    ${problem === undefined ? null : html`<${Failure} problem=${problem} onAgain=${() => void read()} />`}
-    ${rules === undefined && problem === undefined ? html`<p>Loading …</p>` : null}
+    ${failure}
+    ${rules === undefined && failure === null ? html`<p>Loading …</p>` : null}
     ${
     rules === undefined
       ? null

@@ -10,10 +10,11 @@ import { keyOf, type KnownWave, withEvents } from "./known.ts"
 import { Empty, Heading, ListBar, Note, PaneBar, Split } from "./layout.ts"
 import { CallView } from "./parts/CallView.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { markOf, Timeline } from "./parts/Timeline.ts"
-import { type State, StateMark } from "./pieces.ts"
+import { Timeline } from "./parts/Timeline.ts"
+import { StateMark } from "./pieces.ts"
 import { route, to } from "./routes.ts"
 import { known, now } from "./state.ts"
+import { markOf, type State } from "./states.ts"
 import { clock, count, ending, span } from "./words.ts"
 
 const back = { href: to("runs"), name: "Runs" }

@@ -1,11 +1,11 @@
 /** Rules that approvals on record speak for. An operator accepts one, and adds it to the config. */
 import type { VNode } from "preact"
-import { useEffect, useState } from "preact/hooks"
 import type { Suggestions as Given } from "../server/ApiRecords.ts"
-import { get, post } from "./api.ts"
+import { post } from "./api.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { say } from "./state.ts"
+import { useRead } from "./useRead.ts"
 import { count } from "./words.ts"
 
 const accept = async (rule: string) => {
@@ -15,8 +15,7 @@ const accept = async (rule: string) => {
 
 /** The section; empty for users who do not operate the server. */
 export const Suggestions = (): VNode | null => {
-  const [given, setGiven] = useState<typeof Given.Type | undefined>(undefined)
-  useEffect(() => void get<typeof Given.Type>("api/suggestions").then((it) => it.ok && setGiven(it.value)), [])
+  const { value: given } = useRead<typeof Given.Type>("api/suggestions")
   return given === undefined || given.suggestions.length === 0
     ? null
     : html`<section class="part"><h2>Suggestions</h2>

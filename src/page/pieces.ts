@@ -4,6 +4,7 @@ import { type Problem, sentenceOf } from "./api.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { now } from "./state.ts"
+import type { State } from "./states.ts"
 import { expires, span } from "./words.ts"
 
 /** An icon of the sprite in the document. */
@@ -11,7 +12,7 @@ export const icon = (name: string, turns = false): VNode =>
   html`<svg class=${turns ? "i spin" : "i"} aria-hidden="true"><use href=${`#i-${name}`} /></svg>`
 
 /** The marks of states: each has its own shape, color and word. */
-const states = {
+const states: { readonly [S in State]: readonly [color: string, shape: string, name: string] } = {
   queued: ["none", "queue", "Queued"],
   approval: ["wait", "hand", "Needs approval"],
   running: ["run", "run", "Running"],
@@ -22,10 +23,7 @@ const states = {
   cancelled: ["none", "x", "Cancelled"],
   suspended: ["none", "hand", "Suspended"],
   unknown: ["none", "unknown", "Unknown"]
-} as const
-
-/** The state of a call, a run or a conversation. */
-export type State = keyof typeof states
+}
 
 /** A state as mark and word; with `isBrief` the word is for screen readers only. */
 export const StateMark = (

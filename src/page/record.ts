@@ -4,7 +4,8 @@ import { duration } from "../core/facts/Lanes.ts"
 import type { CallState, RecordedCall } from "../server/ApiRecords.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
-import { type State, StateMark } from "./pieces.ts"
+import { StateMark } from "./pieces.ts"
+import type { State } from "./states.ts"
 
 const states: { readonly [S in CallState]: readonly [mark: State, word?: string] } = {
   queued: ["queued"],

@@ -5,6 +5,7 @@
 import { type Lane, lanesOf } from "../core/facts/Lanes.ts"
 import type { Wire } from "../core/facts/ToolEvent.ts"
 import type { AgentItem, Message } from "../server/ApiOperations.ts"
+import { markOf, type State } from "./states.ts"
 
 /** A call of an answer. */
 export interface Call {
@@ -137,37 +138,11 @@ export const callsOf = ({ calls }: Pick<Thread, "calls">, { parts }: Pick<Work, 
 export const waitingIn = (thread: Thread, id: string): ReadonlyArray<Call> =>
   below(thread, id).flatMap((it) => callsOf(thread, it)).filter((it) => stateOf(it) === "approval")
 
-export type CallState =
-  | "queued"
-  | "approval"
-  | "running"
-  | "succeeded"
-  | "failed"
-  | "denied"
-  | "timedOut"
-  | "cancelled"
-  | "suspended"
-  | "unknown"
-
-const outcomes = {
-  Succeeded: "succeeded",
-  Failed: "failed",
-  TimedOut: "timedOut",
-  Denied: "denied",
-  Cancelled: "cancelled",
-  Skipped: "cancelled",
-  Unknown: "unknown"
-} as const
-
 /** The state of a call, from its events or, without events, from its result. */
-export const stateOf = (call: Pick<Call, "events" | "result">): CallState => {
+export const stateOf = (call: Pick<Call, "events" | "result">): State => {
   const lane = laneOf(call)
-  if (lane?.outcome !== undefined) return outcomes[lane.outcome._tag]
-  if (call.result !== undefined) return call.result.isError ? "failed" : "succeeded"
-  if (lane === undefined) return "queued"
-  if (lane.isSuspended) return "suspended"
-  const last = lane.spans.findLast((it) => it.to === undefined)
-  return last?.kind === "asking" ? "approval" : last?.kind === "running" ? "running" : "queued"
+  if (call.result !== undefined && lane?.outcome === undefined) return call.result.isError ? "failed" : "succeeded"
+  return lane === undefined ? "queued" : markOf(lane)
 }
 
 /** A call over time; `undefined` without events. */

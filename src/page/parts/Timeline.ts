@@ -3,7 +3,8 @@ import type { VNode } from "preact"
 import { useMemo, useState } from "preact/hooks"
 import { duration, type Lane, lanesOf, type Span, stateOf, timeOf } from "../../core/facts/Lanes.ts"
 import { html } from "../html.ts"
-import { type State, StateMark } from "../pieces.ts"
+import { StateMark } from "../pieces.ts"
+import { markOf } from "../states.ts"
 import { SafeText } from "./SafeText.ts"
 import type { TimelineProps } from "./types.ts"
 
@@ -125,28 +126,6 @@ const Bars = ({ from, lane, now, to }: {
 const colorOf = ({ kind }: Span, { outcome }: Lane): string => {
   if (kind !== "running") return kind === "asking" ? "w" : "q"
   return outcome === undefined ? "r" : outcome._tag === "Succeeded" ? "g" : "b"
-}
-
-/** The state of a call as a mark. */
-export const markOf = ({ isSuspended, outcome, spans }: Lane): State => {
-  if (outcome !== undefined) return marks[outcome._tag]
-  if (isSuspended) return "suspended"
-  const open = spans.filter((it) => it.to === undefined)
-  return open.some((it) => it.kind === "asking")
-    ? "approval"
-    : open.some((it) => it.kind === "running")
-    ? "running"
-    : "queued"
-}
-
-const marks: Readonly<Record<NonNullable<Lane["outcome"]>["_tag"], State>> = {
-  Succeeded: "succeeded",
-  Failed: "failed",
-  TimedOut: "timedOut",
-  Denied: "denied",
-  Cancelled: "cancelled",
-  Skipped: "cancelled",
-  Unknown: "unknown"
 }
 
 const ranFor = (lane: Lane, now: number): string =>
