@@ -15,15 +15,12 @@ import { mkdtempSync, readdirSync, rmSync, statSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { monitorEventLoopDelay } from "node:perf_hooks"
-import { parseArgs } from "node:util"
 import * as JournalContract from "../src/testing/JournalContract.ts"
 import * as JournalFile from "../src/tools/JournalFile.ts"
 import * as Postgres from "../test/support/Postgres.ts"
+import { flags } from "./flags.ts"
 
-const { values } = parseArgs({
-  options: { store: { type: "string" }, entries: { type: "string", default: "4000000" } }
-})
-const entries = Number(values.entries)
+const { entries, store } = flags({ entries: 4_000_000, store: "" })
 
 const table = "tool_executor_journal_entries"
 
@@ -203,7 +200,7 @@ const databases: Readonly<Record<string, Effect.Effect<void, unknown>>> = {
 }
 
 for (const [name, run] of Object.entries(databases)) {
-  if (values.store !== undefined && values.store !== name) continue
+  if (store !== "" && store !== name) continue
   console.log(name)
   await Effect.runPromise(run)
 }

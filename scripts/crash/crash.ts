@@ -11,20 +11,13 @@ import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { createInterface } from "node:readline"
-import { parseArgs } from "node:util"
 import * as Journal from "../../src/core/store/Journal.ts"
 import * as Postgres from "../../test/support/Postgres.ts"
+import { flags } from "../flags.ts"
 import * as Service from "./service.ts"
 import * as Subject from "./subject.ts"
 
-const { values: { kills, lanes, seed, store } } = parseArgs({
-  options: {
-    kills: { type: "string", default: "1000" },
-    lanes: { type: "string", default: "4" },
-    seed: { type: "string", default: "1" },
-    store: { type: "string", default: "sqlite,postgres" }
-  }
-})
+const { kills, lanes, seed, store } = flags({ kills: 1_000, lanes: 4, seed: 1, store: "sqlite,postgres" })
 
 /** What was seen over all kills. */
 interface Seen {
@@ -146,7 +139,7 @@ const run = (store: string, database: string, seen: Seen) =>
   Effect.gen(function*() {
     let next = 0
     const lane = Effect.gen(function*() {
-      while (next < Number(kills)) {
+      while (next < kills) {
         const name = `${store}-${seed}-${++next}`
         const batch = yield* Effect.promise(() => killed(database, name))
         yield* check(batch, seen)
@@ -154,7 +147,7 @@ const run = (store: string, database: string, seen: Seen) =>
         if (process.stderr.isTTY) process.stderr.write(`\r${seen.kills} kills `)
       }
     })
-    yield* Effect.all(Array.from({ length: Number(lanes) }, () => lane), { concurrency: "unbounded" })
+    yield* Effect.all(Array.from({ length: lanes }, () => lane), { concurrency: "unbounded" })
   }).pipe(
     // this process is not killed, and may stand still while others are busy
     Effect.provide(Subject.layer(database, service.url, { lease: "30 seconds" }))

@@ -6,29 +6,14 @@
 //     npm run load:agents -- --sessions 200 --seconds 300 --kills 30 --terms 10
 import type { ApiApprovals, ApiOperations } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
-import { parseArgs } from "node:util"
 import { randomFrom } from "../../test/support/randomCase.ts"
+import { flags } from "../flags.ts"
 import * as Client from "./client.ts"
 import * as Ledger from "./cluster/ledger.ts"
 import * as Runners from "./cluster/runners.ts"
 
-const { values } = parseArgs({
-  options: {
-    sessions: { type: "string", default: "20" },
-    seconds: { type: "string", default: "20" },
-    kills: { type: "string", default: "3" },
-    terms: { type: "string", default: "2" },
-    seed: { type: "string", default: "1" }
-  }
-})
-
-const [sessions, seconds, kills, terms] = [values.sessions, values.seconds, values.kills, values.terms].map(Number) as [
-  number,
-  number,
-  number,
-  number
-]
-const random = randomFrom(Number(values.seed))
+const { kills, seconds, seed, sessions, terms } = flags({ sessions: 20, seconds: 20, kills: 3, terms: 2, seed: 1 })
+const random = randomFrom(seed)
 const users = 1 + Math.ceil(sessions / 20)
 const problems: Array<string> = []
 const counted = {

@@ -11,48 +11,43 @@ import { writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { setTimeout as sleep } from "node:timers/promises"
-import { parseArgs } from "node:util"
 import { randomFrom } from "../../src/testing/SeededRandom.ts"
 import { median } from "../bench/measure.ts"
+import { flags } from "../flags.ts"
 import * as Database from "./cluster/database.ts"
 import * as Ledger from "./cluster/ledger.ts"
 import * as Runners from "./cluster/runners.ts"
 import * as Sessions from "./cluster/sessions.ts"
 import { cap, max, resourceOf } from "./cluster/tools.ts"
 
-const { values } = parseArgs({
-  options: {
-    runners: { type: "string", default: "3" },
-    sessions: { type: "string", default: "300" },
-    agents: { type: "string", default: "30" },
-    calls: { type: "string", default: "30000" },
-    asks: { type: "string", default: "0.08" },
-    minutes: { type: "string", default: "3" },
-    calm: { type: "string", default: "30" },
-    "kill-every": { type: "string", default: "20" },
-    faults: { type: "string", default: "kill,kill,kill,freeze" },
-    single: { type: "boolean", default: false },
-    sqlite: { type: "boolean", default: false },
-    seed: { type: "string", default: "1" }
-  },
-  allowNegative: true
+const { agents, calls, minutes, runners: count, seed, sessions, ...wanted } = flags({
+  runners: 3,
+  sessions: 300,
+  agents: 30,
+  calls: 30_000,
+  asks: 0.08,
+  minutes: 3,
+  calm: 30,
+  "kill-every": 20,
+  faults: "kill,kill,kill,freeze",
+  single: false,
+  sqlite: false,
+  seed: 1
 })
-const [count, sessions, agents, calls] = [values.runners, values.sessions, values.agents, values.calls]
-  .map(Number) as [number, number, number, number]
-const [calm, every] = [Number(values.calm) * 1_000, Number(values["kill-every"]) * 1_000]
-const millis = Number(values.minutes) * 60_000
-const isCut = /cut|hole|slow/.test(values.faults)
+const [calm, every] = [wanted.calm * 1_000, wanted["kill-every"] * 1_000]
+const millis = minutes * 60_000
+const isCut = /cut|hole|slow/.test(wanted.faults)
 const users = Sessions.approvers + 20
-const random = randomFrom(Number(values.seed))
+const random = randomFrom(seed)
 
 /** Sessions are served again within this time. */
 const bar = 15_000
 
-const server = values.sqlite ? undefined : await Database.start()
+const server = wanted.sqlite ? undefined : await Database.start()
 const postgres = await server?.database()
 const runners = await Runners.start({
   runners: count,
-  isCluster: !values.single && !values.sqlite,
+  isCluster: !wanted.single && !wanted.sqlite,
   postgres,
   users,
   isProxied: isCut
@@ -66,7 +61,7 @@ const load = Sessions.make({
   users,
   sessions,
   calls,
-  asks: Number(values.asks),
+  asks: wanted.asks,
   millis: calm + millis,
   isCut
 })
@@ -74,7 +69,7 @@ const { counted, problem, problems } = load
 const begun = Date.now()
 console.log(`${count} runners, ${sessions} sessions, ${calls} calls wanted`)
 
-const faults = values.faults.split(",")
+const faults = wanted.faults.split(",")
 const stops: Array<Ledger.Stop & { readonly fault: string }> = []
 const recoveries: Array<{ readonly fault: string; readonly millis: number }> = []
 const moves = { alarms: 0, ordered: 0 }
@@ -118,10 +113,10 @@ const recovering = async (
 }
 
 let kills = 0
-const wanted = every > 0 ? Math.floor(millis / every) : 0
+const most = every > 0 ? Math.floor(millis / every) : 0
 const killing = async () => {
   const probes: Array<Promise<void>> = []
-  while (kills < wanted) {
+  while (kills < most) {
     await sleep(every * 0.8)
     const runner = runners.all[kills % count]!
     const held = await sessionsHeld()

@@ -5,28 +5,20 @@
 //     npm run load:cluster:cost -- --rounds 5 --waves 800 --sessions 48 --statements 12
 import type { ApiModels } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
-import { parseArgs } from "node:util"
 import { median } from "../bench/measure.ts"
+import { flags } from "../flags.ts"
 import * as Client from "./client.ts"
 import * as Database from "./cluster/database.ts"
 import * as Runners from "./cluster/runners.ts"
 
-const { values } = parseArgs({
-  options: {
-    rounds: { type: "string", default: "3" },
-    waves: { type: "string", default: "600" },
-    warm: { type: "string", default: "400" },
-    sessions: { type: "string", default: "16" },
-    sides: { type: "string", default: "single,1,2,3" },
-    statements: { type: "string", default: "0" }
-  }
+const { rounds, sessions, warm, waves, ...wanted } = flags({
+  rounds: 3,
+  waves: 600,
+  warm: 400,
+  sessions: 16,
+  sides: "single,1,2,3",
+  statements: 0
 })
-const [rounds, waves, warm, sessions] = [values.rounds, values.waves, values.warm, values.sessions].map(Number) as [
-  number,
-  number,
-  number,
-  number
-]
 const perWave = 5
 /** One runner in cluster mode may cost this many times the single server. */
 const most = 1.25
@@ -91,9 +83,9 @@ const measure = async (side: string): Promise<Cost> => {
     database: (await database.cpu() - databaseCpu) / calls,
     perSecond: calls / seconds
   }
-  if (Number(values.statements) > 0) {
+  if (wanted.statements > 0) {
     console.log(`${side}:`)
-    for (const { calls, query } of await database.often(Number(values.statements))) {
+    for (const { calls, query } of await database.often(wanted.statements)) {
       console.log(`  ${(calls / waves).toFixed(2)} a wave  ${query.replaceAll(/\s+/g, " ").slice(0, 140)}`)
     }
   }
@@ -106,7 +98,7 @@ const measure = async (side: string): Promise<Cost> => {
   return { ...cost, idle }
 }
 
-const sides = values.sides.split(",")
+const sides = wanted.sides.split(",")
 const measured = new Map(sides.map((side) => [side, [] as Array<Cost>]))
 for (let round = 0; round < rounds; round++) {
   for (const side of sides) measured.get(side)!.push(await measure(side))

@@ -5,28 +5,20 @@
 //     npm run load:cluster:waiting -- --waiting 2000 --runners 1
 import type { ApiApprovals, ApiModels } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
-import { parseArgs } from "node:util"
 import { median } from "../bench/measure.ts"
+import { flags } from "../flags.ts"
 import * as Client from "./client.ts"
 import * as Database from "./cluster/database.ts"
 import * as Runners from "./cluster/runners.ts"
 import { approvers } from "./cluster/sessions.ts"
 
-const { values } = parseArgs({
-  options: {
-    runners: { type: "string", default: "2" },
-    waiting: { type: "string", default: "10000" },
-    warm: { type: "string", default: "1000" },
-    answers: { type: "string", default: "200" },
-    single: { type: "boolean", default: false }
-  }
+const { answers, runners: count, single, waiting, warm } = flags({
+  runners: 2,
+  waiting: 10_000,
+  warm: 1_000,
+  answers: 200,
+  single: false
 })
-const [count, waiting, warm, answers] = [values.runners, values.waiting, values.warm, values.answers].map(Number) as [
-  number,
-  number,
-  number,
-  number
-]
 const users = approvers + 100
 /** Megabytes of heap that the waiting sessions may add to a runner, and bytes of rows and indexes for each of them. */
 const bars = { heap: 5, rows: 4_096 }
@@ -35,7 +27,7 @@ const server = await Database.start()
 const postgres = await server.database()
 const runners = await Runners.start({
   runners: count,
-  isCluster: !values.single,
+  isCluster: !single,
   postgres,
   users
 })

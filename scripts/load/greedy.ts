@@ -16,21 +16,19 @@ import { join } from "node:path"
 import process from "node:process"
 import { setTimeout as sleep } from "node:timers/promises"
 import { fileURLToPath } from "node:url"
-import { parseArgs } from "node:util"
+import { flags } from "../flags.ts"
 import { tokenOf } from "./tokens.ts"
 
-const { values } = parseArgs({
-  options: {
-    seconds: { type: "string", default: "60" },
-    only: { type: "string", default: "journal,lists,messages,bodies,slow,streams,turns,sessions,small" },
-    // what this script starts itself as, to be greedy in a process of its own
-    greedy: { type: "string" }
-  }
+const { only, seconds, ...started } = flags({
+  seconds: 60,
+  only: "journal,lists,messages,bodies,slow,streams,turns,sessions,small",
+  // what this script starts itself as, to be greedy in a process of its own
+  greedy: ""
 })
 
 const greedy = 0
 const others = [1, 2, 3, 4, 5]
-const millis = Number(values.seconds) * 1_000
+const millis = seconds * 1_000
 const text = (size: number) => "x".repeat(size)
 
 interface Answer {
@@ -169,8 +167,8 @@ const attacks: Record<string, (url: string, end: number) => Promise<unknown>> = 
     ])
 }
 
-if (values.greedy !== undefined) {
-  const url = values.greedy
+if (started.greedy !== "") {
+  const url = started.greedy
   // what there is to read
   for (let n = 0; n < 40; n++) {
     const calls = Array.from(
@@ -181,7 +179,7 @@ if (values.greedy !== undefined) {
   }
   process.send?.("ready")
   const end = Date.now() + millis
-  await Promise.all(values.only.split(",").map((name) => attacks[name]!(url, end)))
+  await Promise.all(only.split(",").map((name) => attacks[name]!(url, end)))
   console.log(Array.from(statuses).sort().map(([key, count]) => `${key}: ${count}`).join(", "))
   process.exit()
 }
@@ -313,9 +311,9 @@ const child = spawn(
     "--greedy",
     url,
     "--seconds",
-    values.seconds,
+    String(seconds),
     "--only",
-    values.only
+    only
   ],
   { stdio: ["ignore", "inherit", "inherit", "ipc"] }
 )
@@ -336,7 +334,7 @@ rmSync(root, { recursive: true, force: true })
 const at = (times: Array<number>, share: number) =>
   Math.round(times.toSorted((a, b) => a - b)[Math.min(times.length - 1, Math.floor(times.length * share))] ?? NaN)
 const said = (times: Array<number>) => `median ${at(times, 0.5)} ms, p99 ${at(times, 0.99)} ms, most ${at(times, 1)} ms`
-console.log(`${values.only}, ${values.seconds} s`)
+console.log(`${only}, ${seconds} s`)
 console.log(`/health alone: ${said(quiet.health)}; meanwhile: ${said(health)}`)
 console.log(`the thread worked on for ${quiet.stretch} ms at most alone, ${longest} ms meanwhile`)
 console.log(`waves of others alone: ${said(quiet.calls)}; meanwhile: ${said(calls)} (${calls.length})`)

@@ -6,24 +6,15 @@
 //     npm run load -- --minutes 1 --sessions 100 --rate 20
 import type { ApiModels } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
-import { parseArgs } from "node:util"
 import { randomFrom } from "../../test/support/randomCase.ts"
 import { median } from "../bench/measure.ts"
+import { flags } from "../flags.ts"
 import * as Client from "./client.ts"
 import * as Runners from "./cluster/runners.ts"
 
-const { values } = parseArgs({
-  options: {
-    minutes: { type: "string", default: "5" },
-    sessions: { type: "string", default: "500" },
-    rate: { type: "string", default: "20" },
-    cuts: { type: "string", default: "100" },
-    seed: { type: "string", default: "1" }
-  }
-})
-const sessions = Number(values.sessions)
-const millis = Number(values.minutes) * 60_000
-const random = randomFrom(Number(values.seed))
+const { minutes, rate, seed, sessions, ...wanted } = flags({ minutes: 5, sessions: 500, rate: 20, cuts: 100, seed: 1 })
+const millis = minutes * 60_000
+const random = randomFrom(seed)
 const problems: Array<string> = []
 const problem = (text: string) => problems.length < 20 ? void problems.push(text) : undefined
 
@@ -96,7 +87,7 @@ const wave = async (n: number) => {
 /** One client that is cut all the time: its wave is long, and each of its events comes once. */
 const cutting = async (): Promise<number> => {
   let cuts = 0
-  for (let round = 0; cuts < Number(values.cuts); round++) {
+  for (let round = 0; cuts < wanted.cuts; round++) {
     const name = `cut${round}`
     const size = 60
     const calls = Array.from({ length: size }, (_, index) => ["note", `${name}.${index}`, 10] as const)
@@ -156,7 +147,7 @@ while (Date.now() - begin < millis) {
     heaps.push(await runners.heap(server))
   }
   // 2.5 calls a wave on average
-  await sleep(Math.max(0, begin + n * 2_500 / Number(values.rate) - Date.now()))
+  await sleep(Math.max(0, begin + n * 2_500 / rate - Date.now()))
 }
 await Promise.all(running)
 const cuts = await cut

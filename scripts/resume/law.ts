@@ -1,26 +1,18 @@
 /** Many random waves and agents that die and are resumed: `npm run law:resume -- --from 1 --count 2000 --store memory`. */
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
-import { parseArgs } from "node:util"
 import * as SimulateStores from "../../src/cli/SimulateStores.ts"
 import type { Store } from "../../src/testing/Scenario.ts"
 import { tried } from "../../test/support/resumeLaw.ts"
+import { flags } from "../flags.ts"
 
-const { values } = parseArgs({
-  options: {
-    from: { type: "string", default: "1" },
-    count: { type: "string", default: "500" },
-    deaths: { type: "string", default: "4" },
-    store: { type: "string", default: "memory" }
-  }
-})
+const { count, deaths, from, store } = flags({ from: 1, count: 500, deaths: 4, store: "memory" })
 
 const program = Effect.gen(function*() {
   const stores = yield* SimulateStores.make
-  const from = Number(values.from)
   let [worlds, broken] = [0, 0]
-  for (let seed = from; seed < from + Number(values.count); seed++) {
-    const found = yield* tried(seed, Number(values.deaths), { store: values.store as Store, stores })
+  for (let seed = from; seed < from + count; seed++) {
+    const found = yield* tried(seed, deaths, { store: store as Store, stores })
     if (found === undefined) continue
     worlds++
     for (const { crash, expected, got, scenario } of found) {
@@ -29,7 +21,7 @@ const program = Effect.gen(function*() {
       if (broken <= 3) console.log(JSON.stringify(scenario))
     }
   }
-  console.log(`${values.store}: ${worlds} worlds, ${broken} deaths after which something was otherwise`)
+  console.log(`${store}: ${worlds} worlds, ${broken} deaths after which something was otherwise`)
   if (broken > 0) process.exitCode = 1
 })
 

@@ -8,29 +8,24 @@ import { Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { inspect, parseArgs } from "node:util"
+import { inspect } from "node:util"
 import * as Postgres from "../../test/support/Postgres.ts"
 import { randomFrom } from "../../test/support/randomCase.ts"
 import { heap, median } from "../bench/measure.ts"
+import { flags } from "../flags.ts"
 import * as Faults from "./faults.ts"
 import * as Hosts from "./hosts.ts"
 import * as Left from "./left.ts"
 import * as Sessions from "./sessions.ts"
 
-const { values: { minutes, seed, store } } = parseArgs({
-  options: {
-    minutes: { type: "string", default: "10" },
-    seed: { type: "string", default: "1" },
-    store: { type: "string", default: "sqlite" }
-  }
-})
+const { minutes, seed, store } = flags({ minutes: 10, seed: 1, store: "sqlite" })
 
-const millis = Number(minutes) * 60_000
+const millis = minutes * 60_000
 const begin = performance.now()
 const isOver = () => performance.now() - begin >= millis
 const problems: Array<string> = []
 const seen = new Sessions.Seen(problems)
-const randomAt = (n: number) => randomFrom(1_000 * Number(seed) + n)
+const randomAt = (n: number) => randomFrom(1_000 * seed + n)
 const samples: Array<number> = []
 
 /** Megabytes of the heap from time to time: what is there after the first third has to be enough. */
@@ -101,7 +96,7 @@ const soak = (database: Hosts.Database) =>
     )
     const meddlers = yield* Effect.forEach([
       sampling,
-      ...hosts.map((it) => Sessions.people(it.approvals, seen, Number(seed))),
+      ...hosts.map((it) => Sessions.people(it.approvals, seen, seed)),
       ...faulty,
       ...database === undefined ? [] : [Effect.provide(Faults.locks(randomAt(220)), Hosts.client(database))]
     ], (it) => Effect.forkChild(it))
