@@ -55,23 +55,27 @@ export const done = (person: string, { how, next }: AnsweredApproval): Page =>
     next
   )
 
+/** Why there may be no answer. */
+export type Problem =
+  | Problems.AlreadyEnded
+  | Problems.Invalid
+  | Problems.NotAnswered
+  | Problems.NotFound
+  | Problems.TooLarge
+  | Problems.TooMany
+  | Problems.TooSlow
+  | Problems.Unavailable
+
+const notAnswered = (status: number, ...sentences: ReadonlyArray<string>): Page =>
+  said(status, "Nothing was answered", ...sentences, "Open the link again.")
+
 /** Says why there was no answer. */
-export const ofProblem = (
-  problem:
-    | Problems.AlreadyEnded
-    | Problems.Invalid
-    | Problems.NotAnswered
-    | Problems.NotFound
-    | Problems.TooLarge
-    | Problems.TooMany
-    | Problems.TooSlow
-    | Problems.Unavailable
-): Page => {
+export const ofProblem = (problem: Problem): Page => {
   switch (problem._tag) {
     case "AlreadyEnded":
       return said(410, "This request is already resolved", problem.detail ?? problem.title, "Your answer was not used.")
     case "NotAnswered":
-      return said(409, problem.title, ...problem.errors.map((it) => it.problem), "Open the link again.")
+      return notAnswered(problem.status, ...problem.errors.map((it) => it.problem))
     case "NotFound":
       return pages.gone
     default:
@@ -85,7 +89,7 @@ export const read = (
   { form }: Pick<ApprovalRequest, "form">,
   mayApprove: boolean
 ): Result.Result<{ readonly hash: string; readonly answer: Answer }, Page> => {
-  const wrong = (sentence: string) => Result.fail(said(422, "Nothing was answered", sentence, "Open the link again."))
+  const wrong = (sentence: string) => Result.fail(notAnswered(422, sentence))
   const names = Array.from(fields.keys())
   if (names.some((it) => !known.has(it)) || new Set(names).size < names.length) {
     return wrong("The form is not this one.")

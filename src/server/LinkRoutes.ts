@@ -17,7 +17,6 @@ import * as Result from "effect/Result"
 import type { AccessError } from "./Access.ts"
 import { orUnavailable } from "./Access.ts"
 import * as AnswerLinks from "./AnswerLinks.ts"
-import type * as Problems from "./ApiProblems.ts"
 import { ClientAddress } from "./ClientAddress.ts"
 import { Limits } from "./Limits.ts"
 import * as LinkAnswer from "./LinkAnswer.ts"
@@ -95,21 +94,7 @@ const tokenIn = (url: string): string => /^\/links\/([\w.-]+)$/.exec(url)?.[1] ?
 
 /** Each failure is a page, too: whoever opened the link is a person. */
 const responded = <R>(
-  page: Effect.Effect<
-    LinkAnswer.Page,
-    | AccessError
-    | HttpServerError
-    | LinkAnswer.Page
-    | Problems.AlreadyEnded
-    | Problems.Invalid
-    | Problems.NotAnswered
-    | Problems.NotFound
-    | Problems.TooLarge
-    | Problems.TooMany
-    | Problems.TooSlow
-    | Problems.Unavailable,
-    R
-  >
+  page: Effect.Effect<LinkAnswer.Page, AccessError | HttpServerError | LinkAnswer.Page | LinkAnswer.Problem, R>
 ): Effect.Effect<HttpServerResponse.HttpServerResponse, never, R> =>
   orUnavailable(page).pipe(
     Effect.catch((failed) => {

@@ -308,7 +308,7 @@ const stories: ReadonlyArray<readonly [sentence: string, story: Story]> = [
 
 const Both = Layer.effect(Runners, make).pipe(Layer.provide(Postgres.layer))
 
-layer(Both, { timeout: "60 seconds", excludeTestServices: true })("two runners", (it) => {
+layer(Both, { excludeTestServices: true })("two runners", (it) => {
   const afterwards: Array<readonly [string, Effect.Effect<void, unknown>]> = []
 
   for (const [sentence, story] of stories) {
@@ -318,7 +318,7 @@ layer(Both, { timeout: "60 seconds", excludeTestServices: true })("two runners",
         // sessions of about half of the users are at each runner
         const after = yield* Effect.forEach([1, 2, 3], () => story(runners, people()), { concurrency: "unbounded" })
         afterwards.push(...after.map((it) => [sentence, it] as const))
-      }), 120_000)
+      }))
   }
 
   it.effect("hold all of that for sessions that move when one of them closes", () =>
@@ -330,5 +330,5 @@ layer(Both, { timeout: "60 seconds", excludeTestServices: true })("two runners",
           Effect.catchCause(after, (cause) => Effect.die(new Error(sentence, { cause: Cause.squash(cause) }))),
         { concurrency: "unbounded", discard: true }
       )
-    }), 120_000)
+    }))
 })
