@@ -240,6 +240,18 @@ export class ServedWave {
     })
   }
 
+  /** Cancels the wave, for good once this returns: calls that are submitted again are on record by then. */
+  cancelAll(reason: string): Effect.Effect<void, Unavailable> {
+    return this.cancel(reason).pipe(
+      Effect.andThen(Deferred.await(this.announced)),
+      Effect.andThen(
+        Effect.suspend(() =>
+          this.isSuspended ? Effect.fail(new Unavailable({ detail: "The wave is suspended." })) : Effect.void
+        )
+      )
+    )
+  }
+
   /** Cancels the calls of an id, once they are announced. */
   cancelCall(id: string, reason: string): Effect.Effect<void> {
     return Effect.andThen(

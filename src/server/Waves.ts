@@ -54,7 +54,9 @@ export interface Handle {
   /** A page of the kept events after a position; `next` is where the next page begins. */
   readonly happened: (after: number) => Effect.Effect<Happened>
   /** Cancels the wave, or the calls of an id. */
-  readonly cancel: (of: { readonly callId?: string | undefined; readonly reason: string }) => Effect.Effect<void>
+  readonly cancel: (
+    of: { readonly callId?: string | undefined; readonly reason: string }
+  ) => Effect.Effect<void, Unavailable>
 }
 
 /** A page of the events of a wave. */
@@ -256,7 +258,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       happened: (after) => Effect.sync(() => wave.log.happened(after)),
       cancel: ({ callId, reason }) => {
         if (callId !== undefined) return wave.cancelCall(callId, reason)
-        if (!wave.isSuspended || wave.stuck === undefined) return wave.cancel(reason)
+        if (!wave.isSuspended || wave.stuck === undefined) return wave.cancelAll(reason)
         const again = known.served(wave.submitted, wave.calls)
         return Effect.andThen(again.cancel(reason), launch(again, WaveRun.again))
       }

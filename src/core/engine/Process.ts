@@ -156,13 +156,13 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       Effect.sync(() => {
         if (handle?.isOver) return
         state.cancelled ??= said(reason)
-        for (const wave of Array.from(state.waves)) wave.cancel(said(reason))
+        for (const wave of Array.from(state.waves)) wave.drop(said(reason), () => true)
       }),
     cancelCall: (id, reason) =>
       Effect.sync(() => {
         if (handle?.isOver) return
         // copied: a caller that waits for one wave may begin the next one immediately
-        for (const wave of Array.from(state.waves)) wave.cancelId(id, said(reason))
+        for (const wave of Array.from(state.waves)) wave.drop(said(reason), (it) => it === id)
       })
   }
 }

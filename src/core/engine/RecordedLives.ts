@@ -114,7 +114,8 @@ const add = (life: Life, entry: Journal.CallEntry): void => {
       life.approved = [...life.approved, entry]
       return
     case "Answered":
-      if (entry.by === "suspended" || entry.by === "withdrawn") return
+      // the request may have been stored although nobody heard of that: it is asked again under its id
+      if (entry.by === "suspended" || entry.by === "withdrawn" || entry.by === "noApprover") return
       if (life.asked?.requestId === entry.requestId) life.answered = [...life.answered, [life.asked, entry]]
       life.asked = undefined
   }

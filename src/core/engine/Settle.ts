@@ -36,7 +36,10 @@ const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown
   call.phase = { _tag: "Doubted", leader, attempt }
   call.decided ??= end
   call.waiting = undefined
-  wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => settled(wave, call, it, fiber)))
+  wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => {
+    // its turn may have come meanwhile
+    if (!call.isSettled) settled(wave, call, it, fiber)
+  }))
   waiting?.interruptUnsafe()
 }
 

@@ -80,8 +80,8 @@ export interface UnderWay {
   readonly cancel: (reason: string) => void
   /** Ends every call immediately, even those whose turn has not come. */
   readonly close: (reason: string) => void
-  /** Ends the calls with an id. */
-  readonly cancelId: (id: string, reason: string) => void
+  /** Ends calls by their ids, for good. */
+  readonly drop: (reason: string, isOf: (id: string) => boolean) => void
   /** Whether a call that this grant let through has no outcome yet. */
   readonly holds: (grant: string) => boolean
   /** Refuses calls that this grant let through and that have not started. */

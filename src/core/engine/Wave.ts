@@ -128,9 +128,14 @@ export class Wave implements Watcher, UnderWay {
     }
   }
 
-  /** Ends the calls with an id. */
-  cancelId(id: string, reason: string): void {
-    this.driver.cancel(this.wave.calls.filter((call) => call.call.id === id), reason)
+  /** Ends calls by their ids. Those on record end before their turn: a host that stops until then must not resume them. */
+  drop(reason: string, isOf: (id: string) => boolean): void {
+    const calls = this.wave.calls.filter((call) => isOf(call.call.id))
+    this.driver.cancel(calls, reason)
+    for (const call of calls) {
+      const isOpen = call.phase._tag === "Arrived" && call.record !== undefined && call.resumed?.recalled === undefined
+      if (isOpen) this.driver.settle(call, call.decided!)
+    }
   }
 
   /** Whether a call that this grant let through has no outcome yet. */
@@ -211,6 +216,7 @@ export class Wave implements Watcher, UnderWay {
   /** A later run must see what the suspended calls do, so it is suspended with them. */
   private suspend(run: ReadonlyArray<Call>): void {
     for (const call of run) {
+      if (call.isSettled) continue
       call.consent = { ...call.consent, isSuspended: true }
       this.driver.settle(call, call.decided ?? cancelled("an earlier call is suspended"))
     }

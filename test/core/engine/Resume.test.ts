@@ -607,6 +607,70 @@ describe("a wave that is resumed", () => {
     })
   }
 
+  test("does not run a call that was cancelled before its turn, though its executor closed before it, too", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "serial", hanging), call("2", "serial", {}), call("3", "serial", {})]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf()
+      const scope = yield* Scope.make()
+      const { executor } = yield* Scope.provide(open(specs, { journal }), scope)
+      const process = yield* executor.process({ batch: "b" })
+      const fiber = yield* Effect.forkScoped(process.executeWave(wave))
+      yield* Effect.sleep("1 second")
+      yield* process.cancelCall("2", "not this one")
+      yield* Scope.close(scope, Exit.void)
+      assert.deepStrictEqual((yield* Fiber.join(fiber)).suspended, ["3"])
+      yield* Effect.sleep("1 minute")
+      const last = yield* live(journal, { specs })
+      const { outcomes } = yield* last.resume(wave)
+      assert.deepInclude(outcomes[1], { _tag: "Cancelled", started: false, reason: "not this one" })
+      assert.deepStrictEqual(ran, ["1", "3"])
+    })
+  })
+
+  test("has one end for a call that is in doubt when its turn comes", () => {
+    const { specs } = world()
+    const wave = [call("1", "serial", hanging), call("2", "serial", {})]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf()
+      const term: Journal.Term = { isHeld: false, isOver: false, renew: Effect.never, onOver: () => () => {} }
+      const scope = yield* Scope.make()
+      const { executor } = yield* Scope.provide(open(specs, { journal: { ...journal, term: () => term } }), scope)
+      const process = yield* executor.process({ batch: "b" })
+      const fiber = yield* Effect.forkScoped(process.executeWave(wave))
+      yield* Effect.sleep("1 second")
+      yield* process.cancelCall("1", "enough")
+      yield* Effect.sleep("1 second")
+      yield* process.cancelCall("2", "enough")
+      assert.deepStrictEqual(tags(yield* Fiber.join(fiber)), ["Unknown", "Unknown"])
+      yield* Effect.sleep("1 minute")
+      const settled = (yield* entriesOf(journal)).filter(({ _tag }) => _tag === "Settled")
+      assert.lengthOf(settled, 2)
+    })
+  })
+
+  test("asks under the old id where nobody heard that the request had been stored", () => {
+    const { specs } = world()
+    const one = call("1", "write", {})
+    const options: Options = { policy: { default: "ask" } }
+    const people = Effect.map(
+      Layer.build(Layer.fresh(Approvals.layer({ timeout: "1 minute" }))),
+      (it) => Context.get(it, Approvals.Approvals)
+    )
+    return Effect.gen(function*() {
+      const entries = yield* crash([one], { specs, options: { ...options, approvals: yield* people } })
+      const asked = entries.find((it) => it._tag === "Asked")!
+      const { evidence: _, expiresAt: _e, preview: _p, shown: _s, why: _w, ...about } = asked
+      const answered = { ...about, _tag: "Answered", answer: "noApprover", by: "noApprover" } as const
+      const approvals = yield* people
+      const journal = yield* journalOf({ entries: [...entries, answered] })
+      const process = yield* live(journal, { specs, options: { ...options, approvals } })
+      yield* Effect.forkScoped(process.resume([one]))
+      yield* Effect.sleep("1 second")
+      assert.deepStrictEqual((yield* approvals.list).map(({ id }) => id), [asked.requestId])
+    })
+  })
+
   test("takes nothing from whoever is alive and has other calls", () => {
     const { ran, specs } = world()
     return Effect.gen(function*() {
