@@ -267,14 +267,14 @@ const hit = <A, E, R>(
 
 /** Applies faults to the operations of a port. */
 const within =
-  (trouble: Trouble, port: string, error: (operation: string) => Effect.Effect<never, unknown>) =>
+  (trouble: Trouble, port: string, error: (operation: string) => unknown) =>
   <A, E>(run: () => Effect.Effect<A, E>, operation: string): Effect.Effect<A, E> =>
     hit(
       trouble,
       `${port}.${operation}`,
       answers,
       Effect.suspend(run),
-      () => error(operation) as Effect.Effect<never, E>
+      () => Effect.fail(error(operation) as E)
     )
 
 /** Separates the sequences of names. */
