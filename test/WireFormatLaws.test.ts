@@ -122,7 +122,7 @@ describe("every wire format", () => {
         }
       }
     },
-    { arbitrary: { runs: 150 } }
+    { arbitrary: { runs: 50 } }
   )
 
   it.prop("finds no call in a conversation that has an answer for each", [wave, wave], ([earlier, later]) => {

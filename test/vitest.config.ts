@@ -1,8 +1,9 @@
 import { globSync, readFileSync } from "node:fs"
-import { availableParallelism, tmpdir } from "node:os"
+import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { sharedFolder } from "./support/once.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const source = `${root}src`
@@ -12,8 +13,7 @@ const programs = "test/support/globalPrograms.ts"
 /** What a test file needs beside this process. The first match is its project; all others are unit tests. */
 const needs = {
   browser: /support\/Browser\.ts"/,
-  postgres: /support\/(?:Postgres|twoRunners)\.ts"/,
-  process: /"node:child_process"|node-pty|\/(?:serveProcess|process)\.ts"|process\.env/
+  postgres: /support\/(?:Postgres|twoRunners)\.ts"/
 }
 
 const files = globSync("test/**/*.test.ts", { cwd: root }).map((file) => {
@@ -52,13 +52,15 @@ export default defineConfig(({ mode }) => {
     test: {
       env: {
         // what the command keeps for `undo` does not belong into the home of whoever runs the tests
-        XDG_STATE_HOME: join(tmpdir(), "effect-tool-executor-tests"),
+        XDG_STATE_HOME: sharedFolder,
         // programs that tests start are compiled once
-        NODE_COMPILE_CACHE: join(tmpdir(), "effect-tool-executor-tests", "compiled"),
+        NODE_COMPILE_CACHE: join(sharedFolder, "compiled"),
         SEED: seed,
         SEEDS: share
       },
       globals: false,
+      // files share a worker and what it has loaded: they leave nothing behind
+      isolate: false,
       passWithNoTests: false,
       // one per core, also where there are two: much of the time a worker waits
       maxWorkers: Math.max(2, availableParallelism() - 1),
@@ -67,8 +69,7 @@ export default defineConfig(({ mode }) => {
       hookTimeout: 180_000,
       setupFiles: ["test/support/setup.ts"],
       projects: [
-        project("unit", { isolate: false, globalSetup: [programs] }),
-        project("process", { globalSetup: [programs] }),
+        project("unit", { globalSetup: [programs] }),
         project("postgres", { globalSetup: [programs, "test/support/globalPostgres.ts"] }),
         project("browser", { globalSetup: ["test/support/globalBrowser.ts"] })
       ]

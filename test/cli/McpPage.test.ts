@@ -97,5 +97,5 @@ describe("a gateway with a page", () => {
       const result = yield* call
       assert.isNotTrue(result.isError)
       assert.deepStrictEqual(told, [])
-    })), 20_000)
+    })))
 })

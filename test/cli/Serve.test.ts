@@ -404,7 +404,7 @@ describe("a server", () => {
       yield* until(() => server.written.stderr.includes("Shutting down"))
       server.child.kill("SIGTERM")
       assert.strictEqual(yield* server.ended, 130)
-    })), 20_000)
+    })))
 
   it.live(
     "serves HTTPS with the certificate of the config, and says what is wrong with one that is none",

@@ -65,7 +65,7 @@ describe("a tool that is malformed", () => {
       assert.include(listed.map((it) => it.name), "s__act")
       assert.notInclude(listed.map((it) => it.name), "s__nested")
       assert.include(JSON.stringify(find("id", 2)), "well")
-    })), 30_000)
+    })))
 })
 
 describe("content that is malformed", () => {
@@ -150,7 +150,7 @@ describe("what servers say about their use", () => {
       const { instructions } = find("id", 0)!["result"] as { readonly instructions: string }
       assert.match(instructions, /^The tools of "one":\nAsk one first\.\n\nThe tools of "three":\nx+…$/)
       assert.isAtMost(instructions.length, 20_000)
-    })), 30_000)
+    })))
 })
 
 describe("headers that a tool asks for", () => {

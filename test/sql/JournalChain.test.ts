@@ -14,12 +14,12 @@ import type { Checkpoint } from "../../src/core/store/JournalChain.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
 import { randomFrom } from "../../src/testing/SeededRandom.ts"
 import * as Postgres from "../support/Postgres.ts"
-import { seeds, share } from "../support/seeds.ts"
+import { seeds } from "../support/seeds.ts"
 
 const { entry } = JournalContract
 
 /** Entries of a journal that is changed at random. */
-const count = share === "tenth" ? 1_000 : 10_000
+const count = 1_000
 
 type Service = Journal.Journal["Service"]
 

@@ -3,16 +3,13 @@
  */
 import { spawnSync } from "node:child_process"
 import { readFileSync } from "node:fs"
-import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import * as Puppeteer from "puppeteer-core"
 import { buildPage, pageKey } from "../../scripts/build-page.ts"
-import { once } from "./once.ts"
+import { once, sharedFolder } from "./once.ts"
 
 const root = fileURLToPath(new URL("../../", import.meta.url))
-
-const shared = join(tmpdir(), "effect-tool-executor-tests")
 
 /** Starts a browser. The first start on a machine unpacks it, which takes seconds. */
 export const launch = async (): Promise<Puppeteer.Browser> => {
@@ -25,7 +22,7 @@ export const launch = async (): Promise<Puppeteer.Browser> => {
 }
 
 /** Gives the folder of the page as it is now, built once for what it is built from. */
-export const builtPage = (): Promise<string> => once(shared, `page-${pageKey()}`, (folder) => buildPage(folder))
+export const builtPage = (): Promise<string> => once(sharedFolder, `page-${pageKey()}`, (folder) => buildPage(folder))
 
 // Utilities
 
@@ -33,7 +30,7 @@ export const builtPage = (): Promise<string> => once(shared, `page-${pageKey()}`
 const chromium = (): Promise<string> => {
   const manifest = readFileSync(join(root, "node_modules/@sparticuz/chromium/package.json"), "utf8")
   const { version } = JSON.parse(manifest) as { readonly version: string }
-  return once(shared, `chromium-${version}`, async (folder) => {
+  return once(sharedFolder, `chromium-${version}`, async (folder) => {
     const unpack = `import chromium from "@sparticuz/chromium"; await chromium.executablePath()`
     const done = spawnSync(process.execPath, ["--input-type=module", "-e", unpack], {
       cwd: root,

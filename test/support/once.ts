@@ -1,6 +1,10 @@
 /** Makes what all test files share: once, however many ask for it at the same moment. */
 import { existsSync, mkdirSync, mkdtempSync, renameSync, rmSync } from "node:fs"
+import { tmpdir, userInfo } from "node:os"
 import { join } from "node:path"
+
+/** Folder for what runs share: of one user, since it is closed to others. */
+export const sharedFolder = join(tmpdir(), `effect-tool-executor-tests-${userInfo().uid}`)
 
 /**
  * Makes a folder in a shared one, unless it is there: under another name first, then moved into its place, so that
