@@ -58,6 +58,6 @@ const keep = Effect.gen(function*() {
 })
 
 const [, main, folder, kind] = process.argv
-if (main?.endsWith("keeper.ts") === true && folder !== undefined && (kind === "folder" || kind === "sqlite")) {
+if (/keeper\.[jt]s$/.test(main ?? "") && folder !== undefined && (kind === "folder" || kind === "sqlite")) {
   await Effect.runPromise(Effect.provide(keep, storesIn[kind](folder)))
 }
