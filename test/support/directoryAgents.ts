@@ -133,6 +133,34 @@ export const sentences: ReadonlyArray<Sentence> = [
       assert.strictEqual(env.runsOf("a"), 1)
     })],
 
+  [
+    "an agent in the background continues after a move, and a grant that was revoked meanwhile covers nothing of it",
+    (env) =>
+      Effect.gen(function*() {
+        const { owner } = env
+        yield* start(env, `send ${env.key("a")}`, "x")
+        const [request] = yield* env.pending()
+        assert.deepInclude(request, { operation: "x", agentPath: ["courier"] })
+        yield* env.between
+        yield* env.answer({ _tag: "ApproveForScope", scope: "tool" })
+        yield* env.world.held.runs(env.key("a-1"))
+        const [grant] = yield* env.at.grants(env.boss)
+        yield* env.at.revoke(owner, grant!.id)
+        yield* env.world.held.release(env.key("a-1"))
+        const [again] = yield* env.pending()
+        assert.notStrictEqual(again!.id, request!.id)
+        assert.strictEqual(env.runsOf("a-2"), 0)
+        yield* env.between
+        yield* env.answer({ _tag: "ApproveOnce" })
+        assert.include((yield* endOf(env, "x"))?.text, "read 3")
+        assert.deepEqual([env.runsOf("a-0"), env.runsOf("a-2")], [1, 1])
+        const said = (yield* env.at.history(owner)).filter(({ role, text }) =>
+          role === "user" && text.includes("read 3")
+        )
+        assert.lengthOf(said, 1)
+      })
+  ],
+
   ["a message that is queued is read in the next turn", (env) =>
     Effect.gen(function*() {
       yield* start(env, `pay ${env.key("a")}`, "x")

@@ -54,11 +54,14 @@ const Save = Tool.make("save", {
     return Effect.succeed([{ path, before: "before\n", after: text }])
   })
 
+const Hold = Tool.make("hold", { description: "Waits", parameters: Key, success: Schema.String })
+  .annotate(Tool.Readonly, true)
+
 const own = Toolkit.make(
   Pay,
   Save,
   Tool.make("look", { description: "Looks", parameters: Key, success: Schema.String }).annotate(Tool.Readonly, true),
-  Tool.make("hold", { description: "Waits", parameters: Key, success: Schema.String }).annotate(Tool.Readonly, true)
+  Hold
 )
 
 const clerk = SubAgent.make("clerk", {
@@ -68,18 +71,32 @@ const clerk = SubAgent.make("clerk", {
   toolkit: Toolkit.make(Pay)
 })
 
+/** Works in the background: it pays, waits, and pays again. */
+const courier = SubAgent.make("courier", {
+  description: "Runs errands",
+  parameters: Key,
+  prompt: ({ key }) => `errand ${key}`,
+  toolkit: Toolkit.merge(Toolkit.make(Pay), Toolkit.make(Hold)),
+  background: true
+})
+
 /** What the model does next: it follows the last message of the user, and then tells what it has read. */
 const script = ({ prompt }: ModelRequest) => {
   const said = words(prompt)
   const asked = said.findLastIndex((it) => it.startsWith("user: "))
   const [what = "", ...keys] = said[asked]!.slice("user: ".length).split(" ")
   const results = said.slice(asked).filter((it) => /^(?:result|error) /.test(it))
+  const errand = what === "errand" ? errands[results.length] : undefined
+  if (errand !== undefined) return { calls: [{ name: errand, params: { key: `${keys[0]}-${results.length}` } }] }
   if (results.length > 0) return { text: `read ${results.length}` }
+  if (what === "send") return { text: "My courier does it.", calls: [{ name: "courier", params: { key: keys[0] } }] }
   if (what === "delegate") return { text: "My clerk does it.", calls: [{ name: "clerk", params: { key: keys[0] } }] }
   return ["hold", "look", "pay"].includes(what)
     ? { text: "One moment.", calls: keys.map((key) => ({ name: what, params: { key } })) }
     : { text: `You said: ${[what, ...keys].join(" ")}`, usage: { input: 3, output: 4 } }
 }
+
+const errands: ReadonlyArray<string> = ["pay", "hold", "pay"]
 
 /** What runners of a test are built of, but for their stores. */
 export interface World {
@@ -102,9 +119,9 @@ export const world = Effect.fnUntraced(function*(folder: string) {
     look: ({ key }) => Effect.succeed(`seen ${key}`),
     hold: ({ key }) => Effect.as(held.hold(key), `held ${key}`)
   })
-  const toolkit = Toolkit.merge(own, clerk.toolkit)
+  const toolkit = Toolkit.merge(own, clerk.toolkit, courier.toolkit)
   const tools = ToolHandlers.layer([toolkit, workspace.toolkit]).pipe(
-    Layer.provide([handlers, clerk.layer, workspace.layer])
+    Layer.provide([handlers, clerk.layer, courier.layer, workspace.layer])
   )
   const users = Layer.succeed(Access.Access, {
     userOf: () => Effect.succeedNone,
