@@ -12,6 +12,7 @@ import type { RecalledResult } from "../contract/ToolProcess.ts"
 import type { Evidence } from "../facts/Evidence.ts"
 import * as Permissions from "../gates/Permissions.ts"
 import type { Provenance } from "../gates/Provenance.ts"
+import type { ReviewBreaker } from "../gates/ReviewBreaker.ts"
 import * as Declared from "../provenance/Declared.ts"
 import * as Ledger from "../provenance/Ledger.ts"
 import type { RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
@@ -55,6 +56,7 @@ export class Conversations {
   private readonly forgotten = new Set<string>()
   private readonly provenance: Provenance["Service"] | undefined
   private readonly handlers: ToolHandlers["Service"]
+  private readonly breaker: ReviewBreaker | undefined
   private readonly journal: JournalWriter | undefined
   private readonly principal: string
   private readonly now: () => number
@@ -62,12 +64,15 @@ export class Conversations {
   constructor(options: {
     readonly provenance: Provenance["Service"] | undefined
     readonly handlers: ToolHandlers["Service"]
+    /** Counts the denials of a reviewer, if there is one. */
+    readonly breaker: ReviewBreaker | undefined
     readonly journal: JournalWriter | undefined
     readonly principal: string
     readonly now: () => number
   }) {
     this.provenance = options.provenance
     this.handlers = options.handlers
+    this.breaker = options.breaker
     this.journal = options.journal
     this.principal = options.principal
     this.now = options.now
@@ -88,7 +93,7 @@ export class Conversations {
         )
       }
       const restored = it.restored = Deferred.makeUnsafe<void>()
-      return Effect.onExit(isOnRecord ? this.read(journal, name, it) : Effect.void, (exit) => {
+      return Effect.onExit(isOnRecord ? this.read(journal, name, it, process.session.key) : Effect.void, (exit) => {
         if (exit._tag === "Failure") it.restored = undefined
         return Deferred.succeed(restored, undefined)
       })
@@ -195,8 +200,13 @@ export class Conversations {
   }
 
   /** Reads the record of a conversation, unless it has none. */
-  private read(journal: JournalWriter, name: RecordedConversation.Name, it: Conversation): Effect.Effect<void> {
-    const { handlers, principal, provenance, recorded } = this
+  private read(
+    journal: JournalWriter,
+    name: RecordedConversation.Name,
+    it: Conversation,
+    session: string
+  ): Effect.Effect<void> {
+    const { breaker, handlers, principal, provenance, recorded } = this
     const id = RecordedConversation.idOf(name)
     const read = Effect.map(
       RecordedConversation.restore(journal, principal, name, {
@@ -211,6 +221,8 @@ export class Conversations {
           return { declared, outputsOf: (value) => outputsOf(tool, value) }
         },
         heard: (text, from) => this.take(it, text, from),
+        reviewed: (isDenial, at) => breaker?.count(session, isDenial, at),
+        approved: () => breaker?.close(session),
         settled: (tool, callId) => know(it.calls, tool, callId),
         counted: (count) => {
           it.count = Math.max(it.count, count)

@@ -60,6 +60,10 @@ export interface Into {
   readonly ledger: Ledger.Ledger
   readonly toolOf: (name: string) => Known
   readonly heard: (text: string, from: "user" | "foreign") => void
+  /** A reviewer gave a verdict. */
+  readonly reviewed: (isDenial: boolean, at: number) => void
+  /** A person approved a call. */
+  readonly approved: () => void
   /** The result of a call is on record. */
   readonly settled: (tool: string, callId: string) => void
   /** So much arrived and was heard in it. */
@@ -123,7 +127,7 @@ const namesIn = (entry: Journal.JournalEntry): ReadonlyArray<string> =>
 export const read = (
   entries: ReadonlyArray<Journal.JournalEntry>,
   name: Name,
-  { counted, heard, ledger, settled, toolOf }: Into
+  { approved, counted, heard, ledger, reviewed, settled, toolOf }: Into
 ): void => {
   const isOf = isIn(name)
   const { count, isWhole } = countOf(entries.filter(isOf))
@@ -149,6 +153,13 @@ export const read = (
         if (known !== undefined && entry.isEdited === true) known.isEdited = true
         break
       }
+      case "Reviewed":
+        if (!arguments_.has(entry.key) || entry.problem !== undefined) break
+        reviewed(entry.decides === true && entry.verdict === "deny", entry.at)
+        break
+      case "Answered":
+        if (arguments_.has(entry.key) && entry.by === "user" && entry.answer !== "Deny") approved()
+        break
       case "Settled": {
         const known = arguments_.get(entry.key)
         if (known === undefined) break

@@ -123,7 +123,9 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     })
   if (writer !== undefined) yield* Effect.addFinalizer(() => writer.close)
   const provenance = Option.getOrUndefined(yield* Effect.serviceOption(Provenance))
-  const reviewer = Option.getOrUndefined(yield* Effect.serviceOption(Reviewer.Reviewer))
+  const reviewer = Option.getOrUndefined(
+    Option.map(yield* Effect.serviceOption(Reviewer.Reviewer), TimedPorts.reviewer)
+  )
   const engine: Engine = {
     handlers: yield* ToolHandlers,
     rules: yield* Rules,
@@ -132,7 +134,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     approvals: Option.getOrUndefined(
       Option.map(yield* Effect.serviceOption(Approvals.Approvals), (it) => TimedPorts.people(it, context))
     ),
-    reviewer: reviewer && TimedPorts.reviewer(reviewer),
+    reviewer,
     revoked: new Map(),
     dedupe: yield* Dedupe,
     pools: yield* Pools,
@@ -157,6 +159,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     conversations: provenance === undefined && reviewer === undefined ? undefined : new Conversations({
       provenance,
       handlers: yield* ToolHandlers,
+      breaker: reviewer?.breaker,
       journal: writer,
       principal: settings.principal,
       now: () => Context.get(context, Clock.Clock).currentTimeMillisUnsafe()

@@ -108,6 +108,8 @@ describe("a conversation that is restored", () => {
       RecordedConversation.read(entries.slice(units[pruned]), { batch: "b", session: "talk" }, {
         ledger: restored,
         heard: (text, from) => restored.heard(text, from),
+        reviewed: () => undefined,
+        approved: () => undefined,
         settled: () => undefined,
         counted: (count) => assert.strictEqual(count, units.length),
         toolOf: () => ({ declared: list, outputsOf: (value) => ({ declared: [value], foreign: [] }) })

@@ -478,6 +478,25 @@ describe("repeated denials", () => {
       assert.strictEqual(env.reviewed.length, 4)
     }))
 
+  test("count after a restart, or where the session moved to, until a person approves something", () =>
+    Effect.gen(function*() {
+      const lives = Effect.fnUntraced(function*(more: Partial<World>, ...ids: ReadonlyArray<number>) {
+        const env = yield* denying(more)
+        const process = yield* env.executor.process({ session: "talk" })
+        for (const n of ids) yield* process.executeWave([call(String(n), "write", { n })])
+        yield* Effect.sleep("1 second")
+        return { reviewed: env.reviewed.length, asked: env.asked.length, entries: yield* env.entries }
+      })
+      const first = yield* lives({}, 1, 2, 3)
+      assert.strictEqual(first.reviewed, 3)
+      const second = yield* lives({ entries: first.entries, people: yes }, 4, 5)
+      assert.deepInclude(second, { reviewed: 1, asked: 1 })
+      const third = yield* lives({ entries: second.entries }, 6, 7, 8)
+      assert.deepInclude(third, { reviewed: 2, asked: 1 })
+      yield* Effect.sleep("61 minutes")
+      assert.deepInclude(yield* lives({ entries: third.entries }, 9), { reviewed: 1, asked: 0 })
+    }))
+
   test("are forgotten after a time without any", () =>
     Effect.gen(function*() {
       const env = yield* denying()
