@@ -59,7 +59,11 @@ export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
       if (!around.hasJournal) return yield* lost(around, wave)
       const before = yield* turn.state
       const { after, result } = yield* inProcess(wave, turn, before, (process) => process.resume(wave.calls)).pipe(
-        Effect.retry({ while: isForNow, schedule: Schedule.spaced("2 seconds") })
+        // a session that is left is resumed by whoever opens it next
+        Effect.retry({
+          while: (error) => isForNow(error) && wave.left === undefined,
+          schedule: Schedule.spaced("2 seconds")
+        })
       )
       yield* end(around, wave, turn, { before, after, result })
     }).pipe(Effect.scoped)
@@ -84,6 +88,8 @@ const failed = (around: Around, wave: ServedWave, cause: Failure): Effect.Effect
   Effect.suspend(() => {
     // whoever holds its session now has the reason
     if (wave.left === "lost") return Effect.void
+    const error = Option.getOrUndefined(Cause.findErrorOption(cause))
+    if (wave.left !== undefined && error?._tag === "ResumeError" && isForNow(error)) return Effect.void
     const problem = wave.hasBegun ? problemOf(cause) : undefined
     if (problem !== undefined) return wave.cancellation === undefined ? stuck(around, wave, cause) : lost(around, wave)
     wave.hasFailed = true

@@ -99,8 +99,8 @@ const above = (
 }
 
 /** A server that keeps everything in memory. */
-export const inMemory = (tools: Tools, options: Options = {}) =>
-  above(tools, options).pipe(Layer.provideMerge(Journal.layerMemory()))
+export const inMemory = (tools: Tools, options: Options = {}, journal = Journal.layerMemory()) =>
+  above(tools, options).pipe(Layer.provideMerge(journal))
 
 /** A server over the rows of a PostgreSQL that it shares with others: sessions are opened by those that hold them. */
 export const shared = (url: string, tools: Tools, { lease = "2 seconds", ...options }: Options & {
