@@ -105,9 +105,10 @@ const program = Effect.gen(function*() {
   print({ _tag: "Ended", status: ended.status, messages })
 })
 
-const layer = ToolWorkflow.layer.pipe(Layer.provideMerge(server), Layer.provideMerge(engine))
+const layer = ToolWorkflow.layer.pipe(
+  Layer.provideMerge(server),
+  Layer.provideMerge(engine),
+  Layer.provideMerge(PgClient.layer({ url: Redacted.make(url), maxConnections: 10 }))
+)
 
-await Effect.runPromise(program.pipe(
-  Effect.provide(layer),
-  Effect.provide(PgClient.layer({ url: Redacted.make(url), maxConnections: 10 }))
-))
+await Effect.runPromise(Effect.provide(program, layer))
