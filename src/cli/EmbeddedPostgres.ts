@@ -137,6 +137,8 @@ const started = Effect.fnUntraced(function*(library: string, settings: ReadonlyA
         password: "password",
         persistent: false,
         createPostgresUser: isRoot(),
+        // whatever the locale of the machine is, which may not even be installed
+        initdbFlags: ["--no-locale", "--encoding=UTF8"],
         // its data need not survive a crash; `synchronous_commit` keeps its default
         postgresFlags: [
           "-c",
