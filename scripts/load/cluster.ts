@@ -112,6 +112,20 @@ const recovering = async (
   }))
 }
 
+/** Tells when the lease of a runner that is gone was over, and its shards and sessions were taken. */
+const leaving = async (fault: string, name: string | undefined, since: number) => {
+  if (name === undefined || wanted.single || database === undefined) return
+  const after = new Map<keyof Database.Left, number>()
+  for (const until = since + every * 1.8; after.size < 3 && Date.now() < until;) {
+    const left = await database.left(name)
+    for (const part of ["lease", "shards", "sessions"] as const) {
+      if (left[part] <= 0 && !after.has(part)) after.set(part, Date.now() - since)
+    }
+    await sleep(100)
+  }
+  console.log(`after ${fault}: ${Array.from(after, ([part, millis]) => `${part} ${millis} ms`).join(", ")}`)
+}
+
 let kills = 0
 const most = every > 0 ? Math.floor(millis / every) : 0
 const killing = async () => {
@@ -126,7 +140,7 @@ const killing = async () => {
     const since = Date.now()
     if (fault === "kill") {
       await runners.stop(runner, "SIGKILL")
-      probes.push(recovering(fault, name, since, held))
+      probes.push(recovering(fault, name, since, held), leaving(fault, name, since))
       await sleep(every * 0.2)
       await runners.again(runner)
     } else if (fault === "term") {
@@ -136,7 +150,7 @@ const killing = async () => {
     } else {
       if (fault === "freeze") runners.freeze(runner)
       else runner.proxy?.set(fault as "cut" | "hole" | "slow")
-      probes.push(recovering(fault, name, since, held))
+      probes.push(recovering(fault, name, since, held), leaving(fault, name, since))
       // longer than all leases
       await sleep(every * 0.9)
       if (fault === "freeze") runners.thaw(runner)
@@ -149,10 +163,13 @@ const killing = async () => {
 }
 
 const watcher = watching()
-const approving = Array.from({ length: Sessions.approvers }, (_, index) => load.approving(index))
+const approving = Array.from(
+  { length: Sessions.approvers },
+  (_, index) => load.approving(index).catch((error) => problem(String(error)))
+)
 const work = Array.from(
   { length: sessions },
-  (_, index) => index < agents ? load.talking(index) : load.working(index)
+  (_, index) => index < agents ? load.talking(index).catch((error) => problem(String(error))) : load.working(index)
 )
 await sleep(calm)
 const calmAlarms = moves.alarms + moves.ordered

@@ -2,13 +2,13 @@
 import type { Costs, Figures, Load } from "./model.ts"
 import { simulate } from "./model.ts"
 
-/** How often each runner reads which others there are, in seconds, and milliseconds of the database for each of them. */
-export const intervals = { refreshAssignments: 1, perRunnerRow: 0.001 }
+/** How often each runner renews its lease and reads the others, in seconds, and milliseconds of the database for each. */
+export const intervals = { renewal: 3, perRunnerRow: 0.001 }
 
 export interface Fixed {
-  /** Connections of the database: a pool for each runner, one of it for its locks. */
+  /** Connections of the database: a pool for each runner. */
   readonly connections: number
-  /** Statements per second that renew locks and leases, and look for other runners. */
+  /** Statements per second that renew leases and look for other runners. */
   readonly statements: number
   /** Rows per second that are read to know the other runners: each runner reads all of them. */
   readonly rowsRead: number
@@ -18,7 +18,7 @@ export interface Fixed {
 
 /** What runners cost without work. */
 export const fixed = (runners: number, pool: number, costs: Costs, perRow: number): Fixed => {
-  const rowsRead = runners * runners / intervals.refreshAssignments
+  const rowsRead = runners * runners / intervals.renewal
   const statements = runners * costs.idle
   return {
     connections: runners * pool,

@@ -17,15 +17,10 @@ export interface Runner {
   readonly postgres: Redacted.Redacted<string>
   /** Where it listens for other runners. */
   readonly listen: { readonly host: string; readonly port: number }
-  /** Where other runners reach it, for operators. */
-  readonly address: string | undefined
   readonly options: Cluster.Options
   /** Milliseconds of its leases: of its sessions, and of what its calls reserve. */
   readonly lease: number
 }
-
-/** The leases of a runner end before its shards are free: a frozen runner knows that before another has its sessions. */
-const leasePart = 0.75
 
 /** Fewer characters could be guessed. */
 const leastSecret = 32
@@ -69,20 +64,15 @@ export const read = Effect.fnUntraced(
     }
     if (problems.length > 0) return yield* wrong(describe({ subject: `${file} and the environment`, problems }))
     // durations were checked when the file was decoded
-    const lockExpiration = Duration.toMillis(
-      (cluster.lockExpiration ?? RunnerOptions.defaults.lockExpiration) as Duration.Input
-    )
+    const lease = Duration.toMillis((cluster.lease ?? defaults.clusterLease) as Duration.Input)
     const runner: Runner = {
       postgres,
       listen: { host, port },
-      lease: lockExpiration * leasePart,
-      address: port === 0 ? undefined : `${advertise}:${port}`,
+      lease,
       options: {
         host: advertise,
         secret: secret === undefined ? undefined : Redacted.make(secret),
         shards: cluster.shards,
-        lockExpiration,
-        lockRefresh: lockExpiration / 3,
         within: drain as Duration.Input,
         isPooled: Database.isPooled(Redacted.value(postgres))
       }

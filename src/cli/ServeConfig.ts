@@ -169,9 +169,8 @@ export const Server = Schema.Struct({
         "Number of shards that sessions are spread over, at least ten times the runners. It must never change; " +
         "default 120"
     }),
-    lockExpiration: optional(Span).annotate({
-      description: "Time after which the sessions of a dead runner are free for others; the same for all runners; " +
-        "default 12 seconds"
+    lease: optional(Span).annotate({
+      description: "Time after the last sign of life of a runner when others have its sessions; default 9 seconds"
     })
   })).annotate({
     description: "How `--cluster` connects several servers; TOOL_EXECUTOR_CLUSTER_SECRET is their secret"
@@ -248,7 +247,8 @@ export const defaults = {
   drain: "20 seconds",
   webhookDelay: "10 seconds",
   clusterHost: "127.0.0.1",
-  clusterPort: 7421
+  clusterPort: 7421,
+  clusterLease: "9 seconds"
 } as const
 
 /** Names of the tools that are there without MCP servers, those of sub-agents included. */

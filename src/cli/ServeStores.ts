@@ -90,10 +90,10 @@ export const layer = (options: Options) => {
 
 /** Layer of the stores of a runner, which shares them with the others of its cluster. */
 export const layerShared = (
-  { address, lease, postgres }: Pick<Runner, "address" | "lease" | "postgres">
+  { lease, postgres }: Pick<Runner, "lease" | "postgres">
 ): Layer.Layer<Shared | Stores, CliFailure> => {
   const from = ({ at }: Place) =>
-    usableAt(at)(sharedWith({ address, lease }, Database.isPooled(at)).pipe(Layer.provideMerge(Database.layer(at))))
+    usableAt(at)(sharedWith(lease, Database.isPooled(at)).pipe(Layer.provideMerge(Database.layer(at))))
   return Layer.unwrap(Effect.map(urlOf(postgres), from))
 }
 
@@ -118,7 +118,7 @@ const storesWith = (held: Omit<Place, "at">) =>
     )
   ).pipe(Layer.provide(held.isAlone ? Layer.empty : SqlSessionRegistry.layerAlone))
 
-const sharedWith = ({ address, lease }: Pick<Runner, "address" | "lease">, isPooled: boolean) =>
+const sharedWith = (lease: number, isPooled: boolean) =>
   Layer.mergeAll(
     SqlJournal.layer(),
     SqlStateStore.layer({ lease }),
@@ -137,7 +137,7 @@ const sharedWith = ({ address, lease }: Pick<Runner, "address" | "lease">, isPoo
   ).pipe(
     Layer.provide(Layer.effectDiscard(ServeMoved.move)),
     Layer.provideMerge(SqlSessionRows.layer),
-    Layer.provideMerge(SqlSessionRegistry.layer({ address, lease })),
+    Layer.provideMerge(SqlSessionRegistry.layer({ lease })),
     Layer.provide(Layer.effectDiscard(DatabaseCheck.check(isPooled)))
   )
 

@@ -4,6 +4,7 @@
  * `effect/cluster` only decides where a session runs and carries messages there. That one process at most writes for a
  * session is certain by the epochs of the `SessionRegistry`, and everything that must survive is in the stores.
  */
+import type { Sharding } from "effect/cluster/Sharding"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
@@ -22,6 +23,7 @@ import { fromPrincipal } from "../server/Principals.ts"
 import { RunnerStatus } from "../server/RunnerStatus.ts"
 import { SessionDirectory } from "../server/SessionDirectory.ts"
 import { SessionHost } from "../server/SessionHost.ts"
+import type { SqlRunner } from "../sql/SqlRunner.ts"
 import * as SqlSessionRegistry from "../sql/SqlSessionRegistry.ts"
 import * as ClusterRunner from "./ClusterRunner.ts"
 import * as DatabaseCheck from "./DatabaseCheck.ts"
@@ -62,13 +64,12 @@ export const layer = <E, R>(
 ): Layer.Layer<Clustered, ConfigurationError | E | SqlError, HttpClient.HttpClient | Local | R | SqlClient.SqlClient> =>
   Layer.unwrap(Effect.gen(function*() {
     const settings = yield* RunnerOptions.read(options)
-    const { runner } = yield* SessionRegistry
-    yield* RunnerOptions.checkLease(settings, runner.leaseMillis)
+    const runner = yield* SqlSessionRegistry.thisProcess
+    yield* RunnerOptions.checkLease(runner.leaseMillis)
     yield* DatabaseCheck.check(settings.isPooled)
-    yield* RunnerOptions.checkPlacing(settings, yield* SqlSessionRegistry.placed(settings))
-    return clustered(settings).pipe(
-      Layer.provide(ClusterRunner.layerHttp(settings)),
-      Layer.provide(ClusterRunner.layerStorage(settings)),
+    yield* RunnerOptions.checkPlacing(settings, yield* runner.placed(settings))
+    return clustered(settings, runner).pipe(
+      Layer.provide(ClusterRunner.layerHttp(settings, runner)),
       Layer.provide(server)
     )
   }))
@@ -83,10 +84,11 @@ export const layerSingle = (options: Options = {}): Layer.Layer<Clustered, Confi
     (settings) => Layer.provide(clustered(settings), ClusterRunner.layerSingle(settings))
   ))
 
-/** The part of a lock's expiration for which a runner is sure of its shards. */
-const freshPart = 0.75
-
-const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, never, ClusterRunner.Runner | Local> =>
+const clustered = (
+  settings: RunnerOptions.Settings,
+  /** This process in the database; absent: it is the only one. */
+  shared?: SqlRunner
+): Layer.Layer<Clustered, never, Local | Sharding> =>
   Layer.effectContext(Effect.gen(function*() {
     const approvals = yield* PendingApprovals
     const draining = yield* Draining.Draining
@@ -95,17 +97,21 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
     const local = yield* SessionDirectory
     const registry = yield* SessionRegistry
     const scope = yield* Effect.scope
+    const { runner } = registry
     const counts = { held: 0, lost: 0, woken: 0 }
 
+    let isLeaving = false
+    const isBegun = Effect.map(draining.isBegun, (isBegun) => isBegun || isLeaving)
+    const own = yield* RunnerHealth.make({ health, isBegun, runner, shards: settings.shards })
     const hosted = new SessionHandlers.Hosted()
-    const { directory, poke } = yield* RoutedDirectory.make(local, hosted)
+    const { directory, poke } = yield* RoutedDirectory.make(local, hosted, own.unready)
     // closed after the place: sessions that move need their fibers
     const sessions = yield* Scope.fork(scope)
     // closed first, while messages still arrive
     const place = yield* Scope.fork(scope)
     const hosting = SessionHandlers.layer(local, {
       registry,
-      isHere: yield* FreshPlaces.make(settings.lockExpiration * freshPart),
+      isHere: yield* FreshPlaces.make(runner, (shard) => shared === undefined || shared.shards.has(shard)),
       host,
       refresh: approvals.refresh,
       scope: sessions,
@@ -123,17 +129,16 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
     })
     yield* Layer.buildWithScope(Layer.merge(hosting, sweeping), place)
 
-    let isLeaving = false
     // sessions move to other runners while this process still answers
     const leave = Effect.suspend(() => {
       isLeaving = true
       return Scope.close(place, Exit.void)
     })
+    yield* Effect.addFinalizer(() => leave)
     const drain = yield* Effect.cached(Effect.andThen(leave, draining.drain))
-    const isBegun = Effect.map(draining.isBegun, (isBegun) => isBegun || isLeaving)
-    const { runner } = registry
     const now = Effect.sync(() => ({
       name: runner.name,
+      ...shared?.address === undefined ? {} : { address: shared.address },
       isHeld: runner.isHeld,
       sessions: counts.held,
       lost: counts.lost,
@@ -141,7 +146,7 @@ const clustered = (settings: RunnerOptions.Settings): Layer.Layer<Clustered, nev
     }))
     return Context.make(SessionDirectory, directory).pipe(
       Context.add(Draining.Draining, { isBegun, drain }),
-      Context.add(Health.Health, yield* RunnerHealth.make({ health, isBegun, runner, shards: settings.shards })),
+      Context.add(Health.Health, own.health),
       Context.add(RunnerStatus, { now })
     )
   }))

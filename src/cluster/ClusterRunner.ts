@@ -5,34 +5,34 @@ import * as Runners from "effect/cluster/Runners"
 import * as RunnerStorage from "effect/cluster/RunnerStorage"
 import * as Sharding from "effect/cluster/Sharding"
 import * as ShardingConfig from "effect/cluster/ShardingConfig"
-import * as SqlRunnerStorage from "effect/cluster/SqlRunnerStorage"
 import * as Effect from "effect/Effect"
 import type * as HttpClient from "effect/http/HttpClient"
 import * as HttpServer from "effect/http/HttpServer"
 import * as Layer from "effect/Layer"
-import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
-import * as FreshPlaces from "./FreshPlaces.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import type { SqlRunner } from "../sql/SqlRunner.ts"
+import * as LeasedShards from "./LeasedShards.ts"
 import * as RunnerOptions from "./RunnerOptions.ts"
 import * as RunnerTransport from "./RunnerTransport.ts"
 
-/** What a runner is made of. */
-export type Runner = FreshPlaces.Renewals | Sharding.Sharding
-
 /** Layer of a runner that other runners reach over HTTP. Its server listens once built. */
 export const layerHttp = (
-  settings: RunnerOptions.Settings
-): Layer.Layer<Runner, never, HttpClient.HttpClient | HttpServer.HttpServer | RunnerStorage.RunnerStorage> => {
+  settings: RunnerOptions.Settings,
+  runner: SqlRunner
+): Layer.Layer<Sharding.Sharding, ConfigurationError | SqlError, HttpClient.HttpClient | HttpServer.HttpServer> => {
   const config = Layer.effect(
     ShardingConfig.ShardingConfig,
-    Effect.map(
-      HttpServer.HttpServer,
-      ({ address }) => RunnerOptions.shardingConfig(settings, "port" in address ? address.port : 0)
-    )
+    Effect.gen(function*() {
+      const { address } = yield* HttpServer.HttpServer
+      const port = settings.port ?? ("port" in address ? address.port : 0)
+      yield* LeasedShards.ownAddress(runner, `${settings.host}:${port}`)
+      return RunnerOptions.shardingConfig(settings, port, runner.leaseMillis)
+    })
   )
   return RunnerTransport.layerServer(settings.secret).pipe(
     Layer.provideMerge(Sharding.layer),
-    Layer.provideMerge(FreshPlaces.layer),
+    Layer.provide(LeasedShards.layer(runner)),
     Layer.provide(layerHealth),
     Layer.provide(Runners.layerRpc),
     Layer.provide(RunnerTransport.layerClient(settings.secret)),
@@ -42,27 +42,24 @@ export const layerHttp = (
 }
 
 /** Layer of the only runner there is: no server, no database. */
-export const layerSingle = (settings: RunnerOptions.Settings): Layer.Layer<Runner> =>
+export const layerSingle = (settings: RunnerOptions.Settings): Layer.Layer<Sharding.Sharding> =>
   Sharding.layer.pipe(
-    Layer.provideMerge(FreshPlaces.layer),
     Layer.provide([Runners.layerNoop, RunnerStorage.layerMemory, RunnerHealth.layerNoop]),
     Layer.provide(MessageStorage.layerNoop),
-    Layer.provide(Layer.succeed(ShardingConfig.ShardingConfig, RunnerOptions.shardingConfig(settings, 1)))
+    Layer.provide(Layer.succeed(ShardingConfig.ShardingConfig, RunnerOptions.shardingConfig(settings, 1, soleMillis)))
   )
 
-/** Layer of the tables of runners and shards. */
-export const layerStorage = (
-  settings: RunnerOptions.Settings
-): Layer.Layer<RunnerStorage.RunnerStorage, SqlError, SqlClient.SqlClient> =>
-  SqlRunnerStorage.layerWith({ prefix: "tool_executor_cluster" }).pipe(
-    Layer.provide(Layer.succeed(ShardingConfig.ShardingConfig, RunnerOptions.shardingConfig(settings, 1)))
-  )
+/** Nobody takes the shards of the only runner. */
+const soleMillis = 60_000
 
-/** A runner that is frozen does not refuse a connection: it just does not answer. */
+/**
+ * A runner that is alive, by its lease, and cannot be reached by the one that looks after all: its sessions move to
+ * where messages reach them. There is no hurry, and a slow runner must not be taken for a deaf one.
+ */
 const layerHealth: Layer.Layer<RunnerHealth.RunnerHealth, never, Runners.Runners> = Layer.effect(
   RunnerHealth.RunnerHealth,
   Effect.map(Runners.Runners, (runners) => ({
     isAlive: (address) =>
-      Effect.isSuccess(Effect.retry(Effect.timeout(runners.ping(address), "2 seconds"), { times: 1 }))
+      Effect.isSuccess(Effect.retry(Effect.timeout(runners.ping(address), "5 seconds"), { times: 2 }))
   }))
 )

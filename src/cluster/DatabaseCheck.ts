@@ -1,6 +1,6 @@
 /**
  * What a runner needs of its database connections, checked at startup: a cluster with a pool that is too small, or
- * whose locks get lost in a pooler, works until it does not.
+ * whose prepared statements get lost in a pooler, works until it does not.
  */
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
@@ -11,10 +11,7 @@ import type { Connection } from "effect/sql/SqlConnection"
 import type { SqlError } from "effect/sql/SqlError"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 
-/**
- * Connections that a runner needs: one holds its shards for good, and its lease must not wait for those of the journal
- * and the state.
- */
+/** Connections that a runner needs: its lease must not wait for those of the journal and the state. */
 export const leastConnections = 4
 
 const rounds = 2
@@ -37,7 +34,7 @@ export const check = Effect.fnUntraced(function*(
   }
   if (isPooled || areOwn(sessions.value)) return
   return yield* refused(
-    "a pooler in transaction mode stands before it, which gives the locks of a session to others",
+    "a pooler in transaction mode stands before it, which does not know the statements that were prepared",
     "?pgbouncer=true in the URL of the command line, or `isPooled: true` and PgClient.layer({ prepare: false }); or a " +
       "direct connection"
   )

@@ -60,7 +60,9 @@ export interface Routed {
 /** Creates the directory over the local one. Its fibers end with the scope. */
 export const make = Effect.fnUntraced(function*(
   local: SessionDirectory["Service"],
-  hosted: Hosted
+  hosted: Hosted,
+  /** Ends once this runner can answer nothing for a while. */
+  unready: Effect.Effect<void>
 ): Effect.fn.Return<Routed, never, Scope.Scope | Sharding> {
   const { isShutdown } = yield* Sharding
   const client = yield* SessionEntity.client
@@ -71,6 +73,11 @@ export const make = Effect.fnUntraced(function*(
     return hosted.open(principal) ?? client(principal)
   }
 
+  const outOfPatience = Effect.andThen(
+    Effect.raceFirst(Effect.sleep(patience), unready),
+    Effect.suspend(() => Effect.fail(unreachable()))
+  )
+
   /** Sends a message until a runner has answered it. */
   const answered = <A, E extends Tagged>(
     message: Effect.Effect<A, E>
@@ -78,8 +85,7 @@ export const make = Effect.fnUntraced(function*(
     message.pipe(
       Effect.catchCause(orMoved),
       Effect.retry({ while: (error) => isLost(error) ? Effect.map(isShutdown, (it) => !it) : false, schedule }),
-      Effect.timeoutOption(patience),
-      Effect.flatMap(Option.match({ onNone: () => Effect.fail(unreachable()), onSome: Effect.succeed })),
+      Effect.raceFirst(outOfPatience),
       Effect.mapError((error) => isLost(error) ? unreachable() : error as Exclude<E, Lost> | Unavailable)
     )
 

@@ -18,13 +18,9 @@ export interface Options {
   readonly secret?: Redacted.Redacted<string> | undefined
   /** Number of shards that sessions are spread over. It must never change. Default 120. */
   readonly shards?: number | undefined
-  /** Time after which the shards of a dead runner are free. Longer than all other leases. Default 12 seconds. */
-  readonly lockExpiration?: Duration.Input | undefined
-  /** Interval at which a runner renews its shards: at most a third of the expiration. Default 4 seconds. */
-  readonly lockRefresh?: Duration.Input | undefined
-  /** Interval at which one runner checks the others. Default 5 seconds. */
+  /** Interval at which one runner tries whether it reaches the others. Default 5 seconds. */
   readonly healthCheck?: Duration.Input | undefined
-  /** Interval at which a runner reads which others there are. Default 1 second. */
+  /** Interval at which a runner looks which others there are. Default 500 milliseconds. */
   readonly refreshAssignments?: Duration.Input | undefined
   /** Time that a session stays in memory after its last use. Default 5 seconds. */
   readonly linger?: Duration.Input | undefined
@@ -35,8 +31,8 @@ export interface Options {
   /** Most sessions in memory of this runner. Default 10,000. */
   readonly maxSessions?: number | undefined
   /**
-   * Whether the database is reached through a pooler in transaction mode: shards are then leased in a table, because
-   * session locks do not work there. Default false.
+   * Whether the database is reached through a pooler in transaction mode, by a client that prepares no statements.
+   * Default false: a runner behind such a pooler is then refused.
    */
   readonly isPooled?: boolean | undefined
 }
@@ -45,10 +41,8 @@ export interface Options {
 export const defaults = {
   host: "127.0.0.1",
   shards: 120,
-  lockExpiration: "12 seconds",
-  lockRefresh: "4 seconds",
   healthCheck: "5 seconds",
-  refreshAssignments: "1 second",
+  refreshAssignments: "500 millis",
   linger: "5 seconds",
   within: "20 seconds",
   sweep: "2 seconds",
@@ -57,7 +51,7 @@ export const defaults = {
 } as const satisfies Options
 
 /** A runner asks the database three times in this time, and an answer may be slow. */
-const leastExpiration = 1_000
+const leastLease = 1_000
 
 /** Checked options; durations are milliseconds. */
 export interface Settings {
@@ -67,8 +61,6 @@ export interface Settings {
   /** A hash of the secret; empty without one. */
   readonly secretHash: string
   readonly shards: number
-  readonly lockExpiration: number
-  readonly lockRefresh: number
   readonly healthCheck: number
   readonly refreshAssignments: number
   readonly linger: number
@@ -86,8 +78,6 @@ export const read = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
     secret: options.secret,
     secretHash: options.secret === undefined ? "" : hashOf(`cluster ${Redacted.value(options.secret)}`),
     shards: reader.count("shards", options.shards ?? defaults.shards, 1, 10_000),
-    lockExpiration: reader.millis("lockExpiration", options.lockExpiration ?? defaults.lockExpiration),
-    lockRefresh: reader.millis("lockRefresh", options.lockRefresh ?? defaults.lockRefresh),
     healthCheck: reader.millis("healthCheck", options.healthCheck ?? defaults.healthCheck),
     refreshAssignments: reader.millis("refreshAssignments", options.refreshAssignments ?? defaults.refreshAssignments),
     linger: reader.millis("linger", options.linger ?? defaults.linger, true),
@@ -96,81 +86,60 @@ export const read = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
     maxSessions: reader.count("maxSessions", options.maxSessions ?? defaults.maxSessions, 1),
     isPooled: reader.flag("isPooled", options.isPooled ?? defaults.isPooled)
   }))
-  const problems = [
-    ...settings.lockExpiration >= leastExpiration ? [] : [{
-      path: "lockExpiration",
-      problem: `it is ${settings.lockExpiration} ms`,
-      expected: `${leastExpiration} ms or more: a runner that is slow for so long loses its sessions`
-    }],
-    ...isLoopback(settings.host) || settings.secret !== undefined ? [] : [{
-      path: "secret",
-      problem: `it is missing, and ${settings.host} can be reached from other machines`,
-      expected: "a secret that all runners share; without it anybody could run calls"
-    }],
-    ...settings.lockRefresh * 3 <= settings.lockExpiration ? [] : [{
-      path: "lockRefresh",
-      problem: `it is ${settings.lockRefresh} ms`,
-      expected: `at most a third of lockExpiration (${settings.lockExpiration} ms)`
-    }]
-  ]
+  const problems = isLoopback(settings.host) || settings.secret !== undefined ? [] : [{
+    path: "secret",
+    problem: `it is missing, and ${settings.host} can be reached from other machines`,
+    expected: "a secret that all runners share; without it anybody could run calls"
+  }]
   return problems.length === 0 ? settings : yield* new ConfigurationError({ subject: "Cluster", problems })
 })
 
-/** Fails if others could get the shards of a runner that still takes its lease for valid. */
-export const checkLease = (
-  { lockExpiration }: Settings,
-  leaseMillis: number
-): Effect.Effect<void, ConfigurationError> =>
-  leaseMillis < lockExpiration ? Effect.void : Effect.fail(
+/** Fails if a runner that is only slow would lose its sessions. */
+export const checkLease = (leaseMillis: number): Effect.Effect<void, ConfigurationError> =>
+  leaseMillis >= leastLease ? Effect.void : Effect.fail(
     new ConfigurationError({
       subject: "Cluster",
       problems: [{
-        path: "lockExpiration",
-        problem: `it is ${lockExpiration} ms, and the lease of the session registry ${leaseMillis} ms`,
-        expected:
-          "a longer expiration, or a shorter lease: a frozen runner must know first that it may have lost its sessions"
+        path: "lease",
+        problem: `the lease of the session registry is ${leaseMillis} ms`,
+        expected: `${leastLease} ms or more: a runner that is slow for so long loses its sessions`
       }]
     })
   )
 
-/** Settings that place sessions. Runners that differ in one, or in the secret, would take sessions from each other. */
-const placing = ["shards", "lockExpiration", "isPooled"] as const
-
-/** What runners compare when one starts. */
-type Placing = Pick<Settings, typeof placing[number] | "secretHash">
-
-/** Fails if a runner that is alive places sessions in another way. */
+/** Fails if a runner that is alive places sessions in another way: they would take sessions from each other. */
 export const checkPlacing = (
-  settings: Settings,
+  { secretHash, shards }: Placing,
   others: ReadonlyArray<Placing>
 ): Effect.Effect<void, ConfigurationError> => {
   const expected = "the same for all runners. To change it, stop all of them first"
-  const problems: Array<Problem> = placing.flatMap((path) => {
-    const other = others.find((it) => it[path] !== settings[path])
-    return other === undefined
-      ? []
-      : [{ path, problem: `it is ${settings[path]}, and ${other[path]} in a runner that is up`, expected }]
-  })
-  if (others.some(({ secretHash }) => secretHash !== settings.secretHash)) {
+  const other = others.find((it) => it.shards !== shards)
+  const problems: Array<Problem> = other === undefined
+    ? []
+    : [{ path: "shards", problem: `it is ${shards}, and ${other.shards} in a runner that is up`, expected }]
+  if (others.some((it) => it.secretHash !== secretHash)) {
     problems.push({ path: "secret", problem: "a runner that is up has another one, or none", expected })
   }
   return problems.length === 0 ? Effect.void : Effect.fail(new ConfigurationError({ subject: "Cluster", problems }))
 }
 
+/** What runners compare when one starts. */
+type Placing = Pick<Settings, "secretHash" | "shards">
+
 /** Tells whether only this machine reaches a host. */
 export const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)
 
-/** The settings of `effect/cluster`, for a runner that listens on a port. */
+/** The settings of `effect/cluster`, for a runner that listens on a port and has a lease. */
 export const shardingConfig = (
   settings: Settings,
-  port: number
+  port: number,
+  leaseMillis: number
 ): ShardingConfig.ShardingConfig["Service"] => ({
   ...ShardingConfig.defaults,
-  runnerAddress: Option.some(RunnerAddress.make(settings.host, settings.port ?? port)),
+  runnerAddress: Option.some(RunnerAddress.make(settings.host, port)),
   shardsPerGroup: settings.shards,
-  shardLockExpiration: settings.lockExpiration,
-  shardLockRefreshInterval: settings.lockRefresh,
-  shardLockDisableAdvisory: settings.isPooled,
+  shardLockExpiration: leaseMillis,
+  shardLockRefreshInterval: leaseMillis / 3,
   runnerHealthCheckInterval: settings.healthCheck,
   refreshAssignmentsInterval: settings.refreshAssignments,
   maxResidentEntities: settings.maxSessions,

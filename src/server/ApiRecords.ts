@@ -180,6 +180,8 @@ export const NotReady = Schema.Struct({ status: Schema.Literals(["stopping", "fa
 export const Runner = Schema.Struct({
   /** New in each life of the process. */
   name: Schema.String,
+  /** Where other processes reach it; the same in each life. */
+  address: Schema.optionalKey(Schema.String),
   /** Whether it may hold sessions: its lease has not expired. */
   isHeld: Schema.Boolean,
   /** Sessions that it has in memory. */

@@ -61,7 +61,11 @@ const canWrite = (
 ): Effect.Effect<void, string> => {
   if (term === undefined) return Effect.void
   return Option.isSome(registry)
-    ? Effect.filterOrFail(registry.value.runner.renew, (it) => it, () => "the lease of this process has expired")
+    ? Effect.filterOrFail(
+      Effect.sync(() => registry.value.runner.isHeld),
+      (it) => it,
+      () => "the lease of this process has expired"
+    )
     : Effect.filterOrFail(
       Effect.suspend(() => term("").renew),
       (it) => it === true,

@@ -74,7 +74,10 @@ export const layer: Layer.Layer<
   })
 )
 
-const ofRunner = ({ isHeld, lost, sessions, woken }: Runner): ReadonlyArray<string> => [
+const ofRunner = ({ address = "", isHeld, lost, name, sessions, woken }: Runner): ReadonlyArray<string> => [
+  "# HELP tool_executor_server_runner_info This process among the runners: its address stays, its name is of this life",
+  "# TYPE tool_executor_server_runner_info gauge",
+  `tool_executor_server_runner_info{address=${JSON.stringify(address)},name=${JSON.stringify(name)}} 1`,
   ...gauge("runner_held", "Whether this process may hold sessions", isHeld ? 1 : 0),
   ...gauge("runner_sessions", "Sessions that this process holds", sessions),
   ...counter("runner_lost_sessions_total", "Sessions that another process has taken", lost),

@@ -10,6 +10,7 @@ import type { Epoch, Left } from "../core/store/SessionRegistry.ts"
 import { pgNow as now, plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
+import * as RunnerTables from "./RunnerTables.ts"
 import { epochsOf, sessionId } from "./SessionFence.ts"
 
 export { epochsOf, owned, sessionId } from "./SessionFence.ts"
@@ -35,136 +36,15 @@ const create = Effect.gen(function*() {
   yield* sql`CREATE INDEX tool_executor_sessions_due ON tool_executor_sessions (due_at) WHERE due_at IS NOT NULL`
   yield* sql`CREATE INDEX tool_executor_sessions_held ON tool_executor_sessions (runner) WHERE state = 'held'`
   yield* sql`CREATE INDEX tool_executor_sessions_old ON tool_executor_sessions (changed_at) WHERE state = 'free'`
-  yield* sql`CREATE TABLE tool_executor_runners (
-    name TEXT PRIMARY KEY,
-    address TEXT,
-    lease_until DOUBLE PRECISION NOT NULL,
-    started_at DOUBLE PRECISION NOT NULL,
-    alone BOOLEAN NOT NULL DEFAULT false,
-    shards INTEGER,
-    lock_expiration DOUBLE PRECISION,
-    is_pooled BOOLEAN,
-    secret_hash TEXT
-  ) WITH (fillfactor = 50)`
-  // sessions that were taken from a process with a valid lease: it reads them when it renews that
-  yield* sql`CREATE TABLE tool_executor_sessions_taken (
-    runner TEXT NOT NULL,
-    id TEXT NOT NULL,
-    epoch BIGINT NOT NULL,
-    PRIMARY KEY (runner, id, epoch)
-  )`
+  for (const statement of RunnerTables.create) yield* sql.unsafe(statement)
 })
 
 /** The schema of sessions. */
 export const schema: Schema = {
   table: "tool_executor_sessions_migrations",
-  tables: ["tool_executor_sessions", "tool_executor_runners", "tool_executor_sessions_taken"],
+  tables: ["tool_executor_sessions", ...RunnerTables.tables],
   migrations: { "0001_sessions_and_runners": create }
 }
-
-/** A process with its lease. */
-export interface Registration {
-  readonly name: string
-  readonly address: string | undefined
-  readonly leaseMillis: number
-  /** It has all sessions of the database. */
-  readonly isAlone?: boolean | undefined
-}
-
-/** Registers a process. Rows of those that had all sessions are not needed once they have ended: none is held there. */
-export const register = (
-  sql: Sql,
-  { address, isAlone = false, leaseMillis, name }: Registration
-): Effect.Effect<unknown, SqlError> =>
-  sql.unsafe(
-    `WITH ended AS (DELETE FROM tool_executor_runners WHERE alone AND lease_until <= ${now} AND name <> $1)
-    INSERT INTO tool_executor_runners (name, address, lease_until, started_at, alone)
-    VALUES ($1, $2, ${now} + $3::float8, ${now}, $4)
-    ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until`,
-    [name, address ?? null, leaseMillis, isAlone]
-  )
-
-/** Processes that are alive and have all sessions, for one that shares them; the others for one that has them all. */
-export interface Rivals {
-  readonly count: number
-  /** In how many milliseconds the last of their leases expires. */
-  readonly millis: number
-}
-
-/** Of two rivals that registered at once, one at least sees the other. */
-export const rivals = (sql: Sql, isAlone: boolean): Effect.Effect<Rivals, SqlError> =>
-  Effect.map(
-    sql.unsafe<Rivals>(
-      `SELECT count(*)::int AS count, coalesce(max(lease_until) - ${now}, 0) AS millis FROM tool_executor_runners
-      WHERE alone <> $1 AND lease_until > ${now}`,
-      [isAlone]
-    ).withoutTransform,
-    ([row]) => row!
-  )
-
-/** Renews a lease; tells whether it had expired before. `undefined`: the process is not registered any more. */
-export const renew = (sql: Sql, { leaseMillis, name }: Registration): Effect.Effect<boolean | undefined, SqlError> =>
-  Effect.map(
-    sql.unsafe<{ readonly expired: boolean }>(
-      `WITH before AS (SELECT name, lease_until FROM tool_executor_runners WHERE name = $1 FOR UPDATE)
-      UPDATE tool_executor_runners AS it SET lease_until = ${now} + $2::float8 FROM before WHERE it.name = before.name
-      RETURNING before.lease_until <= ${now} AS expired`,
-      [name, leaseMillis]
-    ).withoutTransform,
-    ([row]) => row?.expired
-  )
-
-/** A session that was taken, with the epoch that ended. */
-export interface Taken {
-  readonly id: string
-  readonly epoch: number
-}
-
-/** The sessions that were taken from a process while its lease was valid. */
-export const taken = (sql: Sql, name: string): Effect.Effect<ReadonlyArray<Taken>, SqlError> =>
-  Effect.map(
-    sql.unsafe<{ readonly id: string; readonly epoch: unknown }>(
-      "SELECT id, epoch FROM tool_executor_sessions_taken WHERE runner = $1",
-      [name]
-    ).withoutTransform,
-    (rows) => rows.map(({ epoch, id }) => ({ id, epoch: Number(epoch) }))
-  )
-
-/** Forgets sessions that were taken, once their process knows. */
-export const forgetTaken = (sql: Sql, name: string, taken: ReadonlyArray<Taken>): Effect.Effect<unknown, SqlError> =>
-  sql.unsafe(
-    `DELETE FROM tool_executor_sessions_taken AS it USING json_to_recordset($2::json) AS known (id text, epoch bigint)
-    WHERE it.runner = $1 AND it.id = known.id AND it.epoch = known.epoch`,
-    [name, JSON.stringify(taken)]
-  )
-
-/** What the processes of a cluster must have in common to place sessions alike. */
-export interface Placing {
-  readonly shards: number
-  readonly lockExpiration: number
-  readonly isPooled: boolean
-  /** A hash of their secret; empty without one. */
-  readonly secretHash: string
-}
-
-/** Notes how a process places sessions; gives how others do that are alive. Of two at once, one sees the other. */
-export const placed = Effect.fnUntraced(function*(
-  sql: Sql,
-  name: string,
-  { isPooled, lockExpiration, secretHash, shards }: Placing
-): Effect.fn.Return<ReadonlyArray<Placing>, SqlError> {
-  yield* sql.unsafe(
-    `UPDATE tool_executor_runners SET shards = $2, lock_expiration = $3::float8, is_pooled = $4, secret_hash = $5
-    WHERE name = $1`,
-    [name, shards, lockExpiration, isPooled, secretHash]
-  )
-  return yield* sql.unsafe<Placing>(
-    `SELECT DISTINCT shards, lock_expiration AS "lockExpiration", is_pooled AS "isPooled", secret_hash AS "secretHash"
-    FROM tool_executor_runners
-    WHERE name <> $1 AND shards IS NOT NULL AND lease_until > ${now}`,
-    [name]
-  ).withoutTransform
-})
 
 /** The ids of those of some epochs that are current. */
 export const currentOf = (sql: Sql, epochs: Iterable<Epoch>): Effect.Effect<ReadonlySet<string>, SqlError> =>
@@ -291,10 +171,6 @@ export const due = (sql: Sql, limit: number): Effect.Effect<ReadonlyArray<string
     ).withoutTransform,
     (rows) => rows.map(({ principal }) => principal)
   )
-
-/** Ends the life of a process. Its row stays as long as it may hold sessions. */
-export const unregister = (sql: Sql, name: string): Effect.Effect<unknown, SqlError> =>
-  sql.unsafe("UPDATE tool_executor_runners SET lease_until = 0 WHERE name = $1", [name])
 
 /** Rows that are removed by one statement. */
 const most = 1_000

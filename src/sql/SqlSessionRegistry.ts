@@ -21,6 +21,7 @@ import { ConfigurationError, readOptions } from "../core/vocabulary/Configuratio
 import { isPg, plain } from "./JournalTables.ts"
 import * as Migrations from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
+import * as RunnerTables from "./RunnerTables.ts"
 import * as Tables from "./SessionTables.ts"
 import { SqlRunner } from "./SqlRunner.ts"
 
@@ -28,8 +29,6 @@ import { SqlRunner } from "./SqlRunner.ts"
 export interface Options {
   /** Its name, different in each life of a process. Default: a random one. */
   readonly name?: string | undefined
-  /** Where other processes reach it, for operators. */
-  readonly address?: string | undefined
   /**
    * How long after its last sign of life other processes may take over its sessions. It gives one three times as often.
    * Shorter than the expiration of a cluster's shard locks. Default 9 seconds.
@@ -62,7 +61,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   }))
   const name = options.name ?? randomUUID()
   yield* Migrations.run(sql, Tables.schema)
-  const runner = yield* registered(sql, { name, address: options.address, leaseMillis })
+  const runner = yield* registered(sql, { name, leaseMillis })
   const pruned = Effect.ignore(prune(sql, Duration.toMillis(unusedFor)), { log: "Warn" })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(pruned, "1 hour")))
   const { held } = runner
@@ -133,10 +132,10 @@ export const layerAlone: Layer.Layer<
 > = Layer.effectDiscard(Effect.gen(function*() {
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   yield* Migrations.run(sql, Tables.schema)
-  yield* registered(sql, { name: randomUUID(), address: undefined, leaseMillis: aloneMillis, isAlone: true })
+  yield* registered(sql, { name: randomUUID(), leaseMillis: aloneMillis, isAlone: true })
   // its lease may have expired unnoticed: it was frozen, or the database was away
   const looked = Effect.flatMap(
-    own(sql)(Tables.rivals(sql, true)),
+    own(sql)(RunnerTables.rivals(sql, true)),
     ({ count }) => count === 0 ? Effect.void : Effect.logError(startedBeside)
   )
   yield* Effect.forkScoped(Effect.forever(Effect.delay(Effect.ignore(looked), aloneMillis)))
@@ -155,19 +154,11 @@ export const inThisDatabase: Effect.Effect<SessionRegistry["Service"] | undefine
 export const prune = (sql: SqlClient.SqlClient, millis: number): Effect.Effect<number, SessionRegistryError> =>
   failing("prune", Tables.prune(sql, millis))
 
-/** Notes how the process of the context places sessions; gives how others do that are alive. */
-export const placed = Effect.fnUntraced(function*(
-  placing: Tables.Placing
-): Effect.fn.Return<
-  ReadonlyArray<Tables.Placing>,
-  ConfigurationError | SqlError,
-  SessionRegistry | SqlClient.SqlClient
-> {
-  const registry = yield* SessionRegistry
-  if (!shared.has(registry)) return yield* notShared
-  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
-  return yield* own(sql)(Tables.placed(sql, registry.runner.name, placing))
-})
+/** This process in the database of the context's registry. */
+export const thisProcess: Effect.Effect<SqlRunner, ConfigurationError, SessionRegistry> = Effect.flatMap(
+  SessionRegistry,
+  ({ runner }) => runner instanceof SqlRunner ? Effect.succeed(runner) : Effect.fail(notShared)
+)
 
 // Utilities
 
@@ -180,12 +171,12 @@ const startedBeside =
 /** Registers a process for the rest of the scope and renews its lease; fails where it would share sessions with rivals. */
 const registered = Effect.fnUntraced(function*(
   sql: SqlClient.SqlClient,
-  registration: Tables.Registration
+  registration: RunnerTables.Registration
 ): Effect.fn.Return<SqlRunner, ConfigurationError | SessionRegistryError | SqlError, Scope.Scope> {
   const runner = new SqlRunner(sql, registration, yield* Clock.Clock)
   yield* Effect.acquireRelease(failing("register", runner.register), () => runner.close)
   const isAlone = registration.isAlone === true
-  const { count, millis } = yield* own(sql)(Tables.rivals(sql, isAlone))
+  const { count, millis } = yield* own(sql)(RunnerTables.rivals(sql, isAlone))
   if (count > 0) return yield* rivalry(isAlone, Math.ceil(millis / 1_000))
   yield* Effect.forkScoped(runner.background)
   return runner

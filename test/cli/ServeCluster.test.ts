@@ -45,7 +45,6 @@ describe("a cluster that cannot be", () => {
     postgres: Redacted.make(TOOL_EXECUTOR_POSTGRES),
     listen: { host: "10.0.0.7", port: 7421 },
     lease: 9_000,
-    address: undefined,
     options: {}
   }
 
@@ -97,8 +96,8 @@ describe("a cluster that must not be", () => {
 
   it.live("is refused with settings that are not there, or out of bounds", () =>
     Effect.gen(function*() {
-      const said = yield* refused({ shards: 0, lockExpiration: "soon", other: 1 }, { TOOL_EXECUTOR_POSTGRES })
-      for (const it of ["server.cluster.shards", "server.cluster.lockExpiration", "server.cluster.other"]) {
+      const said = yield* refused({ shards: 0, lease: "soon", other: 1 }, { TOOL_EXECUTOR_POSTGRES })
+      for (const it of ["server.cluster.shards", "server.cluster.lease", "server.cluster.other"]) {
         assert.include(said, it)
       }
     }))

@@ -5,26 +5,29 @@ import * as ClusterRunner from "../../src/cluster/ClusterRunner.ts"
 import * as FreshPlaces from "../../src/cluster/FreshPlaces.ts"
 import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
 
-describe("a runner that cannot renew its shards", () => {
-  it.effect("takes no session until it can", () =>
+describe("a runner that cannot renew its lease", () => {
+  it.effect("takes no session until it can, and none whose shard it has lost", () =>
     Effect.gen(function*() {
       const settings = yield* RunnerOptions.read({})
-      let renewed = 0
-      const isHere = yield* FreshPlaces.make(9_000).pipe(
-        Effect.provideService(FreshPlaces.Renewals, { age: Effect.sync(() => renewed) }),
+      const runner = { isHeld: true, leaseMillis: 9_000 }
+      let hasShards = true
+      const isHere = yield* FreshPlaces.make(runner, () => hasShards).pipe(
         Effect.provide(yield* Layer.build(ClusterRunner.layerSingle(settings)))
       )
       yield* TestClock.adjust("10 seconds")
       assert.isTrue(yield* isHere("ada/one"))
-      renewed = 9_000
+      runner.isHeld = false
       const late = yield* Effect.forkChild(isHere("ada/one"))
       yield* TestClock.adjust("5 seconds")
-      renewed = 0
+      runner.isHeld = true
       yield* TestClock.adjust("1 second")
       assert.isTrue(yield* Fiber.join(late))
-      renewed = 9_000
+      runner.isHeld = false
       const never = yield* Effect.forkChild(isHere("ada/one"))
       yield* TestClock.adjust("10 seconds")
       assert.isFalse(yield* Fiber.join(never))
+      runner.isHeld = true
+      hasShards = false
+      assert.isFalse(yield* isHere("ada/one"))
     }))
 })

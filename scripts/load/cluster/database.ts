@@ -14,6 +14,13 @@ export interface Held {
   readonly epoch: number
 }
 
+/** What a runner that is gone still has. */
+export interface Left {
+  readonly lease: number
+  readonly shards: number
+  readonly sessions: number
+}
+
 /** Starts PostgreSQL with statistics of its statements. */
 export const start = async () => {
   const scope = Scope.makeUnsafe()
@@ -61,6 +68,14 @@ export const open = (url: string) => {
           `SELECT principal, runner, epoch::float8 AS epoch FROM tool_executor_sessions WHERE state = 'held'`
         )
         : [],
+    /** What a runner still has in the database: milliseconds of its lease, shards, sessions. */
+    left: async (runner: string): Promise<Left> =>
+      (await query<Left>(
+        `SELECT coalesce((SELECT lease_until - extract(epoch FROM clock_timestamp()) * 1000
+            FROM tool_executor_runners WHERE name = '${runner}'), 0)::float8 AS lease,
+          (SELECT count(*)::int FROM tool_executor_shards WHERE runner = '${runner}') AS shards,
+          (SELECT count(*)::int FROM tool_executor_sessions WHERE runner = '${runner}' AND state = 'held') AS sessions`
+      ))[0]!,
     /** Statements of all clients but this one, since the last time they were counted. */
     statements: () =>
       one(`SELECT coalesce(sum(calls), 0)::float8 AS n FROM pg_stat_statements s JOIN pg_database d ON d.oid = s.dbid

@@ -28,7 +28,7 @@ const Alone = ServeStores.layer(
     ? { config: "", root: undefined, data, postgres: undefined }
     : { config: "", root: undefined, data: undefined, postgres: url }
 )
-const Shared = ServeStores.layerShared({ address: undefined, lease: 9_000, postgres: url })
+const Shared = ServeStores.layerShared({ lease: 9_000, postgres: url })
 
 const everybody = Array.from({ length: users }, (_, index): Access.UserOptions => ({
   name: `u${index}`,

@@ -1,0 +1,100 @@
+import { assert, describe, it } from "@effect/vitest"
+import { Effect, Fiber, Layer, Logger, Option } from "effect"
+import * as ShardId from "effect/cluster/ShardId"
+import { Sharding } from "effect/cluster/Sharding"
+import { TestClock } from "effect/testing"
+import * as ClusterRunner from "../../src/cluster/ClusterRunner.ts"
+import * as RoutedDirectory from "../../src/cluster/RoutedDirectory.ts"
+import * as RunnerHealth from "../../src/cluster/RunnerHealth.ts"
+import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
+import * as SessionHandlers from "../../src/cluster/SessionHandlers.ts"
+import { SessionDirectory } from "../../src/server/SessionDirectory.ts"
+
+/** A runner with a lease and shards that a test takes from it, and what it logs. */
+const runner = Effect.gen(function*() {
+  const state = { hasShards: true, isHeld: true, isLeaving: false }
+  const logged: Array<string> = []
+  const logger = Logger.make(({ logLevel, message }) => void logged.push(`${logLevel}: ${String(message)}`))
+  const { health, unready } = yield* RunnerHealth.make({
+    health: { now: Effect.succeed({ status: "ready", checks: [] }) },
+    isBegun: Effect.sync(() => state.isLeaving),
+    runner: {
+      name: "one",
+      leaseMillis: 9_000,
+      get isHeld() {
+        return state.isHeld
+      },
+      renew: Effect.succeed(true)
+    },
+    shards: 3
+  }).pipe(
+    Effect.provide(
+      Layer.mock(Sharding, { getShardId: () => ShardId.make("default", 1), hasShardId: () => state.hasShards })
+    ),
+    Effect.provide(Logger.layer([logger]))
+  )
+  return { health, logged, state, unready }
+})
+
+/** Sessions that do not answer. */
+class Silent extends SessionHandlers.Hosted {
+  override open() {
+    return { Wave: () => Effect.never } as unknown as SessionHandlers.Messages
+  }
+}
+
+describe("a runner", () => {
+  it.effect("that is not ready says why, once, and when it is over", () =>
+    Effect.gen(function*() {
+      const { health, logged, state } = yield* runner
+      yield* TestClock.adjust("10 seconds")
+      assert.strictEqual((yield* health.now).status, "ready")
+      state.isHeld = false
+      assert.strictEqual((yield* health.now).status, "failing")
+      // it was slow for a moment
+      yield* TestClock.adjust("1 second")
+      state.isHeld = true
+      yield* TestClock.adjust("10 seconds")
+      assert.deepStrictEqual(logged, [])
+      state.isHeld = false
+      yield* TestClock.adjust("1 minute")
+      assert.match(logged.join("\n"), /^Warn: This runner is not ready\. Its lease has expired[^\n]*$/)
+      state.isHeld = true
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(logged.slice(1), ["Info: This runner is ready again."])
+      state.hasShards = false
+      yield* TestClock.adjust("1 minute")
+      assert.match(logged.slice(2).join("\n"), /^Warn: This runner is not ready\. It has no shards[^\n]*$/)
+      assert.strictEqual((yield* health.now).status, "failing")
+    }))
+
+  it.effect("that has just started, or leaves, is not said to be unready", () =>
+    Effect.gen(function*() {
+      const { health, logged, state } = yield* runner
+      state.hasShards = false
+      yield* TestClock.adjust("8 seconds")
+      state.hasShards = true
+      yield* TestClock.adjust("8 seconds")
+      Object.assign(state, { hasShards: false, isLeaving: true })
+      yield* TestClock.adjust("1 minute")
+      assert.deepStrictEqual(logged, [])
+      assert.strictEqual((yield* health.now).status, "stopping")
+    }))
+
+  it.effect("that is not ready answers soon that it cannot, also who waits already", () =>
+    Effect.gen(function*() {
+      const { state, unready } = yield* runner
+      const settings = yield* RunnerOptions.read({})
+      const { directory } = yield* RoutedDirectory.make(yield* Effect.service(SessionDirectory), new Silent(), unready)
+        .pipe(Effect.provide(yield* Layer.build(ClusterRunner.layerSingle(settings))))
+      const asked = Effect.option(Effect.flip(directory.wave({ user: "ada", session: "one" }, "w")))
+      const first = yield* Effect.forkChild(asked)
+      yield* TestClock.adjust("10 seconds")
+      assert.isUndefined(first.pollUnsafe())
+      state.isHeld = false
+      yield* TestClock.adjust("3 seconds")
+      for (const error of [yield* Fiber.join(first), yield* asked]) {
+        assert.strictEqual(Option.getOrUndefined(error)?._tag, "Unavailable")
+      }
+    }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
+})
