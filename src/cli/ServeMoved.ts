@@ -15,7 +15,7 @@ import * as OperationStore from "../server/OperationStore.ts"
 import { toPrincipal } from "../server/Principals.ts"
 import * as WaveStore from "../server/WaveStore.ts"
 import * as WaveText from "../server/WaveText.ts"
-import { own } from "../sql/OwnConnection.ts"
+import { own, transaction } from "../sql/OwnConnection.ts"
 import * as SessionRowTables from "../sql/SessionRowTables.ts"
 import * as WireFormat from "../wire/WireFormat.ts"
 
@@ -28,7 +28,7 @@ export const move: Effect.Effect<void, SqlError, SqlClient.SqlClient> = Effect.g
   const run = own(sql, patience)
   const [is] = yield* run(sql<{ readonly there: boolean }>`SELECT to_regclass(${table}) IS NOT NULL AS there`)
   if (is?.there !== true) return
-  const moved = yield* run(sql.withTransaction(Effect.gen(function*() {
+  const moved = yield* transaction(sql, patience)(Effect.gen(function*() {
     yield* sql`LOCK TABLE ${sql(table)} IN ACCESS EXCLUSIVE MODE`
     const ids = yield* sql<{ readonly id: string }>`SELECT id FROM ${sql(table)} WHERE id NOT LIKE 'served.ended.%'`
     if (ids.length === 0) return undefined
@@ -49,7 +49,7 @@ export const move: Effect.Effect<void, SqlError, SqlClient.SqlClient> = Effect.g
       count += yield* SessionRowTables.move(sql, table, page)
     }
     return { count, left: ids.length - count }
-  })))
+  }))
   if (moved === undefined) return
   const left = moved.left === 0 ?
     "" :

@@ -16,7 +16,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import { keyOf } from "../internal/textBytes.ts"
 import * as Migrations from "./Migrations.ts"
-import { own } from "./OwnConnection.ts"
+import { own, transaction } from "./OwnConnection.ts"
 
 /** What is kept, without its contents. */
 export interface Entry {
@@ -106,11 +106,7 @@ export const make = Effect.fnUntraced(function*(
       yield* prepare
       const [row] = yield* sql<{ readonly size: number }>`SELECT size FROM ${total} ${forUpdate}`.withoutTransform
       return yield* use(row?.size ?? 0)
-    }).pipe(
-      sql.withTransaction,
-      Effect.provideService(SqlClient.BeginTransaction, beginning(sql)),
-      own(sql)
-    )
+    }).pipe(transaction(sql))
   const setTotal = (size: number) => sql`UPDATE ${total} SET size = ${size}`
   const drop = Effect.fnUntraced(function*(gone: There["own"]) {
     for (let from = 0; from < gone.length; from += statementIds) {
@@ -226,10 +222,6 @@ const sum = (all: ReadonlyArray<{ readonly size: number }>): number => all.reduc
 
 const isSupported = (sql: SqlClient.SqlClient): boolean =>
   sql.onDialectOrElse({ pg: () => true, sqlite: () => true, orElse: () => false })
-
-/** The isolation that the lock of the total is enough for, whatever the database has by default. */
-const beginning = (sql: SqlClient.SqlClient): string | undefined =>
-  sql.onDialectOrElse({ pg: () => "BEGIN ISOLATION LEVEL READ COMMITTED", orElse: () => undefined })
 
 const namesOf = (component: string) => ({
   entries: `tool_executor_${component}`,

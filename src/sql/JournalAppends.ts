@@ -11,7 +11,7 @@ import type { Epoch } from "../core/store/Epoch.ts"
 import * as Journal from "../core/store/Journal.ts"
 import * as Tables from "./JournalTables.ts"
 import type { Terms } from "./JournalTerms.ts"
-import { own } from "./OwnConnection.ts"
+import { own, transaction } from "./OwnConnection.ts"
 import type { SessionCalls } from "./SessionCalls.ts"
 import { loseOthers, sessionId } from "./SessionFence.ts"
 import { currentOf } from "./SessionTables.ts"
@@ -92,8 +92,7 @@ export const claim = Effect.fnUntraced(function*(
     if ((yield* Tables.append(sql, { term: term.id, leaseMillis }, rows)).isOver) return undefined
     return { _tag: "Claimed", ended } as const
   }).pipe(
-    sql.withTransaction,
-    own(sql),
+    transaction(sql),
     Effect.onError(() => Effect.sync(() => taken.forEach((key) => term.claimed.delete(key))))
   )
   if (claimed !== undefined) return claimed

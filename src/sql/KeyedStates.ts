@@ -12,7 +12,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type * as SqlError from "effect/sql/SqlError"
 import * as Versioned from "../internal/versioned.ts"
 import * as Migrations from "./Migrations.ts"
-import { own } from "./OwnConnection.ts"
+import { own, transaction } from "./OwnConnection.ts"
 
 /** What a step makes of a state. */
 export interface Step<A, S> {
@@ -54,11 +54,6 @@ export const open = Effect.fnUntraced(function*(
     migrations: migrationsOf(table)
   })
   const now = nowIn(sql)
-  // the row is locked: the second process waits for it instead of failing
-  const isolated: Effect.Effect<unknown, SqlError.SqlError> = sql.onDialectOrElse({
-    pg: () => sql`SET TRANSACTION ISOLATION LEVEL READ COMMITTED`,
-    orElse: () => Effect.void
-  })
   const swept = { at: 0 }
   return {
     states: <S>(kind: string, schema: Schema.Codec<S, unknown>): KeyedStates<S> => {
@@ -91,9 +86,7 @@ export const open = Effect.fnUntraced(function*(
 
       return {
         modify: Effect.fnUntraced(function*(key, step) {
-          const [answer, now] = yield* own(sql)(
-            sql.withTransaction(Effect.andThen(isolated, modify(nameOf(key), step)))
-          )
+          const [answer, now] = yield* transaction(sql)(modify(nameOf(key), step))
           if (now - swept.at < sweepMillis) return answer
           swept.at = now
           // failing to delete expired rows refuses no call

@@ -21,7 +21,7 @@ import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
 import * as Predicate from "effect/Predicate"
 import * as Scope from "effect/Scope"
-import type * as SqlClient from "effect/sql/SqlClient"
+import * as SqlClient from "effect/sql/SqlClient"
 import * as SqlError from "effect/sql/SqlError"
 
 /** Milliseconds that a statement or a transaction of a store may take. */
@@ -38,6 +38,26 @@ export const own =
       if (!isSqlite) return Effect.catchCause(lent(sql, effect, millis, context), explained)
       const isInTransaction = Context.getOrUndefined(context, sql.transactionService) !== undefined
       return isInTransaction ? Effect.fail(noOther) : inTime(effect, millis, context)
+    })
+
+/**
+ * Runs statements as a transaction, outside of any transaction of the caller and within a deadline. Others wait for the
+ * rows that it has locked, so PostgreSQL ends it where its process has been frozen in the middle. It reads what was
+ * committed before it got a lock, whatever isolation the database has by default.
+ */
+export const transaction =
+  (sql: SqlClient.SqlClient, millis = deadline) =>
+  <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E | SqlError.SqlError, R> =>
+    sql.onDialectOrElse({
+      pg: () => {
+        const limited = sql`SELECT set_config('idle_in_transaction_session_timeout', ${String(millis)}, true)`
+        return own(sql, millis)(Effect.provideService(
+          sql.withTransaction(Effect.andThen(limited, effect)),
+          SqlClient.BeginTransaction,
+          "BEGIN ISOLATION LEVEL READ COMMITTED"
+        ))
+      },
+      orElse: () => own(sql, millis)(sql.withTransaction(effect))
     })
 
 /**
@@ -113,14 +133,20 @@ const inTime = <A, E, R>(
     return Effect.sync(giveUp)
   })
 
-/** Says what to do about statements that a pooler has prepared on another connection. */
+/**
+ * Says what to do about statements that a pooler has prepared on another connection. A rollback on a connection that is
+ * closed is a failure like others.
+ */
 const explained = <E>(cause: Cause.Cause<E>): Effect.Effect<never, E | SqlError.SqlError> => {
   for (const reason of cause.reasons) {
     const error = Cause.isFailReason(reason) ? reason.error : Cause.isDieReason(reason) ? reason.defect : undefined
     if (!SqlError.isSqlError(error)) continue
     const { cause: why, operation } = error.reason
     const isLost = Predicate.hasProperty(why, "code") && (why.code === "26000" || why.code === "42P05")
-    if (!isLost) continue
+    if (!isLost) {
+      if (Cause.isDieReason(reason)) return Effect.fail(error)
+      continue
+    }
     return Effect.fail(
       new SqlError.SqlError({ reason: new SqlError.ConnectionError({ message: pooled, operation, cause: why }) })
     )

@@ -35,7 +35,7 @@ import * as Tables from "./JournalTables.ts"
 import { Terms } from "./JournalTerms.ts"
 import * as Verify from "./JournalVerify.ts"
 import * as Migrations from "./Migrations.ts"
-import { deadline, own, reading } from "./OwnConnection.ts"
+import { deadline, own, reading, transaction } from "./OwnConnection.ts"
 import { SessionCalls } from "./SessionCalls.ts"
 import { inThisDatabase } from "./SqlSessionRegistry.ts"
 
@@ -153,7 +153,7 @@ export const prune = Effect.fnUntraced(function*(
 ): Effect.fn.Return<number, Journal.JournalError, SqlClient.SqlClient> {
   const sql = yield* SqlClient.SqlClient
   const run = <A>(effect: Effect.Effect<A, SqlError>) => failing("prune", own(sql)(effect))
-  const record = run(sql.withTransaction(Links.recordPrune(sql, before)))
+  const record = failing("prune", transaction(sql)(Links.recordPrune(sql, before)))
   // before anything is removed: what is missing without it was removed by somebody else
   yield* record
   let removed = 0

@@ -28,10 +28,10 @@ const runner = Effect.gen(function*() {
     },
     shards: 3
   }).pipe(
-    Effect.provide(
-      Layer.mock(Sharding, { getShardId: () => ShardId.make("default", 1), hasShardId: () => state.hasShards })
-    ),
-    Effect.provide(Logger.layer([logger]))
+    Effect.provide([
+      Layer.mock(Sharding, { getShardId: () => ShardId.make("default", 1), hasShardId: () => state.hasShards }),
+      Logger.layer([logger])
+    ])
   )
   return { health, logged, state, unready }
 })

@@ -1,11 +1,16 @@
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { assert, describe, it, layer } from "@effect/vitest"
 import * as Sqlite from "effect-tool-executor/sqlite"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Fiber from "effect/Fiber"
+import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import * as Migrator from "effect/sql/Migrator"
 import * as SqlClient from "effect/sql/SqlClient"
+import * as SqlError from "effect/sql/SqlError"
+import * as TestClock from "effect/testing/TestClock"
 import * as Database from "../../src/cli/Database.ts"
 import * as Migrations from "../../src/sql/Migrations.ts"
 import * as OwnConnection from "../../src/sql/OwnConnection.ts"
@@ -29,6 +34,37 @@ layer(Postgres.layer)("a statement on a separate connection", (it) => {
       assert.deepEqual(yield* sql`SELECT id FROM t`.values, [[2]])
     }).pipe(Effect.provide(Postgres.client)))
 })
+
+layer(Postgres.layer, { excludeTestServices: true })(
+  "a transaction of a process that is frozen in the middle",
+  (it) => {
+    it.effect("does not hold up the others", () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        yield* sql`CREATE TABLE t (id INTEGER)`
+        yield* sql`INSERT INTO t VALUES (1)`
+        const locked = yield* Deferred.make<void>()
+        const isFrozen = Latch.makeUnsafe(false)
+        const frozen = Effect.gen(function*() {
+          yield* sql`UPDATE t SET id = 2`
+          yield* Deferred.succeed(locked, undefined)
+          yield* isFrozen.await
+          yield* sql`UPDATE t SET id = 3`
+        })
+        // the time of this process stands still, and that of the database does not
+        const fiber = yield* Effect.forkChild(
+          Effect.flip(OwnConnection.transaction(sql, 200)(frozen)).pipe(
+            Effect.provide(TestClock.layer())
+          )
+        )
+        yield* Deferred.await(locked)
+        yield* OwnConnection.transaction(sql)(sql`UPDATE t SET id = id + 10`)
+        isFrozen.openUnsafe()
+        assert.isTrue(SqlError.isSqlError(yield* Fiber.join(fiber)))
+        assert.deepEqual(yield* sql`SELECT id FROM t`.values, [[11]])
+      }).pipe(Effect.provide(Postgres.client)))
+  }
+)
 
 describe("a statement on a separate connection, where there is one in all", () => {
   it.effect("fails immediately instead of waiting for its own caller", () =>

@@ -205,11 +205,13 @@ export const checkNames = (
 
 /** What a policy says that means nothing here, in sentences. */
 export const meaningless = (
-  { tiers = () => [] }: Permissions["Service"],
+  permissions: Permissions["Service"],
   handlers: ToolHandlers["Service"],
   hasReviewer: boolean
 ): ReadonlyArray<string> => {
-  const all = tiers()
+  const found: unknown = permissions.tiers?.()
+  // a mock has none
+  const all = Array.isArray(found) ? found as ReadonlyArray<Policy.Tier> : []
   const mayDecide = all.some(({ policy: { review } }) => (review?.allow ?? review?.deny) !== undefined)
   return [
     ...KnownArguments.problems(all, Array.from(handlers.current().values()))
