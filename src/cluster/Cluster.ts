@@ -31,6 +31,7 @@ import * as FreshPlaces from "./FreshPlaces.ts"
 import * as RoutedDirectory from "./RoutedDirectory.ts"
 import * as RunnerHealth from "./RunnerHealth.ts"
 import * as RunnerOptions from "./RunnerOptions.ts"
+import * as RunnerTransport from "./RunnerTransport.ts"
 import * as SessionHandlers from "./SessionHandlers.ts"
 import * as Sweeper from "./Sweeper.ts"
 
@@ -70,7 +71,7 @@ export const layer = <E, R>(
     yield* RunnerOptions.checkPlacing(settings, yield* runner.placed(settings))
     return clustered(settings, runner).pipe(
       Layer.provide(ClusterRunner.layerHttp(settings, runner)),
-      Layer.provide(server)
+      Layer.provide(RunnerTransport.closedSoon(server))
     )
   }))
 

@@ -30,7 +30,7 @@ export const layerHttp = (
       return RunnerOptions.shardingConfig(settings, port, runner.leaseMillis)
     })
   )
-  return RunnerTransport.layerServer(settings.secret).pipe(
+  return RunnerTransport.closedSoon(RunnerTransport.layerServer(settings.secret)).pipe(
     Layer.provideMerge(Sharding.layer),
     Layer.provide(LeasedShards.layer(runner)),
     Layer.provide(layerHealth),

@@ -11,6 +11,8 @@ import type { MessageStorage } from "effect/cluster/MessageStorage"
 import type { RpcClientProtocol } from "effect/cluster/Runners"
 import type { Sharding } from "effect/cluster/Sharding"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
+import * as Fiber from "effect/Fiber"
 import * as HttpClient from "effect/http/HttpClient"
 import * as HttpClientRequest from "effect/http/HttpClientRequest"
 import * as HttpServer from "effect/http/HttpServer"
@@ -20,6 +22,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as RpcSerialization from "effect/rpc/RpcSerialization"
+import * as Scope from "effect/Scope"
 
 /** Secret that runners share; absent: only for runners on loopback. */
 export type Secret = Redacted.Redacted<string> | undefined
@@ -74,6 +77,23 @@ export const layerServer = (
       return request.method === "POST" ? messages : Effect.succeed(unknown)
     }))
   }))
+
+/**
+ * Layer of what receives messages that does not wait long when it closes. By then the sessions of its runner have moved,
+ * and a connection that another process keeps open must not keep it.
+ */
+export const closedSoon = <A, E, R>(layer: Layer.Layer<A, E, R>): Layer.Layer<A, E, R> =>
+  Layer.effectContext(Effect.gen(function*() {
+    const scope = yield* Effect.acquireRelease(Scope.make(), (scope) =>
+      Effect.flatMap(
+        Effect.forkDetach(Scope.close(scope, Exit.void)),
+        (closing) => Effect.interruptible(Effect.timeoutOption(Fiber.await(closing), patience))
+      ))
+    return yield* Layer.buildWithScope(layer, scope)
+  }))
+
+/** For answers that are on their way. */
+const patience = "1 second"
 
 const refused = HttpServerResponse.empty({ status: 401 })
 

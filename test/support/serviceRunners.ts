@@ -60,6 +60,9 @@ const options: Cluster.Options = {
   shards: 20
 }
 
+/** A server that never gives up a connection: a runner must not wait for it. */
+const listening = { host: "127.0.0.1", port: 0, gracefulShutdownTimeout: "1 hour" } as const
+
 const stores = (url: string) =>
   Layer.mergeAll(
     SqlJournal.layer(),
@@ -100,7 +103,7 @@ export const start = Effect.fnUntraced(function*(url: string, ledger: World.Ledg
   )
   const scope = yield* Scope.fork(around)
   const context = yield* Layer.fresh(
-    Cluster.layer(NodeHttpServer.layerServer(http, { host: "127.0.0.1", port: 0 }), options).pipe(
+    Cluster.layer(NodeHttpServer.layerServer(http, listening), options).pipe(
       Layer.provideMerge(Server.layerExecutors({
         approvals: { timeout: "unlimited" },
         draining: { within: "500 millis" }
