@@ -177,10 +177,11 @@ const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effe
           wave.facts?.report({ _tag: "Withdrawn", at: wave.now(), requestId: request.id }, call)
         )
         wave.facts?.report({ _tag: "Asked", at: wave.now(), request }, call)
-        // a request that approvers saw must survive a crash
+        // a request that approvers saw must survive a crash; one that was open before is on record
         return Effect.flatMap(
           Effect.onInterrupt(journal.flush, () => withdraw),
-          (isWritten) => isWritten || call.tool!.readOnly ? put(request) : Effect.as(withdraw, unrecorded)
+          (isWritten) =>
+            isWritten || open !== undefined || call.tool!.readOnly ? put(request) : Effect.as(withdraw, unrecorded)
         )
       }
     )

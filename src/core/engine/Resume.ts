@@ -46,14 +46,6 @@ export const resume = Effect.fnUntraced(function*(
     return
   }
   const lives = RecordedLives.of(entries.success)
-  // its executor has closed meanwhile
-  if (records.length > 0 && records.every(({ call }) => call.isSettled)) {
-    return giveBack(
-      wave,
-      records,
-      Array.from(lives).flatMap(([key, { settled }]) => settled === undefined ? [] : [key])
-    )
-  }
   wave.reporter.release()
   // a call that does not run again has its end on record, too, before it is reported
   wave.tally.isWritten = true
@@ -64,6 +56,14 @@ export const resume = Effect.fnUntraced(function*(
     ([session, started]) => store.abandon(session, begunAt, started),
     { concurrency: "unbounded", discard: true }
   )
+  // its executor has closed meanwhile
+  if (records.length > 0 && records.every(({ call }) => call.isSettled)) {
+    return giveBack(
+      wave,
+      records,
+      Array.from(lives).flatMap(([key, { settled }]) => settled === undefined ? [] : [key])
+    )
+  }
   yield* Effect.forEach(
     records,
     ({ call, record }) => {

@@ -16,6 +16,7 @@ import type { WaveState } from "./WaveState.ts"
 
 /**
  * Gives the end of a call: `end` if the call still belongs to this process, else what the journal says, else `Unknown`.
+ * A call that has not begun and is being suspended has no end here, whoever it belongs to.
  */
 export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End> => {
   const { record } = call
@@ -31,7 +32,7 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
     if (isOurs === true) return Effect.succeed(end)
     call.attempt?.lose()
     const known = isOurs === undefined ? nothing : recorded(journal, record.key)
-    return Effect.map(known, (outcome) => outcome ?? unknown(wave, call))
+    return Effect.map(known, (outcome) => outcome ?? (isLeft(wave, call, end) ? end : unknown(wave, call)))
   })
 }
 
@@ -62,6 +63,10 @@ const unknown = (wave: WaveState, call: Call): End =>
   (call.attempt === undefined
     ? call.resumed?.unless ?? { _tag: "Unknown", startedAt: wave.now() }
     : { _tag: "Unknown" }) as End
+
+const isLeft = (wave: WaveState, call: Call, end: End): boolean =>
+  end._tag === "Cancelled" && call.attempt === undefined &&
+  (call.consent.isSuspended === true || wave.isSuspended(call))
 
 /** The outcome that another process has recorded. */
 const recorded = (journal: JournalWriter, key: string): Effect.Effect<End | undefined> =>

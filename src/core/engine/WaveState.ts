@@ -222,11 +222,12 @@ export class WaveState implements Host, HostGates.Reporter {
 
   /**
    * Whether a call that is being cancelled may be resumed: it is on record, its host is stopping, and it has not
-   * started or its handler can continue it. A call that is submitted again is on record before that has been read.
+   * started or its handler can continue it. A call whose record has not been read or made may be submitted again, too.
    */
   isSuspended({ attempt, record, resumed, tool }: Call): boolean {
-    const { caller, engine, options, tally } = this
-    const isUnread = record === undefined && options.resume !== undefined && resumed?.recalled === undefined
+    const { caller, engine, options, process, tally } = this
+    const isResumable = options.resume !== undefined || (engine.journal !== undefined && process.isNamed)
+    const isUnread = record === undefined && isResumable && resumed?.recalled === undefined
     if ((record === undefined && !isUnread) || (attempt !== undefined && tool?.continues === undefined)) return false
     return caller !== undefined && Agents.isSameTree(engine, caller)
       ? caller.isSuspending
