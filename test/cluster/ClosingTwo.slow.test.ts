@@ -11,14 +11,14 @@ layer(Postgres.layer, { timeout: 60_000, excludeTestServices: true })("two runne
   for (const way of ways) {
     it.effect(
       `end at any moment of their sessions: ${way}`,
-      () => Effect.forEach(times(10), (seed) => trial(seed, way), { discard: true }),
+      () => Effect.forEach(times(8), (seed) => trial(seed, way), { concurrency: 2, discard: true }),
       timeout
     )
   }
 
   it.effect(
     "end at any moment of their sessions where one cannot reach the database",
-    () => Effect.forEach(times(10), (seed) => trial(seed, "without a database"), { concurrency: 3, discard: true }),
+    () => Effect.forEach(times(8), (seed) => trial(seed, "without a database"), { concurrency: 3, discard: true }),
     timeout
   )
 })
