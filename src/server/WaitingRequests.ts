@@ -342,11 +342,14 @@ export class WaitingRequests {
     { end, kept }: Pick<Row, "end" | "kept">
   ): Effect.Effect<Arrived, ApprovalTableError> {
     const same = shown.kept.salt === kept.salt ? shown : shown.withSalt(kept.salt)
-    if (same.kept.summary.hash === kept.summary.hash) {
+    const isSame = same.kept.summary.hash === kept.summary.hash
+    if (isSame) {
       if (end === undefined) return Effect.succeed({ _tag: "Pending", shown: approvedAs(same, kept) })
       if (isFinal(end.ending)) return Effect.succeed({ _tag: "Ended", resolution: resolutionOf(same, end.ending) })
     }
-    return Effect.map(this.around.rows.begin(shown, epoch, kept.summary.hash), (begun) => this.arrived(shown, begun))
+    // its call no longer waited, and does again: those who approved it then have seen the same
+    const again = isSame ? approvedAs(shown, kept) : shown
+    return Effect.map(this.around.rows.begin(again, epoch, kept.summary.hash), (begun) => this.arrived(again, begun))
   }
 
   private arrived(shown: RedactedRequest, begun: Begun): Arrived {

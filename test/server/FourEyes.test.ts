@@ -54,6 +54,25 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
 
   const four = { approvers: [{ count: 2 }] }
 
+  test("keep an approval whose call stopped waiting before it heard of it, and waits again", ({ one, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(home)
+      const { fiber, id, request } = yield* one.ask(four)
+      assert.strictEqual(yield* toldOf(two.pending, ada, yield* givenTo(two.pending, id)), "waiting")
+      yield* Fiber.interrupt(fiber)
+      yield* until(Effect.map(rowOf(two.pending, id), (it) => it === undefined))
+      const again = yield* Effect.forkScoped(one.approvals.submit(request), { startImmediately: true })
+      const given = yield* givenTo(two.pending, id)
+      assert.strictEqual(yield* toldOf(two.pending, ada, given), "AlreadyApproved")
+      assert.strictEqual(yield* toldOf(two.pending, cy, given), "approved")
+      yield* one.pending.refresh(home)
+      const resolution = yield* Fiber.join(again)
+      assert.strictEqual(resolution._tag, "Approved")
+      if (resolution._tag === "Approved") {
+        assert.sameMembers(resolution.approvals!.map((it) => it.person), ["ada", "cy"])
+      }
+    }))
+
   test("take two people at once on two servers as two approvals, and one person twice as one", ({ one, two }) =>
     Effect.gen(function*() {
       yield* one.registry.activate(home)

@@ -104,7 +104,7 @@ const ofCall = (
 
 /** A runner has given it its time, or could not hold what it needed. */
 const isByRunner = ({ reason, started }: Outcome): boolean =>
-  started === true && /being moved|is stopping|could not be reached/.test(String(reason))
+  started === true && /being moved|is stopping|server stops|could not be reached/.test(String(reason))
 
 /** When it was confirmed that a call is cancelled; `Infinity`: it was only asked for. */
 const cancelledAt = ({ waves }: Client, key: string): number | undefined =>
@@ -180,13 +180,14 @@ interface Stay {
   readonly to: number
 }
 
-/** When a handler was at work: until it left, or its process was killed. */
+/** When a handler was at work: until it waited for a person, or left, or its process was killed. */
 const stays = (lines: ReadonlyArray<World.Line>): ReadonlyArray<Stay> =>
-  lines.filter(({ phase }) => phase === "began").map((began) => {
-    const left = lines.find((it) =>
-      it.phase === "left" && it.key === began.key && it.life === began.life && it.at >= began.at
+  lines.flatMap((began, index) => {
+    if (began.phase !== "began" && began.phase !== "goes on") return []
+    const left = lines.slice(index + 1).find((it) =>
+      (it.phase === "left" || it.phase === "waits") && it.key === began.key && it.life === began.life
     )
-    return { from: began.at, to: Math.min(left?.at ?? Infinity, began.life.diedAt ?? Infinity) }
+    return [{ from: began.at, to: Math.min(left?.at ?? Infinity, began.life.diedAt ?? Infinity) }]
   })
 
 /** The most that were at work at once. */

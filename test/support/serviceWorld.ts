@@ -20,7 +20,7 @@ export interface Life {
 /** `began` and `left` span the handler; `done` is its effect. */
 export interface Line {
   readonly at: number
-  readonly phase: "began" | "done" | "left"
+  readonly phase: "began" | "waits" | "goes on" | "done" | "left"
   readonly tool: string
   readonly key: string
   readonly principal: string
@@ -156,7 +156,12 @@ export const layer = (
       yield* mark("began")
       return yield* Effect.gen(function*() {
         if (does === "fail") return yield* Effect.fail(`failed ${key}`)
-        if (does === "confirm" && !(yield* confirmTarget({ text: `confirm:${key}` }))) return `left out ${key}`
+        if (does === "confirm") {
+          yield* mark("waits")
+          const isAllowed = yield* confirmTarget({ text: `confirm:${key}` })
+          yield* mark("goes on")
+          if (!isAllowed) return `left out ${key}`
+        }
         if (does === "hang") {
           yield* Effect.repeat(Effect.delay(Effect.sync(() => ledger.isFree(key)), "20 millis"), { until: (it) => it })
         }
