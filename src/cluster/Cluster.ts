@@ -105,7 +105,10 @@ const clustered = (
     const isBegun = Effect.map(draining.isBegun, (isBegun) => isBegun || isLeaving)
     const own = yield* RunnerHealth.make({ health, isBegun, runner, shards: settings.shards })
     const hosted = new SessionHandlers.Hosted()
-    const { directory, poke } = yield* RoutedDirectory.make(local, hosted, own.unready)
+    const { directory, poke } = yield* RoutedDirectory.make(local, hosted, {
+      unready: own.unready,
+      departed: shared?.departed ?? Effect.never
+    })
     // closed after the place: sessions that move need their fibers
     const sessions = yield* Scope.fork(scope)
     // closed first, while messages still arrive

@@ -50,6 +50,14 @@ const schedule = Schedule.spaced(spacing)
 /** Connections of a stream that bring nothing, one after the other. */
 const mostFailures = 300
 
+/** What happens to runners. */
+export interface Signals {
+  /** Ends once this runner can answer nothing for a while. */
+  readonly unready: Effect.Effect<void>
+  /** Ends as soon as the lease of another runner has expired. */
+  readonly departed: Effect.Effect<void>
+}
+
 /** The directory, and how to have the runner of a session look what has changed. */
 export interface Routed {
   readonly directory: SessionDirectory["Service"]
@@ -61,8 +69,7 @@ export interface Routed {
 export const make = Effect.fnUntraced(function*(
   local: SessionDirectory["Service"],
   hosted: Hosted,
-  /** Ends once this runner can answer nothing for a while. */
-  unready: Effect.Effect<void>
+  { departed, unready }: Signals
 ): Effect.fn.Return<Routed, never, Scope.Scope | Sharding> {
   const { isShutdown } = yield* Sharding
   const client = yield* SessionEntity.client
@@ -72,6 +79,9 @@ export const make = Effect.fnUntraced(function*(
     const principal = toPrincipal(owner)
     return hosted.open(principal) ?? client(principal)
   }
+
+  /** A runner that is frozen keeps what it was sent. Whoever waits for an answer asks the next one. */
+  const gone = Effect.andThen(departed, Effect.suspend(() => Effect.fail(new Moved())))
 
   const outOfPatience = Effect.andThen(
     Effect.raceFirst(Effect.sleep(patience), unready),
@@ -89,8 +99,12 @@ export const make = Effect.fnUntraced(function*(
       Effect.mapError((error) => isLost(error) ? unreachable() : error as Exclude<E, Lost> | Unavailable)
     )
 
-  const ask = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
+  /** Sends what has another answer when it is sent again. */
+  const askOnce = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
     answered(Effect.suspend(() => message(at(owner))))
+
+  const ask = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
+    askOnce(owner, (to) => to === hosted.open(toPrincipal(owner)) ? message(to) : Effect.raceFirst(message(to), gone))
 
   /** Streams on from where the last connection ended, until the end or until no runner answers. */
   const reconnecting = <A extends Sse, E extends Tagged>(
@@ -103,6 +117,7 @@ export const make = Effect.fnUntraced(function*(
       let isEnded = false
       let failures = 0
       const connection = Stream.suspend(() => begunOnce(connect(last))).pipe(
+        Stream.interruptWhen(departed),
         Stream.map((item) => {
           failures = 0
           if (item.id !== undefined) last = item.id
@@ -148,8 +163,8 @@ export const make = Effect.fnUntraced(function*(
       ),
     happened: (owner, name, from) => ask(owner, (it) => it.Happened({ name, from })),
     cancel: (owner, name, of) => ask(owner, (it) => it.Cancel({ name, ...of })),
-    endTurn: (owner, name) => ask(owner, (it) => it.EndTurn({ name })),
-    endSession: (owner) => ask(owner, (it) => it.EndSession()),
+    endTurn: (owner, name) => askOnce(owner, (it) => it.EndTurn({ name })),
+    endSession: (owner) => askOnce(owner, (it) => it.EndSession()),
     tools: (owner) => ask(owner, (it) => it.Tools()),
 
     start: (owner, message) =>
@@ -188,10 +203,10 @@ export const make = Effect.fnUntraced(function*(
     answer: (user, given) => Effect.tap(local.answer(user, given), pokeSoon),
     answerAll: (user, given) => Effect.tap(local.answerAll(user, given), pokeAll),
 
-    revoke: (owner, name) => ask(owner, (it) => it.Revoke({ name })),
+    revoke: (owner, name) => askOnce(owner, (it) => it.Revoke({ name })),
     checkpoints: (owner) => ask(owner, (it) => it.Checkpoints()),
     undoPlan: (owner, name) => ask(owner, (it) => it.UndoPlan({ name })),
-    undo: (owner, name, force) => ask(owner, (it) => it.Undo({ name, force }))
+    undo: (owner, name, force) => askOnce(owner, (it) => it.Undo({ name, force }))
   })
   return { directory, poke }
 })

@@ -8,6 +8,7 @@
 import type * as Clock from "effect/Clock"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { HeldSessions } from "../core/store/HeldSessions.ts"
@@ -42,6 +43,9 @@ export class SqlRunner implements Runner {
   private readonly loose = new Map<string, number>()
   /** The processes that have shards, and the time before they were read. */
   private seen: { readonly at: number; readonly members: ReadonlyArray<Tables.Member> } | undefined
+  /** The same, also if they have to be read anew. */
+  private before: { readonly at: number; readonly members: ReadonlyArray<Tables.Member> } | undefined
+  private departure = Deferred.makeUnsafe<void>()
   private renewal: Deferred.Deferred<boolean> | undefined
   /** How many renewals have begun. */
   renewals = 0
@@ -127,10 +131,13 @@ export class SqlRunner implements Runner {
       if (age < this.leaseMillis / 2 && members.every(({ left }) => left > age)) return Effect.succeed(members)
     }
     return Effect.map(this.own(Tables.members(this.sql)), (members) => {
-      this.seen = { at, members }
+      this.see(at, members)
       return members
     })
   })
+
+  /** Ends as soon as the lease of one of them has expired. */
+  readonly departed: Effect.Effect<void> = Effect.suspend(() => Deferred.await(this.departure))
 
   /** Takes shards from now on, and says where it is; gives a number that no other process has, if its lease is valid. */
   join(place: string): Effect.Effect<number | undefined, SqlError> {
@@ -195,7 +202,7 @@ export class SqlRunner implements Runner {
     } else {
       const [mark, at] = [this.shards.mark(), this.now()]
       const { members, shards, taken } = yield* this.own(Tables.news(this.sql, this.name))
-      this.seen = { at, members }
+      this.see(at, members)
       this.shards.note(mark, shards)
       for (const it of taken) this.lose(it)
       if (taken.length > 0) yield* this.own(Tables.forgetTaken(this.sql, this.name, taken))
@@ -204,6 +211,18 @@ export class SqlRunner implements Runner {
     this.isSure = true
     this.since = Math.max(this.since, since)
   })
+
+  private see(at: number, members: ReadonlyArray<Tables.Member>): void {
+    const there = new Set(members.map(({ place }) => place))
+    const { before } = this
+    this.seen = this.before = { at, members }
+    // one that has left in time answers what it was sent
+    const isOver = ({ left, place }: Tables.Member) => !there.has(place) && left <= at - before!.at
+    if (before?.members.some(isOver) !== true) return
+    const departure = this.departure
+    this.departure = Deferred.makeUnsafe()
+    Deferred.doneUnsafe(departure, Exit.void)
+  }
 
   /** Ends the epoch of a session that was taken. */
   private lose(taken: Tables.Taken): void {

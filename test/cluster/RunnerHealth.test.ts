@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import { Effect, Fiber, Layer, Logger, Option } from "effect"
+import { Deferred, Effect, Fiber, Layer, Logger, Option } from "effect"
 import * as ShardId from "effect/cluster/ShardId"
 import { Sharding } from "effect/cluster/Sharding"
 import { TestClock } from "effect/testing"
@@ -8,6 +8,7 @@ import * as RoutedDirectory from "../../src/cluster/RoutedDirectory.ts"
 import * as RunnerHealth from "../../src/cluster/RunnerHealth.ts"
 import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
 import * as SessionHandlers from "../../src/cluster/SessionHandlers.ts"
+import { NotFound } from "../../src/server/ApiProblems.ts"
 import { SessionDirectory } from "../../src/server/SessionDirectory.ts"
 
 /** A runner with a lease and shards that a test takes from it, and what it logs. */
@@ -36,10 +37,11 @@ const runner = Effect.gen(function*() {
   return { health, logged, state, unready }
 })
 
-/** Sessions that do not answer. */
+/** Sessions of another runner, which does not answer. */
 class Silent extends SessionHandlers.Hosted {
+  answer: Effect.Effect<never, NotFound> = Effect.never
   override open() {
-    return { Wave: () => Effect.never } as unknown as SessionHandlers.Messages
+    return { Wave: () => this.answer } as unknown as SessionHandlers.Messages
   }
 }
 
@@ -85,7 +87,10 @@ describe("a runner", () => {
     Effect.gen(function*() {
       const { state, unready } = yield* runner
       const settings = yield* RunnerOptions.read({})
-      const { directory } = yield* RoutedDirectory.make(yield* Effect.service(SessionDirectory), new Silent(), unready)
+      const { directory } = yield* RoutedDirectory.make(yield* Effect.service(SessionDirectory), new Silent(), {
+        unready,
+        departed: Effect.never
+      })
         .pipe(Effect.provide(yield* Layer.build(ClusterRunner.layerSingle(settings))))
       const asked = Effect.option(Effect.flip(directory.wave({ user: "ada", session: "one" }, "w")))
       const first = yield* Effect.forkChild(asked)
@@ -96,5 +101,24 @@ describe("a runner", () => {
       for (const error of [yield* Fiber.join(first), yield* asked]) {
         assert.strictEqual(Option.getOrUndefined(error)?._tag, "Unavailable")
       }
+    }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
+
+  it.effect("that is frozen is not waited for once its lease has expired: the next one is asked", () =>
+    Effect.gen(function*() {
+      const settings = yield* RunnerOptions.read({})
+      const sessions = new Silent()
+      let departure = yield* Deferred.make<void>()
+      const { directory } = yield* RoutedDirectory.make(yield* Effect.service(SessionDirectory), sessions, {
+        unready: Effect.never,
+        departed: Effect.suspend(() => Deferred.await(departure))
+      }).pipe(Effect.provide(yield* Layer.build(ClusterRunner.layerSingle(settings))))
+      const asked = yield* Effect.forkChild(Effect.flip(directory.wave({ user: "ada", session: "one" }, "w")))
+      yield* TestClock.adjust("8 seconds")
+      assert.isUndefined(asked.pollUnsafe())
+      sessions.answer = Effect.fail(new NotFound({}))
+      yield* Deferred.succeed(departure, undefined)
+      departure = yield* Deferred.make<void>()
+      yield* TestClock.adjust("1 second")
+      assert.strictEqual((yield* Fiber.join(asked))._tag, "NotFound")
     }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
 })

@@ -72,6 +72,25 @@ layer(Postgres.layer, { timeout: 60_000 })("shards that processes over one Postg
       assert.deepStrictEqual(yield* one.process.run(one.shards.acquire(ids)), ids.slice(0, 1))
     }))
 
+  test("are known to be free to those who wait for their process, unless it left in time", ({ advance, all, start }) =>
+    Effect.gen(function*() {
+      const [one, two] = [all[0]!, all[1]!]
+      for (const { process, runner } of [one, two]) yield* process.run(runner.join(`place of ${runner.name}`))
+      yield* two.process.run(two.runner.members)
+      const departed = yield* start(two, two.runner.departed)
+      yield* one.process.run(one.runner.leave)
+      for (let n = 0; n < 4; n++) yield* advance(1_000)
+      assert.lengthOf(yield* two.process.run(two.runner.members), 1)
+      assert.isUndefined(departed.pollUnsafe())
+      yield* one.process.run(one.runner.join("place again"))
+      for (let n = 0; n < 4; n++) yield* advance(1_000)
+      assert.lengthOf(yield* two.process.run(two.runner.members), 2)
+      one.process.freeze()
+      for (let n = 0; n < 4; n++) yield* advance(1_000)
+      assert.lengthOf(yield* two.process.run(two.runner.members), 1)
+      yield* Fiber.join(departed)
+    }))
+
   test("are free again if the answer was lost, or nobody uses them", ({ advance, all }) =>
     Effect.gen(function*() {
       const [one, two] = [all[0]!, all[1]!]
