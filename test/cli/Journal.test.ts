@@ -93,7 +93,7 @@ describe("tool-executor journal", () => {
         assert.include(json.map((it) => it["_tag"]), "Settled")
 
         const picture = (yield* shows("--timeline")).stdout
-        assert.match(picture, /batch .*, wave 1\n {2}1 read_file {2,}.*█/)
+        assert.match(picture, /batch .*, wave 1\n {2}1 read_file {2,}/)
         assert.include(picture, "█ running")
         const check = yield* shows("--verify")
         assert.strictEqual(check.code, 0)
