@@ -56,19 +56,26 @@ export const make = Effect.fnUntraced(function*(
   let found = 0
   // one that has just started gets its shards when those who have them give them up
   let most = Math.max(patience, runner.leaseMillis / every)
-  const look = Effect.gen(function*() {
+  /** What is wrong now, if anything is. */
+  const problem = Effect.gen(function*() {
     const problem = (yield* isBegun) ? undefined : checks().find(({ isOk }) => !isOk)?.problem
     if (problem === undefined) {
       found = 0
       most = patience
       if (unready.closeUnsafe()) yield* Effect.logInfo("This runner is ready again.")
-    } else if (++found >= most && unready.openUnsafe()) {
-      yield* Effect.logWarning(`This runner is not ready. ${problem}`)
+    }
+    return problem
+  })
+  const look = Effect.gen(function*() {
+    const what = yield* problem
+    if (what !== undefined && ++found >= most && unready.openUnsafe()) {
+      yield* Effect.logWarning(`This runner is not ready. ${what}`)
     }
   })
   yield* Effect.forkScoped(Effect.forever(Effect.delay(look, every)))
   return {
-    unready: unready.await,
+    // it may have become ready since the last look
+    unready: Effect.asVoid(Effect.repeat(Effect.andThen(unready.await, problem), { until: (it) => it !== undefined })),
     health: {
       now: Effect.gen(function*() {
         const { checks: stores, status } = yield* health.now

@@ -103,6 +103,22 @@ describe("a runner", () => {
       }
     }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
 
+  it.effect("that is ready again is waited for at once, and not only after the next look", () =>
+    Effect.gen(function*() {
+      const { health, state, unready } = yield* runner
+      state.isHeld = false
+      yield* TestClock.adjust("1 minute")
+      assert.strictEqual((yield* health.now).status, "failing")
+      state.isHeld = true
+      const waiting = yield* Effect.forkChild(unready, { startImmediately: true })
+      assert.strictEqual((yield* health.now).status, "ready")
+      yield* TestClock.adjust("10 seconds")
+      assert.isUndefined(waiting.pollUnsafe())
+      state.isHeld = false
+      yield* TestClock.adjust("3 seconds")
+      yield* Fiber.join(waiting)
+    }))
+
   it.effect("that is frozen is not waited for once its lease has expired: the next one is asked", () =>
     Effect.gen(function*() {
       const settings = yield* RunnerOptions.read({})
