@@ -90,5 +90,6 @@ const placeOf = (subject: string, path: string): string => {
   if (subject === "Permissions") return `policy.${path.replace(/^project\./, "")}`
   if (subject === "Agents") return `agents.${path}`
   if (subject === "WorkspaceTools") return `workspace.${path}`
+  if (subject === "Cluster") return path === "secret" ? "TOOL_EXECUTOR_CLUSTER_SECRET" : `server.cluster.${path}`
   return subject === "McpTools" ? path.replace(/^servers\b/, "mcpServers") : path
 }

@@ -48,6 +48,13 @@ export const read = Effect.fnUntraced(
         expected: "the host that other runners reach this one at"
       })
     }
+    if (!RunnerOptions.isHost(advertise)) {
+      problems.push({
+        path: "server.cluster.advertise",
+        problem: `it is ${JSON.stringify(advertise)}`,
+        expected: RunnerOptions.aHost
+      })
+    }
     if (secret !== undefined && secret.length < leastSecret) {
       problems.push({
         path: "TOOL_EXECUTOR_CLUSTER_SECRET",

@@ -145,7 +145,7 @@ const sharedWith = (lease: number, isPooled: boolean) =>
 const urlOf = (url: Redacted.Redacted<string>): Effect.Effect<Place, CliFailure> =>
   Database.isPostgres(Redacted.value(url))
     ? Effect.succeed({ at: Redacted.value(url), lease: undefined, isAlone: false })
-    : Effect.fail(wrong("--postgres must be a URL of the form postgres://…"))
+    : Effect.fail(wrong("TOOL_EXECUTOR_POSTGRES (or --postgres) must be a URL of the form postgres://…"))
 
 /** The file of the records, in a folder that is this process's until it ends. */
 const fileIn = Effect.fnUntraced(function*({ config, data, root }: Options) {

@@ -86,11 +86,17 @@ export const read = Effect.fnUntraced(function*(options: Options): Effect.fn.Ret
     maxSessions: reader.count("maxSessions", options.maxSessions ?? defaults.maxSessions, 1),
     isPooled: reader.flag("isPooled", options.isPooled ?? defaults.isPooled)
   }))
-  const problems = isLoopback(settings.host) || settings.secret !== undefined ? [] : [{
-    path: "secret",
-    problem: `it is missing, and ${settings.host} can be reached from other machines`,
-    expected: "a secret that all runners share; without it anybody could run calls"
-  }]
+  const problems: Array<Problem> = []
+  if (!isHost(settings.host)) {
+    problems.push({ path: "host", problem: `it is ${JSON.stringify(settings.host)}`, expected: aHost })
+  }
+  if (!isLoopback(settings.host) && settings.secret === undefined) {
+    problems.push({
+      path: "secret",
+      problem: `it is missing, and ${settings.host} can be reached from other machines`,
+      expected: "a secret that all runners share; without it anybody could run calls"
+    })
+  }
   return problems.length === 0 ? settings : yield* new ConfigurationError({ subject: "Cluster", problems })
 })
 
@@ -125,6 +131,12 @@ export const checkPlacing = (
 
 /** What runners compare when one starts. */
 type Placing = Pick<Settings, "secretHash" | "shards">
+
+/** Tells whether a text can be a host: a name or an address, and nothing around it. */
+export const isHost = (text: string): boolean => /^(?:[^\s:/?#@%[\]]+|(?=.*:.*:)[\da-f:.]+(?:%[\w.-]+)?)$/i.test(text)
+
+/** What a host is, for those who wrote something else. */
+export const aHost = "a host name or an IP address alone: no http://, no port, no path"
 
 /** Tells whether only this machine reaches a host. */
 export const isLoopback = (host: string): boolean => /^(?:localhost|127(?:\.\d{1,3}){3}|::1)$/i.test(host)

@@ -90,6 +90,13 @@ describe("a cluster that must not be", () => {
         yield* refused({ host: "0.0.0.0" }, environment),
         "server.cluster.advertise: 0.0.0.0 stands for every"
       )
+      for (const advertise of ["http://10.0.0.7", "10.0.0.7:7421", "runner-1/", "ada@runner-1", "[::1]"]) {
+        const said = yield* refused({ advertise }, environment)
+        assert.include(
+          said,
+          `server.cluster.advertise: it is ${JSON.stringify(advertise)}; expected a host name or an IP`
+        )
+      }
       const said = yield* refused({}, { ...environment, TOOL_EXECUTOR_CLUSTER_PORT: "many" })
       assert.include(said, "TOOL_EXECUTOR_CLUSTER_PORT: it is not a port")
     }))
@@ -118,6 +125,8 @@ layer(Postgres.layer)("a cluster and a server without one", (it) => {
         )
       const single = yield* beside(SqlSessionRegistry.layer(), [])
       assert.include(single, "runners of a cluster are up on this database")
+      const short = yield* Effect.scoped(refused({ lease: "500 millis" }, environment))
+      assert.include(short, "server.cluster.lease: the lease of the session registry is 500 ms")
       const runner = yield* beside(SqlSessionRegistry.layerAlone, ["--cluster"])
       assert.include(runner, "a server without a cluster is up on this database")
     }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
