@@ -78,7 +78,12 @@ const ended = (server: World["one"], name: string) =>
   Effect.repeat(
     Effect.flatMap(submit(server, name), (it) =>
       it.status === 200 ? Effect.as(server.json(`/api/sessions/${name}/waves/${name}`), true) : Effect.succeed(false)),
-    { until: (it) => it, schedule: Schedule.spaced("200 millis"), times: 60 }
+    {
+      until: (it) =>
+        it,
+      schedule: Schedule.spaced("200 millis"),
+      times: 60
+    }
   )
 
 const isReady = ({ send }: World["one"]) =>
