@@ -22,7 +22,7 @@ export const layer = (runner: SqlRunner): Layer.Layer<RunnerStorage.RunnerStorag
           refail(runner.join(place)),
           (machine) => machine === undefined ? Effect.fail(expired) : Effect.succeed(machine)
         ),
-      unregister: () => refail(runner.leave),
+      unregister: () => runner.leave,
       setRunnerHealth: (address, isReachable) => refail(runner.reach(address, isReachable)),
       acquire: (_address, ids) => refail(Effect.map(runner.shards.acquire(ids), Array.from<string>)),
       // what the last renewal told is true as long as the lease is valid

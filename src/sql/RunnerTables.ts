@@ -77,14 +77,22 @@ export const rivals = (sql: Sql, isAlone: boolean): Effect.Effect<Rivals, SqlErr
     ([row]) => row!
   )
 
-/** Renews a lease; tells whether it had expired before. `undefined`: the process is not registered any more. */
-export const renew = (sql: Sql, { leaseMillis, name }: Registration): Effect.Effect<boolean | undefined, SqlError> =>
+/**
+ * Renews a lease, and says where the process is if it has shards; tells whether the lease had expired before.
+ * `undefined`: the process is not registered any more.
+ */
+export const renew = (
+  sql: Sql,
+  { leaseMillis, name }: Registration,
+  place: string | undefined
+): Effect.Effect<boolean | undefined, SqlError> =>
   Effect.map(
     sql.unsafe<{ readonly expired: boolean }>(
       `WITH before AS (SELECT name, lease_until FROM tool_executor_runners WHERE name = $1 FOR UPDATE)
-      UPDATE tool_executor_runners AS it SET lease_until = ${now} + $2::float8 FROM before WHERE it.name = before.name
+      UPDATE tool_executor_runners AS it SET lease_until = ${now} + $2::float8, place = $3
+      FROM before WHERE it.name = before.name
       RETURNING before.lease_until <= ${now} AS expired`,
-      [name, leaseMillis]
+      [name, leaseMillis, place ?? null]
     ).withoutTransform,
     ([row]) => row?.expired
   )
@@ -201,10 +209,6 @@ export const join = (sql: Sql, name: string, place: string): Effect.Effect<numbe
     ).withoutTransform,
     ([row]) => row?.machine
   )
-
-/** Notes that a process takes no shards any more. */
-export const leave = (sql: Sql, name: string): Effect.Effect<unknown, SqlError> =>
-  sql.unsafe("UPDATE tool_executor_runners SET place = NULL WHERE name = $1", [name])
 
 /** Notes whether a runner could be reached at its address. */
 export const reach = (sql: Sql, address: string, isReachable: boolean): Effect.Effect<unknown, SqlError> =>

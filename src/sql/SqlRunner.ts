@@ -35,6 +35,8 @@ export class SqlRunner implements Runner {
   private readonly sql: SqlClient.SqlClient
   private readonly registration: Tables.Registration
   private readonly clock: Clock.Clock
+  /** What others need to know to reach its shards; absent: it has none. */
+  private place: string | undefined
   /** Monotonic milliseconds from before its lease was last renewed. */
   private since = -Infinity
   /** Whether nobody can have taken a session unnoticed since the last renewal. */
@@ -141,16 +143,19 @@ export class SqlRunner implements Runner {
 
   /** Takes shards from now on, and says where it is; gives a number that no other process has, if its lease is valid. */
   join(place: string): Effect.Effect<number | undefined, SqlError> {
-    return Effect.flatMap(this.renew, (isRenewed) => {
-      this.seen = undefined
-      return isRenewed ? this.own(Tables.join(this.sql, this.name, place)) : Effect.succeed(undefined)
+    return Effect.suspend(() => {
+      this.place = place
+      return Effect.flatMap(this.renew, (isRenewed) => {
+        this.seen = undefined
+        return isRenewed ? this.own(Tables.join(this.sql, this.name, place)) : Effect.succeed(undefined)
+      })
     })
   }
 
-  /** Takes no shards any more. */
-  readonly leave: Effect.Effect<void, SqlError> = Effect.suspend(() => {
-    this.seen = undefined
-    return Effect.asVoid(this.own(Tables.leave(this.sql, this.name)))
+  /** Takes no shards any more. Each renewal says so: others must not send sessions here while it ends. */
+  readonly leave: Effect.Effect<void> = Effect.suspend(() => {
+    this.place = undefined
+    return Effect.asVoid(Effect.andThen(this.renewed, this.renew))
   })
 
   /** Notes how it places sessions; gives how others do that are alive. */
@@ -192,7 +197,7 @@ export class SqlRunner implements Runner {
 
   private readonly renewing: Effect.Effect<void, SqlError> = Effect.gen({ self: this }, function*() {
     const since = this.now()
-    const hadExpired = yield* this.own(Tables.renew(this.sql, this.registration))
+    const hadExpired = yield* this.own(Tables.renew(this.sql, this.registration, this.place))
     if (hadExpired !== false || !this.isSure) this.lapses++
     if (hadExpired === undefined) {
       // it was removed long after its lease had expired: others have its sessions, or may have them

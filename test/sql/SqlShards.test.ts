@@ -91,6 +91,19 @@ layer(Postgres.layer, { timeout: 60_000 })("shards that processes over one Postg
       yield* Fiber.join(departed)
     }))
 
+  test("are not expected of a process that has left, however late the database hears of it", ({ advance, all }) =>
+    Effect.gen(function*() {
+      const [one, two] = [all[0]!, all[1]!]
+      for (const { process, runner } of [one, two]) yield* process.run(runner.join(`place of ${runner.name}`))
+      // it goes on with its lease until its sessions have moved
+      one.process.loss = { text: "UPDATE tool_executor_runners", what: "statement" }
+      yield* Effect.exit(one.process.run(one.runner.leave))
+      for (let n = 0; n < 4; n++) yield* advance(1_000)
+      assert.isTrue(one.runner.isHeld)
+      const members = yield* two.process.run(two.runner.members)
+      assert.deepStrictEqual(members.map(({ place }) => place), [`place of ${two.runner.name}`])
+    }))
+
   test("are free again if the answer was lost, or nobody uses them", ({ advance, all }) =>
     Effect.gen(function*() {
       const [one, two] = [all[0]!, all[1]!]
