@@ -65,6 +65,8 @@ const ofCall = (
     client.given.some((it) => it.call === key && it.says === "Deny")
   ]
   const isLost = outcome._tag === "Unknown" && outcome.attempt !== 0
+  // nobody looks what became of a call that is not wanted any more
+  const isWanted = !isCancelled(client, key) && !client.isEnded
   const isGranted = client.given.some(({ says }) => says === "ApproveForScope")
   const never: ReadonlyArray<readonly [boolean, string]> = [
     [settled.length !== 1, `was settled ${settled.length} times`],
@@ -83,11 +85,8 @@ const ofCall = (
       "began"
     ],
     // without its database, a runner does not know of a call that waits whether another runner has it
-    [isLost && kind.repeats !== "never", "may repeat"],
-    [
-      isLost && kind.isReconciled === true && !isCancelled(client, key) && !client.isEnded,
-      "can tell whether it has happened"
-    ],
+    [isLost && isWanted && kind.repeats !== "never", "may repeat"],
+    [isLost && isWanted && kind.isReconciled === true, "can tell whether it has happened"],
     [kind.isDenied === true && outcome._tag === "Succeeded", "is denied by the policy"],
     [kind.approvals !== undefined && !isGranted && began.length > 0 && approved < kind.approvals, "was not approved"],
     [began.some(({ at }) => at > (cancelledAt(client, key) ?? Infinity)), "began after it was cancelled"],

@@ -1,6 +1,7 @@
 /** One random world: runners that come, go and lose their way to the database while clients run their programs. */
 import * as PgClient from "@effect/sql-pg/PgClient"
 import * as Cause from "effect/Cause"
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
@@ -100,19 +101,23 @@ const run = Effect.fnUntraced(function*(
     }
     return Effect.andThen(Effect.sleep(millis), Effect.sync(() => runner.proxy.up()))
   })
-  const troubling = Effect.forever(
-    Effect.andThen(Effect.suspend(() => Effect.sleep(100 + random.int(1_500))), trouble)
-  )
-  let isHealed = troubles.length === 0
+  const allDone = yield* Deferred.make<void>()
+  const healed = yield* Deferred.make<void>()
+  /** A trouble that has begun ends: a runner that is half closed is none that anybody runs. */
   const healing = Effect.gen(function*() {
-    const fiber = yield* Effect.forkChild(troubling)
-    yield* Effect.repeat(Effect.delay(Effect.sync(() => isHealed), "20 millis"), { until: (it) => it })
-    yield* Fiber.interrupt(fiber)
+    while (troubles.length > 0 && !Deferred.isDoneUnsafe(allDone)) {
+      yield* Effect.raceFirst(Effect.sleep(100 + random.int(1_500)), Deferred.await(allDone))
+      if (!Deferred.isDoneUnsafe(allDone)) yield* trouble
+    }
+    yield* Deferred.await(allDone)
     for (const { isIn, proxy } of runners) if (isIn) proxy.up()
     if (!runners.some(({ isIn }) => isIn)) runners.push(yield* join)
     happened("healed")
+    ledger.freeAll()
+    Deferred.doneUnsafe(healed, Exit.void)
   })
 
+  let done = 0
   const sessionOf = ({ client, program }: typeof programs[number]) =>
     Effect.gen(function*() {
       const readers: Array<Fiber.Fiber<void>> = []
@@ -124,8 +129,8 @@ const run = Effect.fnUntraced(function*(
     }).pipe(
       Effect.flatMap((readers) =>
         Effect.gen(function*() {
-          done++
-          yield* Effect.repeat(Effect.delay(Effect.sync(() => isHealed), "20 millis"), { until: (it) => it })
+          if (++done === sessions) Deferred.doneUnsafe(allDone, Exit.void)
+          yield* Deferred.await(healed)
           yield* client.settle()
           yield* Effect.forEach(readers, Fiber.join)
           yield* Effect.forEach(client.waves.keys(), client.read)
@@ -136,15 +141,8 @@ const run = Effect.fnUntraced(function*(
         if (Exit.isFailure(exit)) client.problem(Cause.pretty(exit.cause))
       })
     )
-  let done = 0
-  const ending = Effect.gen(function*() {
-    yield* Effect.repeat(Effect.delay(Effect.sync(() => done === sessions), "20 millis"), { until: (it) => it })
-    isHealed = true
-    ledger.freeAll()
-  })
   yield* Effect.all([
-    troubles.length === 0 ? Effect.void : healing,
-    ending,
+    healing,
     Effect.forEach(programs, sessionOf, { concurrency: "unbounded", discard: true })
   ], { concurrency: "unbounded", discard: true })
 
