@@ -2,7 +2,8 @@
  * The approval requests that calls of this process wait for.
  *
  * A request waits once its row is written. It is resolved by what its row says: an answer that is taken, or an end that
- * this process writes because the request expired or its call no longer waits.
+ * this process writes because the request expired or its call no longer waits. While the row cannot be written, the call
+ * waits for that: a store that does not answer decides nothing.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -49,8 +50,12 @@ interface Visit {
   readonly epoch: Epoch | undefined
   /** Ends the submission while its row is being written; `undefined`: the row is written in one step. */
   leave: ((arrived: Arrived) => void) | undefined
-  /** Completes when the row is written, or could not be. */
-  readonly written: Deferred.Deferred<void>
+  /** Completes with whether the row is written. */
+  readonly written: Deferred.Deferred<boolean>
+  /** The row could not be written, and is tried again. */
+  isRepeated: boolean
+  /** The session leaves, so the row is not tried again. */
+  isLeaving: boolean
   /** The call waits. */
   isWaiting: boolean
   /** Answers of the session were taken before the call waited. */
@@ -185,7 +190,7 @@ export class WaitingRequests {
 
   /** Suspends the pending requests of a session, and those that are on their way. */
   suspendOf(principal: string, reason: string): Effect.Effect<Suspended> {
-    return Effect.andThen(this.allWritten(principal), () => {
+    return Effect.flatMap(this.allWritten(principal), (areWritten) => {
       const { now, resolved, rows } = this.around
       const epoch = rows.hold(principal)
       const visits = Array.from(this.sessions.get(principal) ?? []).filter(([, visit]) => visit.epoch === epoch)
@@ -202,7 +207,7 @@ export class WaitingRequests {
         Effect.andThen(Effect.suspend(() => rows.settle(epoch, ids, { at: now(), ending: { _tag: "Withdrawn" } }))),
         Effect.map(({ pending, withdrawn }) => {
           resolved(withdrawn)
-          return { ...all, isStored: pending === ids.length }
+          return { ...all, isStored: areWritten && pending === ids.length }
         }),
         Effect.catch((error) => Effect.as(failed(error), { ...all, isStored: false }))
       )
@@ -245,20 +250,33 @@ export class WaitingRequests {
       this.dismiss(id, before, lost)
       this.forget(before)
     }
-    const written = Deferred.makeUnsafe<void>()
-    const visit: Visit = { shown, epoch, leave: undefined, written, isWaiting: false, isStale: false }
+    const written = Deferred.makeUnsafe<boolean>()
+    const visit: Visit = {
+      shown,
+      epoch,
+      leave: undefined,
+      written,
+      isRepeated: false,
+      isLeaving: false,
+      isWaiting: false,
+      isStale: false
+    }
     const visits = this.sessions.get(principal) ?? new Map<string, Visit>()
     this.sessions.set(principal, visits.set(id, visit))
     return visit
   }
 
-  /** Waits for the rows of requests that are on their way: one may have an answer, with which its call continues. */
-  private allWritten(principal: string): Effect.Effect<void> {
+  /**
+   * Waits for the rows of requests that are on their way: one may have an answer, with which its call continues. Gives
+   * whether all of them are written.
+   */
+  private allWritten(principal: string): Effect.Effect<boolean> {
     return Effect.suspend(() => {
       const arriving = Array.from(this.sessions.get(principal)?.values() ?? []).filter((it) => !it.isWaiting)
-      if (!this.around.rows.isLasting || arriving.length === 0) return Effect.void
-      const written = Effect.forEach(arriving, (it) => Deferred.await(it.written), { discard: true })
-      return Effect.andThen(written, Effect.yieldNow)
+      if (!this.around.rows.isLasting || arriving.length === 0) return Effect.succeed(true)
+      for (const it of arriving) it.isLeaving = true
+      const written = Effect.forEach(arriving, (it) => Deferred.await(it.written))
+      return Effect.map(Effect.tap(written, Effect.yieldNow), (all) => all.every((it) => it))
     })
   }
 
@@ -271,11 +289,16 @@ export class WaitingRequests {
   /** Forgets a request; `false` if it was forgotten before. */
   private forget(visit: Visit): boolean {
     const { id, principal } = visit.shown.request
-    const visits = this.sessions.get(principal)
-    if (visits?.get(id) !== visit) return false
+    if (!this.isHere(visit)) return false
+    const visits = this.sessions.get(principal)!
     visits.delete(id)
     if (visits.size === 0) this.sessions.delete(principal)
     return true
+  }
+
+  private isHere(visit: Visit): boolean {
+    const { id, principal } = visit.shown.request
+    return this.sessions.get(principal)?.get(id) === visit
   }
 
   /** The wait of a call is over. */
@@ -320,7 +343,7 @@ export class WaitingRequests {
     return Effect.callback((resume) => {
       visit.leave = (arrived) => resume(Effect.succeed(arrived))
       this.around.run(Effect.map(this.begin(visit), (arrived) => {
-        Deferred.doneUnsafe(visit.written, Exit.void)
+        Deferred.doneUnsafe(visit.written, Exit.succeed(arrived !== notStored))
         resume(Effect.succeed(arrived))
       }))
     })
@@ -332,19 +355,32 @@ export class WaitingRequests {
       Effect.flatMap((begun) =>
         begun._tag === "Known" ? this.returned(visit, begun.row) : Effect.succeed(this.arrived(shown, begun))
       ),
-      Effect.catch((error) => Effect.as(failed(error), { _tag: "Ended", resolution: notStored } as const))
+      Effect.catch((error) => this.again(visit, error))
+    )
+  }
+
+  /** The row could not be written, or may have been. Tries again, until the session leaves or the call has ended. */
+  private again(visit: Visit, error: ApprovalTableError): Effect.Effect<Arrived> {
+    const noted = visit.isRepeated ? Effect.void : failed(error)
+    visit.isRepeated = true
+    return Effect.flatMap(
+      Effect.andThen(noted, Effect.sleep(pause)),
+      () => visit.isLeaving || !this.isHere(visit) ? Effect.succeed(notStored) : this.begin(visit)
     )
   }
 
   /** A request of this id exists: it counts if approvers saw the same. */
   private returned(
-    { epoch, shown }: Visit,
+    { epoch, isRepeated, shown }: Visit,
     { end, kept }: Pick<Row, "end" | "kept">
   ): Effect.Effect<Arrived, ApprovalTableError> {
     const same = shown.kept.salt === kept.salt ? shown : shown.withSalt(kept.salt)
     const isSame = same.kept.summary.hash === kept.summary.hash
     if (isSame) {
-      if (end === undefined) return Effect.succeed({ _tag: "Pending", shown: approvedAs(same, kept) })
+      if (end === undefined) {
+        if (isRepeated) this.around.requested(kept)
+        return Effect.succeed({ _tag: "Pending", shown: approvedAs(same, kept) })
+      }
       if (isFinal(end.ending)) return Effect.succeed({ _tag: "Ended", resolution: resolutionOf(same, end.ending) })
     }
     // its call no longer waited, and does again: those who approved it then have seen the same
@@ -369,11 +405,10 @@ const suspended = (reason: string): Approvals.Resolution => ({ _tag: "Suspended"
 
 const lost = suspended("the session belongs to another process")
 
-const notStored: Approvals.Resolution = {
-  _tag: "Denied",
-  by: "noApprover",
-  reason: "the approval request could not be stored"
-}
+/** Milliseconds until a row that could not be written is tried again. */
+const pause = 500
+
+const notStored: Arrived = { _tag: "Ended", resolution: suspended("the approval request is not stored") }
 
 const failed = (error: ApprovalTableError): Effect.Effect<void> => Effect.logWarning(error.message, error)
 

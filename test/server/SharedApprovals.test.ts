@@ -10,6 +10,7 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
+import type * as SqlClient from "effect/sql/SqlClient"
 import { mark } from "../../src/internal/secrets/index.ts"
 import type * as PendingApprovals from "../../src/server/PendingApprovals.ts"
 import * as ApprovalTables from "../../src/sql/ApprovalTables.ts"
@@ -335,23 +336,64 @@ layer(Postgres.layer)("approval requests in PostgreSQL", (it) => {
       assert.isBelow(size!.row, 1_536)
     }))
 
-  test("that cannot be stored are denied, and nobody is told of an answer that was not", ({ one, sql, two }) =>
+  test("that cannot be stored wait until they can, and nobody is told of an answer that was not", ({ one, sql, two }) =>
     Effect.gen(function*() {
       yield* one.registry.activate(home)
       const { fiber, id } = yield* one.ask()
       const given = yield* to(two, id, once)
-      yield* sql`ALTER TABLE tool_executor_approvals RENAME TO away`
+      yield* away(sql)
       const late = yield* one.ask({ callId: "late" })
-      assert.deepInclude(yield* Fiber.join(late.fiber), { _tag: "Denied", by: "noApprover" })
       for (const said of [two.pending.answer(ada, given), two.pending.answerAll(ada, [given]), two.pending.list(ada)]) {
         assert.strictEqual(
           (yield* Effect.flip(said as Effect.Effect<unknown, { readonly _tag: string }>))._tag,
           "Unavailable"
         )
       }
+      assert.isUndefined(late.fiber.pollUnsafe())
+      yield* back(sql)
+      for (const it of [id, late.id]) yield* two.pending.answer(ada, yield* to(two, it, once))
+      yield* one.pending.refresh(home)
+      for (const it of [fiber, late.fiber]) assert.deepInclude(yield* Fiber.join(it), { _tag: "Approved" })
+    }))
+
+  test("that come again keep their answer while the table cannot be read", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const epoch = yield* one.registry.activate(home)
+      const [yes, no, open] = yield* Effect.forEach([once, deny, once], (answer, at) =>
+        Effect.gen(function*() {
+          const { id, request } = yield* one.ask({ callId: `${at}` })
+          return { request, given: yield* to(two, id, answer) }
+        }))
+      const { until } = yield* one.pending.suspendOf(home, "the session moves")
+      yield* one.registry.release(epoch, { _tag: "Waiting", until })
+      for (const { given } of [yes!, no!]) yield* two.pending.answer(ada, given)
+      yield* two.registry.activate(home)
+      yield* away(sql)
+      const [first, second, third] = yield* Effect.forEach([yes!, no!, open!], ({ request }) => two.ask(request))
+      yield* back(sql)
+      assert.deepInclude(yield* Fiber.join(first!.fiber), { _tag: "Approved", person: "ada" })
+      assert.deepInclude(yield* Fiber.join(second!.fiber), { _tag: "Denied", by: "user", reason: "too late" })
+      yield* two.pending.answer(ada, open!.given)
+      assert.deepInclude(yield* Fiber.join(third!.fiber), { _tag: "Approved", person: "ada" })
+    }))
+
+  test("that cannot be stored are suspended with their session, which is not stored, and end with their call", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      yield* one.registry.activate(home)
+      yield* away(sql)
+      const { fiber, request } = yield* one.ask()
       assert.isFalse((yield* one.pending.suspendOf(home, "nothing else runs")).isStored)
-      yield* Fiber.await(fiber)
-      yield* sql`ALTER TABLE away RENAME TO tool_executor_approvals`
-      assert.strictEqual((yield* two.pending.answer(ada, given)).how, "approved")
+      assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Suspended" })
+      const cancelled = yield* one.ask({ callId: "cancelled" })
+      yield* Fiber.interrupt(cancelled.fiber)
+      yield* back(sql)
+      const again = yield* one.ask(request)
+      yield* two.pending.answer(ada, yield* to(two, request.id, once))
+      yield* one.pending.refresh(home)
+      assert.strictEqual((yield* Fiber.join(again.fiber))._tag, "Approved")
+      yield* until(Effect.map(two.pending.list(cy), ({ open }) => open.length === 0))
     }))
 })
+
+const away = (sql: SqlClient.SqlClient) => sql`ALTER TABLE tool_executor_approvals RENAME TO away`
+const back = (sql: SqlClient.SqlClient) => sql`ALTER TABLE away RENAME TO tool_executor_approvals`
