@@ -41,7 +41,13 @@ export type Phase =
   /** Its handler was started. */
   | Attempt
   /** It ended here, and the journal is asked whether another process has taken it over. */
-  | { readonly _tag: "Doubted"; readonly leader: Call | undefined; readonly attempt: Attempt | undefined }
+  | {
+    readonly _tag: "Doubted"
+    readonly leader: Call | undefined
+    readonly attempt: Attempt | undefined
+    /** Whether its end may wait until the journal says whose it is. */
+    mayWait: boolean
+  }
   /** It has its outcome. */
   | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }
 

@@ -33,7 +33,9 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
 /** Checks first whether the call still belongs to this process; until then its end is not reported. */
 const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
   const { attempt, joined: leader, waiting } = call
-  call.phase = { _tag: "Doubted", leader, attempt }
+  // nothing of a call that did not begin may have happened here, and nobody waits for its end
+  const mayWait = attempt === undefined && call.resumed?.unless === undefined && end._tag !== "Cancelled"
+  call.phase = { _tag: "Doubted", leader, attempt, mayWait }
   call.decided ??= end
   call.waiting = undefined
   wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => {

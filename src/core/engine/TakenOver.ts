@@ -6,10 +6,11 @@ import * as Effect from "effect/Effect"
 import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import * as Detached from "../../internal/detached.ts"
+import type { Term } from "../store/Journal.ts"
 import type { ToolOutcome } from "../vocabulary/ToolOutcome.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { Call } from "./Call.ts"
-import type { End } from "./CallEnd.ts"
+import { cancelled, type End } from "./CallEnd.ts"
 import type { JournalWriter } from "./report/JournalWriter.ts"
 import * as TimedPorts from "./TimedPorts.ts"
 import type { WaveState } from "./WaveState.ts"
@@ -23,16 +24,28 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
   const journal = wave.engine.journal
   const term = record?.term
   if (record === undefined || journal === undefined || term === undefined) return Effect.succeed(end)
-  const asked = Effect.repeat(term.renew, { until: (it) => it !== undefined, schedule: again })
-  const owned = Effect.map(
-    Detached.within(asked, TimedPorts.timeoutMillis),
-    (exit) => exit?._tag === "Success" ? exit.value : undefined
-  )
-  return Effect.flatMap(owned, (isOurs) => {
+  return Effect.flatMap(isOwned(wave, call, term), (isOurs) => {
     if (isOurs === true) return Effect.succeed(end)
     call.attempt?.lose()
     const known = isOurs === undefined ? nothing : recorded(journal, record.key)
-    return Effect.map(known, (outcome) => outcome ?? (isLeft(wave, call, end) ? end : unknown(wave, call)))
+    return Effect.map(known, (outcome) => outcome ?? (isLeft(wave, call) ? left(end) : unknown(wave, call)))
+  })
+}
+
+/**
+ * Whether a call still belongs to this process; `undefined`: the journal does not say in time. A call that may wait is
+ * asked for again as long as its turn lasts and its session stays.
+ */
+const isOwned = (wave: WaveState, call: Call, term: Term): Effect.Effect<boolean | undefined> => {
+  const asked = Effect.repeat(term.renew, { until: (it) => it !== undefined, schedule: again })
+  const inTime = Effect.map(
+    Detached.within(asked, TimedPorts.timeoutMillis),
+    (exit) => exit?._tag === "Success" ? exit.value : undefined
+  )
+  return Effect.repeat(inTime, {
+    until: (it) =>
+      it !== undefined || !mayWait(call) || isLeft(wave, call) || wave.process.budget.left(wave.now()) <= 0,
+    schedule: again
   })
 }
 
@@ -54,6 +67,8 @@ export const watch = (call: Call, attempt: Attempt): void => {
   )
 }
 
+const mayWait = ({ phase }: Call): boolean => phase._tag === "Doubted" && phase.mayWait
+
 /** How often to retry a journal that cannot be reached, until the timeout. */
 const again = Schedule.spaced("250 millis")
 
@@ -64,9 +79,11 @@ const unknown = (wave: WaveState, call: Call): End =>
     ? call.resumed?.unless ?? { _tag: "Unknown", startedAt: wave.now() }
     : { _tag: "Unknown" }) as End
 
-const isLeft = (wave: WaveState, call: Call, end: End): boolean =>
-  end._tag === "Cancelled" && call.attempt === undefined &&
-  (call.consent.isSuspended === true || wave.isSuspended(call))
+const isLeft = (wave: WaveState, call: Call): boolean =>
+  call.attempt === undefined && (call.consent.isSuspended === true || wave.isSuspended(call))
+
+/** Whatever was decided here is not on record: whoever resumes the call decides again. */
+const left = (end: End): End => end._tag === "Cancelled" ? end : cancelled("the journal could not be reached")
 
 /** The outcome that another process has recorded. */
 const recorded = (journal: JournalWriter, key: string): Effect.Effect<End | undefined> =>

@@ -2,14 +2,16 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
+import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { JournalError } from "../../../src/core/store/Journal.ts"
 import * as StateStore from "../../../src/core/store/StateStore.ts"
-import { Journal, ToolContext } from "../../../src/index.ts"
+import { Approvals, Journal, ToolContext } from "../../../src/index.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
-import { call, open, tags } from "../../support/Harness.ts"
+import { call, open, type Options, tags } from "../../support/Harness.ts"
 
 /** A journal in memory, and a term that is as a test says. */
 const journalOf = Effect.gen(function*() {
@@ -127,6 +129,58 @@ describe("a journal whose term another process can end", () => {
       it.state.answer = Effect.never
       assert.deepStrictEqual(yield* Fiber.join(running), ["Unknown"])
     }))
+
+  const unbegun: ReadonlyArray<
+    readonly [
+      what: string,
+      answer: boolean | "none" | "closed" | "cancelled",
+      timeout: Options["turn"],
+      ends: string,
+      recorded: ReadonlyArray<string>
+    ]
+  > = [
+    ["ends as it was decided, once the journal says that it is ours", true, {}, "PermissionDenied", ["Denied"]],
+    ["is unknown, once the journal says that it is not ours", false, {}, "Unknown", ["Unknown"]],
+    ["is unknown, once its turn is over", "none", { timeout: "30 seconds" }, "Unknown", ["Unknown"]],
+    ["is suspended, once its executor closes", "closed", {}, "Cancelled", []],
+    ["is unknown, once somebody cancels it", "cancelled", {}, "Unknown", ["Unknown"]]
+  ]
+  for (const [what, answer, turn, ends, recorded] of unbegun) {
+    it.effect(`asks on whose a call is that has not begun: it ${what}`, () =>
+      VirtualTime.run(
+        Effect.scoped(Effect.gen(function*() {
+          const { journal, state } = yield* journalOf
+          const approvals = yield* Effect.orDie(Layer.build(Approvals.layer({ timeout: "10 seconds" })))
+          const scope = yield* Scope.make()
+          const { executor } = yield* open({
+            write: { class: "SerialMut", handler: () => Effect.die("it must not run") }
+          }, {
+            journal,
+            approvals: Context.get(approvals, Approvals.Approvals),
+            policy: { default: "ask" },
+            turn
+          }).pipe(Scope.provide(scope))
+          const process = yield* Scope.provide(executor.process({ batch: "b", id: "p" }), scope)
+          const running = yield* Effect.forkChild(process.executeWave([call("1", "write")]))
+          yield* Effect.sleep("5 seconds")
+          Object.assign(state, { isHeld: false, answer: Effect.undefined })
+          yield* Effect.sleep("20 seconds")
+          assert.isUndefined(running.pollUnsafe(), "nobody knows its end yet")
+          if (answer === "closed") yield* Scope.close(scope, Exit.void)
+          else if (answer === "cancelled") yield* process.cancel("enough")
+          else if (answer !== "none") state.answer = Effect.succeed(answer)
+          yield* Effect.sleep("30 seconds")
+          assert.isDefined(running.pollUnsafe())
+          assert.deepStrictEqual(tags(yield* Fiber.join(running)), [ends])
+          const settled = yield* Stream.runCollect(journal.read({ tag: "Settled" }))
+          assert.deepStrictEqual(
+            settled.flatMap(({ entry }) => entry._tag === "Settled" ? [entry.outcome._tag as string] : []),
+            recorded
+          )
+        })),
+        { limit: "1 day" }
+      ))
+  }
 
   it.effect("reserves nothing for a call whose start it could not record: it runs where it is resumed", () =>
     VirtualTime.run(
