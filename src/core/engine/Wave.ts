@@ -37,6 +37,8 @@ const last = new WeakMap<object, Wave>()
 /** How many calls are started before the loop yields to other fibers. */
 const chunk = 1_000
 
+const none: ReadonlyArray<Call> = []
+
 /** A wave under way. */
 export class Wave implements Watcher, UnderWay {
   private readonly wave: WaveState
@@ -48,6 +50,8 @@ export class Wave implements Watcher, UnderWay {
   private runLast = -1
   private runDone: (() => void) | undefined
   private quiet: (() => void) | undefined
+  /** Calls that are to end once they are on record. */
+  private dropped: ReadonlyArray<Call> = none
   private deadlineFiber: Fiber.Fiber<void> | undefined
 
   private constructor(
@@ -132,10 +136,14 @@ export class Wave implements Watcher, UnderWay {
   drop(reason: string, isOf: (id: string) => boolean): void {
     const calls = this.wave.calls.filter((call) => isOf(call.call.id))
     this.driver.cancel(calls, reason)
-    for (const call of calls) {
-      const isOpen = call.phase._tag === "Arrived" && call.record !== undefined && call.resumed?.recalled === undefined
-      if (isOpen) this.driver.settle(call, call.decided!)
-    }
+    this.endDropped([...this.dropped, ...calls])
+  }
+
+  /** Ends those that are on record; the others once they are. */
+  private endDropped(calls: ReadonlyArray<Call>): void {
+    const open = calls.filter((call) => call.phase._tag === "Arrived" && call.resumed?.recalled === undefined)
+    this.dropped = open.filter((call) => call.record === undefined)
+    for (const call of open) if (call.record !== undefined) this.driver.settle(call, call.decided!)
   }
 
   /** Whether a call that this grant let through has no outcome yet. */
@@ -192,7 +200,10 @@ export class Wave implements Watcher, UnderWay {
     const { journal } = wave.engine
     if (wave.options.resume !== undefined) yield* WaveRecords.goOn(wave, journal!)
     yield* arrive(wave)
-    if (journal !== undefined) yield* WaveRecords.begin(wave, journal)
+    if (journal !== undefined) {
+      yield* WaveRecords.begin(wave, journal)
+      if (this.dropped.length > 0) this.endDropped(this.dropped)
+    }
     if (wave.early !== undefined) ShadowLook.recorded(wave)
     if (wave.process.approval === "upfront" && wave.process.people !== undefined) {
       yield* UpfrontApprovals.ask(wave, this.cut())

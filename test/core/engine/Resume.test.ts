@@ -628,6 +628,28 @@ describe("a wave that is resumed", () => {
     })
   })
 
+  test("does not run a call that was cancelled while it was being taken over, though its executor closed, too", () => {
+    const { ran, specs } = world()
+    const wave = [call("1", "keyed", hanging), call("2", "serial", hanging), call("3", "serial", {})]
+    return Effect.gen(function*() {
+      const journal = yield* journalOf({ entries: yield* crash(wave, { specs }) })
+      const claim: Service["claim"] = (...keys) => Effect.delay(journal.claim(...keys), "1 second")
+      const scope = yield* Scope.make()
+      const process = yield* Scope.provide(live({ ...journal, claim }, { specs }), scope)
+      const fiber = yield* Effect.forkScoped(process.resume(wave))
+      yield* Effect.sleep("500 millis")
+      yield* process.cancelCall("3", "not this one")
+      yield* Effect.sleep("1 second")
+      yield* Scope.close(scope, Exit.void)
+      yield* Fiber.await(fiber)
+      yield* Effect.sleep("1 minute")
+      const last = yield* live(journal, { specs })
+      const { outcomes } = yield* last.resume(wave)
+      assert.deepInclude(outcomes[2], { _tag: "Cancelled", started: false, reason: "not this one" })
+      assert.deepStrictEqual(ran, ["1", "1", "2"])
+    })
+  })
+
   test("has one end for a call that is in doubt when its turn comes", () => {
     const { specs } = world()
     const wave = [call("1", "serial", hanging), call("2", "serial", {})]
