@@ -112,7 +112,9 @@ const layerOf = Effect.fnUntraced(
     const above = yield* PolicyTiers.above
     yield* PolicyTiers.warnLocked(ServeConfig.toOptions(config, above).policy)
 
+    const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
     const executors = Server.layerExecutors(executorsOptions(server)).pipe(
+      Layer.provide(undoing),
       Layer.provide(gatesOf(config, above, root, [path.resolve(file), ...above.files], agents)),
       Layer.provide(yield* BesidePolicy.layerOf(config)),
       Layer.provide(agents.agents)
@@ -125,8 +127,7 @@ const layerOf = Effect.fnUntraced(
       ? WebPush.layerNotices({ delay: ServeConfig.defaults.webhookDelay })
       : Layer.empty
     const links = webhook?.links === undefined ? Layer.empty : AnswerLinks.layer(webhook.links)
-    const undoing = root === undefined ? Layer.empty : Undoing.layer({ root })
-    const routes = Server.layer(routesOptions(server, at)).pipe(Layer.provide(undoing))
+    const routes = Server.layer(routesOptions(server, at))
     const listening = http.server({ host: at.host, port: at.port, tls: pem })
     const serving = Server.serve(routes, listening, { disableLogger: true, disableListenLog: true }).pipe(
       Layer.provide(told),

@@ -71,7 +71,9 @@ export const make = (
   const owner = Principals.fromPrincipal(request.principal)
   const files = (request.preview?._tag === "Diff" ? request.preview.changes : undefined)?.map(fileOf(left))
   const preview = previewOf(request.preview, files, left)
-  const { requestedAt, expiresAt, id } = request
+  const { escalatesAt, expiresAt, id, requestedAt } = request
+  // times are not in the hash: a request that comes again has that of its record
+  const times = { ...escalatesAt === undefined ? {} : { escalatesAt }, requestedAt, expiresAt }
   const about = {
     ...owner,
     agentPath: request.agentPath,
@@ -94,7 +96,7 @@ export const make = (
     const hash = FileChange.hashOf(canonicalJson([id, asHash, request.revision, about, preview, salt]))
     // the others answer to the same content, whoever approved it before
     const approvals = request.approvals === undefined ? {} : { approvals: request.approvals }
-    const summary = { id, ...about, ...approvals, requestedAt, expiresAt, hash, summary: begin(json, summaryChars) }
+    const summary = { id, ...about, ...approvals, ...times, hash, summary: begin(json, summaryChars) }
     return {
       request,
       owner,
@@ -149,16 +151,15 @@ const partChars = 200_000
 
 /** The parts that few requests have. */
 const moreOf = (
-  { approvers, escalatesAt, evidence, form, isAlways, wider }: Approvals.ApprovalRequest,
+  { approvers, evidence, form, isAlways, wider }: Approvals.ApprovalRequest,
   left: (text: string) => string
-): Pick<ApprovalSummary, "approvers" | "escalatesAt" | "evidence" | "form" | "isAlways" | "wider"> => ({
+): Pick<ApprovalSummary, "approvers" | "evidence" | "form" | "isAlways" | "wider"> => ({
   ...evidence === undefined ? {} : { evidence: evidence.map((it) => mapTexts(it, left)) },
   ...isAlways === true ? { isAlways } : {},
   // a pattern with a secret in it would not be what a grant covers
   ...wider === undefined ? {} : { wider: wider.filter((it) => left(it) === it) },
   ...approvers === undefined ? {} : { approvers },
-  ...form === undefined ? {} : { form },
-  ...escalatesAt === undefined ? {} : { escalatesAt }
+  ...form === undefined ? {} : { form }
 })
 
 /** Deeper values are too much for encoders and people. */

@@ -327,7 +327,7 @@ describe("a server", () => {
   )
 
   it.live(
-    "told to end suspends what waits for a person, and the next start asks again under the same id",
+    "told to end suspends what waits for a person, and the next start asks again under the same id, and can undo",
     () =>
       Effect.scoped(Effect.gen(function*() {
         const { args, file, token } = yield* prepared()
@@ -356,6 +356,12 @@ describe("a server", () => {
         })
         assert.include(JSON.stringify(wave["messages"]), "what is there")
         assert.strictEqual(readFileSync(file("root/b.txt"), "utf8"), "written\n")
+
+        const kept = yield* after.json("api/sessions/s/checkpoints")
+        const [checkpoint] = kept as unknown as ReadonlyArray<Json>
+        assert.deepInclude(checkpoint, { tool: "write_file", paths: ["b.txt"] })
+        yield* after.post(`api/sessions/s/checkpoints/${String(checkpoint!["id"])}/undo`, {})
+        assert.isFalse(existsSync(file("root/b.txt")))
       })),
     20_000
   )

@@ -92,6 +92,20 @@ layer(Postgres.layer)("approval requests in PostgreSQL", (it) => {
       assert.deepInclude(yield* Fiber.join(again.fiber), { _tag: "Approved", person: "ada" })
     }))
 
+  test("that others may answer later return with the answer, whatever moment the record of the call has", ({ one, two }) =>
+    Effect.gen(function*() {
+      const epoch = yield* one.registry.activate(home)
+      const later = { people: ["ada"], escalate: { after: "1 hour", to: { people: ["eve"] } } }
+      const { id, request } = yield* one.ask({ approvers: [later] })
+      const given = yield* to(two, id, once)
+      const { until } = yield* one.pending.suspendOf(home, "nothing else runs")
+      yield* one.registry.release(epoch, { _tag: "Waiting", until })
+      yield* two.pending.answer(ada, given)
+      yield* two.registry.activate(home)
+      const again = yield* two.ask({ ...request, requestedAt: request.requestedAt + 1 })
+      assert.deepInclude(yield* Fiber.join(again.fiber), { _tag: "Approved", person: "ada" })
+    }))
+
   test("that are suspended while somebody answers are not left waiting", ({ one, two }) =>
     Effect.gen(function*() {
       const epoch = yield* one.registry.activate(home)
