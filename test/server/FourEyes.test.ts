@@ -102,8 +102,8 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
       const epoch = yield* one.registry.activate(home)
       const { id, request } = yield* one.ask(four)
       assert.strictEqual(yield* toldOf(two.pending, ada, yield* givenTo(two.pending, id)), "waiting")
-      const { until } = yield* one.pending.suspendOf(home, "nothing else runs")
-      yield* one.registry.release(epoch, { _tag: "Waiting", until })
+      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+      yield* one.registry.release(epoch, { _tag: "Waiting", until: end })
       yield* one.stop
       const seen = yield* rowOf(two.pending, id)
       assert.deepStrictEqual(seen?.approvals?.map((it) => it.person), ["ada"])
@@ -116,9 +116,10 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
         two.approvals.submit(request, undefined, (all) => heard.push(...all.map((it) => it.person))),
         { startImmediately: true }
       )
+      yield* until(Effect.sync(() => heard.length > 0))
+      assert.deepStrictEqual(heard, ["ada"])
       assert.strictEqual(yield* toldOf(two.pending, cy, yield* givenTo(two.pending, id)), "approved")
       assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Approved", person: "cy" })
-      assert.deepStrictEqual(heard, ["ada"])
     }))
 
   test("are heard where the call waits, whoever answers where", ({ one, two }) =>
