@@ -1,4 +1,5 @@
 /** A runner of `effect/cluster`, which only routes messages and places sessions: nothing of them is stored. */
+import { PersistenceError } from "effect/cluster/ClusterError"
 import * as MessageStorage from "effect/cluster/MessageStorage"
 import * as RunnerHealth from "effect/cluster/RunnerHealth"
 import * as Runners from "effect/cluster/Runners"
@@ -34,12 +35,29 @@ export const layerHttp = (
     Layer.provideMerge(Sharding.layer),
     Layer.provide(LeasedShards.layer(runner)),
     Layer.provide(layerHealth),
-    Layer.provide(Runners.layerRpc),
+    Layer.provide(layerRunners),
     Layer.provide(RunnerTransport.layerClient(settings.secret)),
     Layer.provide([RunnerTransport.layerSerialization, MessageStorage.layerNoop]),
     Layer.provide(config)
   )
 }
+
+/**
+ * Messages to other runners. One whose runner could not be reached, or not until its answer, fails: whoever sent it knows
+ * then that it may have arrived, and sends it again.
+ */
+const layerRunners = Layer.effect(
+  Runners.Runners,
+  Effect.map(Runners.Runners, (runners): Runners.Runners["Service"] => ({
+    ...runners,
+    send: (sent) =>
+      Effect.catchTag(
+        runners.send(sent),
+        "RunnerUnavailable",
+        (error) => Effect.fail(sent.message._tag === "OutgoingRequest" ? new PersistenceError({ cause: error }) : error)
+      )
+  }))
+).pipe(Layer.provide(Runners.layerRpc))
 
 /** Layer of the only runner there is: no server, no database. */
 export const layerSingle = (settings: RunnerOptions.Settings): Layer.Layer<Sharding.Sharding> =>

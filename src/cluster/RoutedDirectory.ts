@@ -99,12 +99,27 @@ export const make = Effect.fnUntraced(function*(
       Effect.mapError((error) => isLost(error) ? unreachable() : error as Exclude<E, Lost> | Unavailable)
     )
 
-  /** Sends what has another answer when it is sent again. */
-  const askOnce = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
-    answered(Effect.suspend(() => message(at(owner))))
-
   const ask = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
-    askOnce(owner, (to) => to === hosted.open(toPrincipal(owner)) ? message(to) : Effect.raceFirst(message(to), gone))
+    answered(Effect.suspend(() => {
+      const to = at(owner)
+      return to === hosted.open(toPrincipal(owner)) ? message(to) : Effect.raceFirst(message(to), gone)
+    }))
+
+  /**
+   * Sends what finds nothing when it is sent again, and answers with `done` then: an earlier attempt, whose answer was
+   * lost, may have done it.
+   */
+  const askOnce = <A, E extends Tagged>(owner: Owner, done: A, message: (to: Sent) => Effect.Effect<A, E>) =>
+    Effect.suspend(() => {
+      let attempts = 0
+      return ask(owner, (to) => {
+        attempts++
+        return Effect.catch(
+          message(to),
+          (error) => error._tag === "NotFound" && attempts > 1 ? Effect.succeed(done) : Effect.fail(error)
+        )
+      })
+    })
 
   /** Streams on from where the last connection ended, until the end or until no runner answers. */
   const reconnecting = <A extends Sse, E extends Tagged>(
@@ -163,8 +178,8 @@ export const make = Effect.fnUntraced(function*(
       ),
     happened: (owner, name, from) => ask(owner, (it) => it.Happened({ name, from })),
     cancel: (owner, name, of) => ask(owner, (it) => it.Cancel({ name, ...of })),
-    endTurn: (owner, name) => askOnce(owner, (it) => it.EndTurn({ name })),
-    endSession: (owner) => askOnce(owner, (it) => it.EndSession()),
+    endTurn: (owner, name) => askOnce(owner, undefined, (it) => it.EndTurn({ name })),
+    endSession: (owner) => askOnce(owner, undefined, (it) => it.EndSession()),
     tools: (owner) => ask(owner, (it) => it.Tools()),
 
     start: (owner, message) =>
@@ -203,10 +218,14 @@ export const make = Effect.fnUntraced(function*(
     answer: (user, given) => Effect.tap(local.answer(user, given), pokeSoon),
     answerAll: (user, given) => Effect.tap(local.answerAll(user, given), pokeAll),
 
-    revoke: (owner, name) => askOnce(owner, (it) => it.Revoke({ name })),
+    revoke: (owner, name) => askOnce(owner, undefined, (it) => it.Revoke({ name })),
     checkpoints: (owner) => ask(owner, (it) => it.Checkpoints()),
     undoPlan: (owner, name) => ask(owner, (it) => it.UndoPlan({ name })),
-    undo: (owner, name, force) => askOnce(owner, (it) => it.Undo({ name, force }))
+    undo: (owner, name, force) =>
+      Effect.flatMap(
+        ask(owner, (it) => it.UndoPlan({ name })),
+        (plan) => askOnce(owner, plan, (it) => it.Undo({ name, force }))
+      )
   })
   return { directory, poke }
 })

@@ -4,6 +4,7 @@ import * as ShardId from "effect/cluster/ShardId"
 import { Sharding } from "effect/cluster/Sharding"
 import { TestClock } from "effect/testing"
 import * as ClusterRunner from "../../src/cluster/ClusterRunner.ts"
+import { Moved } from "../../src/cluster/HostedSession.ts"
 import * as RoutedDirectory from "../../src/cluster/RoutedDirectory.ts"
 import * as RunnerHealth from "../../src/cluster/RunnerHealth.ts"
 import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
@@ -39,9 +40,11 @@ const runner = Effect.gen(function*() {
 
 /** Sessions of another runner, which does not answer. */
 class Silent extends SessionHandlers.Hosted {
-  answer: Effect.Effect<never, NotFound> = Effect.never
+  answer: Effect.Effect<unknown, Moved | NotFound> = Effect.never
   override open() {
-    return { Wave: () => this.answer } as unknown as SessionHandlers.Messages
+    const answer = () => Effect.suspend(() => this.answer)
+    const names = ["EndSession", "EndTurn", "Revoke", "Undo", "UndoPlan", "Wave"]
+    return Object.fromEntries(names.map((it) => [it, answer])) as unknown as SessionHandlers.Messages
   }
 }
 
@@ -136,5 +139,38 @@ describe("a runner", () => {
       departure = yield* Deferred.make<void>()
       yield* TestClock.adjust("1 second")
       assert.strictEqual((yield* Fiber.join(asked))._tag, "NotFound")
+    }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
+
+  it.effect("that did something and whose answer was lost has done it: what is gone then is not an error", () =>
+    Effect.gen(function*() {
+      const settings = yield* RunnerOptions.read({})
+      const sessions = new Silent()
+      const { directory } = yield* RoutedDirectory.make(yield* Effect.service(SessionDirectory), sessions, {
+        unready: Effect.never,
+        departed: Effect.never
+      }).pipe(Effect.provide(yield* Layer.build(ClusterRunner.layerSingle(settings))))
+      const owner = { user: "ada", session: "one" }
+      const plan = { steps: [] }
+      const asked: ReadonlyArray<readonly [Effect.Effect<unknown, { readonly _tag: string }>, ...Array<unknown>]> = [
+        [directory.endSession(owner)],
+        [directory.endTurn(owner, "t")],
+        [directory.revoke(owner, "g")],
+        [directory.undo(owner, "c", false), plan]
+      ]
+      for (const [ask, ...before] of asked) {
+        for (const answers of [[], [new Moved()], [new Moved(), new Moved()]]) {
+          const next: Array<typeof sessions.answer> = [
+            ...before.map(Effect.succeed),
+            ...answers.map((it) => Effect.fail(it))
+          ]
+          sessions.answer = Effect.suspend(() => next.shift() ?? Effect.fail(new NotFound({})))
+          const answer = yield* Effect.forkChild(Effect.match(ask, {
+            onFailure: ({ _tag }) => _tag,
+            onSuccess: (it) => it
+          }))
+          yield* TestClock.adjust("1 second")
+          assert.deepStrictEqual(yield* Fiber.join(answer), answers.length === 0 ? "NotFound" : before[0])
+        }
+      }
     }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
 })
