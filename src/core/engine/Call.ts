@@ -47,6 +47,8 @@ export type Phase =
     readonly attempt: Attempt | undefined
     /** Whether its end may wait until the journal says whose it is. */
     mayWait: boolean
+    /** Whether it was cancelled while its session stayed: nobody resumes it. */
+    isDropped: boolean
   }
   /** It has its outcome. */
   | { readonly _tag: "Settled"; readonly outcome: ToolOutcome; attempt: Attempt | undefined }

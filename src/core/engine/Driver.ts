@@ -168,8 +168,10 @@ export class Driver implements Drives, Stoppable {
     for (const call of calls) if (call.attempt === undefined) call.decided ??= endOf(call)
     for (const call of calls) {
       if (call.phase._tag === "Running") call.phase.stop({ ...endOf(call), started: true } as End)
-      else if (call.phase._tag === "Doubted") call.phase.mayWait = false
-      else if (call.phase._tag !== "Arrived") this.settle(call, call.decided ?? endOf(call))
+      else if (call.phase._tag === "Doubted") {
+        call.phase.mayWait = false
+        call.phase.isDropped ||= !this.wave.isSuspended(call)
+      } else if (call.phase._tag !== "Arrived") this.settle(call, call.decided ?? endOf(call))
     }
     this.wave.waits.endDecided()
   }

@@ -35,7 +35,8 @@ const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown
   const { attempt, joined: leader, waiting } = call
   // nothing of a call that did not begin may have happened here, and nobody waits for its end
   const mayWait = attempt === undefined && call.resumed?.unless === undefined && end._tag !== "Cancelled"
-  call.phase = { _tag: "Doubted", leader, attempt, mayWait }
+  const isDropped = end._tag === "Cancelled" && call.decided === end && !wave.isSuspended(call)
+  call.phase = { _tag: "Doubted", leader, attempt, mayWait, isDropped }
   call.decided ??= end
   call.waiting = undefined
   wave.detach(Effect.map(TakenOver.endOf(wave, call, end), (it) => {

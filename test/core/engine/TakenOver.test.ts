@@ -133,7 +133,7 @@ describe("a journal whose term another process can end", () => {
   const unbegun: ReadonlyArray<
     readonly [
       what: string,
-      answer: boolean | "none" | "closed" | "cancelled",
+      answer: boolean | "none" | "closed" | "cancelled" | "cancelledFirst",
       timeout: Options["turn"],
       ends: string,
       recorded: ReadonlyArray<string>
@@ -143,7 +143,10 @@ describe("a journal whose term another process can end", () => {
     ["is unknown, once the journal says that it is not ours", false, {}, "Unknown", ["Unknown"]],
     ["is unknown, once its turn is over", "none", { timeout: "30 seconds" }, "Unknown", ["Unknown"]],
     ["is suspended, once its executor closes", "closed", {}, "Cancelled", []],
-    ["is unknown, once somebody cancels it", "cancelled", {}, "Unknown", ["Unknown"]]
+    ["is unknown, once somebody cancels it", "cancelled", {}, "Unknown", ["Unknown"]],
+    ["is not suspended, where it was cancelled before its executor closes", "cancelledFirst", {}, "Unknown", [
+      "Unknown"
+    ]]
   ]
   for (const [what, answer, turn, ends, recorded] of unbegun) {
     it.effect(`asks on whose a call is that has not begun: it ${what}`, () =>
@@ -160,7 +163,7 @@ describe("a journal whose term another process can end", () => {
             policy: { default: "ask" },
             turn
           }).pipe(Scope.provide(scope))
-          const process = yield* Scope.provide(executor.process({ batch: "b", id: "p" }), scope)
+          const process = yield* executor.process({ batch: "b", id: "p" })
           const running = yield* Effect.forkChild(process.executeWave([call("1", "write")]))
           yield* Effect.sleep("5 seconds")
           Object.assign(state, { isHeld: false, answer: Effect.undefined })
@@ -168,7 +171,10 @@ describe("a journal whose term another process can end", () => {
           assert.isUndefined(running.pollUnsafe(), "nobody knows its end yet")
           if (answer === "closed") yield* Scope.close(scope, Exit.void)
           else if (answer === "cancelled") yield* process.cancel("enough")
-          else if (answer !== "none") state.answer = Effect.succeed(answer)
+          else if (answer === "cancelledFirst") {
+            yield* process.cancel("enough")
+            yield* Scope.close(scope, Exit.void)
+          } else if (answer !== "none") state.answer = Effect.succeed(answer)
           yield* Effect.sleep("30 seconds")
           assert.isDefined(running.pollUnsafe())
           assert.deepStrictEqual(tags(yield* Fiber.join(running)), [ends])
