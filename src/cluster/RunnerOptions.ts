@@ -154,6 +154,8 @@ export const shardingConfig = (
   shardLockRefreshInterval: leaseMillis / 3,
   runnerHealthCheckInterval: settings.healthCheck,
   refreshAssignmentsInterval: settings.refreshAssignments,
+  // no messages are stored: it is only how long shards are not taken or given up after a statement that failed
+  entityMessagePollInterval: 1_000,
   maxResidentEntities: settings.maxSessions,
   // a session that has been released leaves soon
   entityMaxIdleTime: 5_000,
