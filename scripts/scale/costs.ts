@@ -18,7 +18,7 @@ export const measured: Costs = {
   append: 0.5,
   suspend: { statements: 4, cpu: 2 },
   resume: { statements: 6, cpu: 3 },
-  idle: 2.2
+  idle: 1.1
 }
 
 /** What was measured with these costs: sessions that submit one wave after the other, and statements of a wave. */
