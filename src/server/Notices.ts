@@ -13,7 +13,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Approvals from "../core/gates/Approvals.ts"
-import { type ApprovalRow, ApprovalTable, type ApprovalTableError } from "../core/store/ApprovalTable.ts"
+import { ApprovalTable, type ApprovalTableError, type Untold } from "../core/store/ApprovalTable.ts"
 import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
 import type * as AnswerLinks from "./AnswerLinks.ts"
 import type * as NoticeTemplates from "./NoticeTemplates.ts"
@@ -33,19 +33,20 @@ export interface Due {
 type About = Pick<Approvals.ApprovalRequest, "approvals" | "approvers" | "expiresAt" | "id" | "requestedAt" | "tool">
 
 const noticeOf = ({ principal, ...about }: About & { readonly principal: string }, now: number): Due =>
-  dueOf(about, Principals.fromPrincipal(principal), principal, now)
+  dueOf(about, Principals.fromPrincipal(principal), principal, now, now)
 
-/** The notice of a request that is due now. */
+/** The notice of a request that is due now, where nobody was notified since. */
 const dueOf = (
   { approvals = [], approvers, expiresAt, id, requestedAt, tool }: About,
   owner: Principals.Owner,
   principal: string,
-  now: number
+  now: number,
+  since: number
 ): Due => {
   const notice = { id, ...owner, tool, requestedAt, expiresAt }
   const about = { id, user: owner.user, requestedAt, expiresAt, approvals, approvers }
   if (approvers === undefined) return { notice, about, at: requestedAt, why: "asked", next: undefined }
-  const last = WhoApproves.lastNotice(approvers, requestedAt, now)
+  const last = WhoApproves.lastNotice(approvers, requestedAt, now, since)
   const who = WhoApproves.sentence(approvers, approvals, { principal, requestedAt })
   return {
     notice: { ...notice, who },
@@ -118,10 +119,10 @@ const claimMillis = 300_000
 /** Requests that a process takes over at once. */
 const takenAtOnce = 100
 
-/** Notifies unless another process does. */
+/** Notifies unless another process does, or somebody was notified of the same, or of something later. */
 const once = (table: ApprovalTable["Service"], send: Send): Send => (due) =>
   Effect.flatMap(
-    claimed(table, [due.notice.id], 0),
+    claimed(table, [due.notice.id], due.at),
     (all) => all.length === 0 ? Effect.void : told(table, send)(due)
   )
 
@@ -134,8 +135,8 @@ const leftOver = (table: ApprovalTable["Service"], delay: number): Effect.Effect
   Effect.flatMap(
     Clock.currentTimeMillis,
     (now) =>
-      Effect.map(claimed(table, undefined, delay + leftOverMillis), (all) =>
-        all.flatMap(({ approvals, request, ...columns }) => {
+      Effect.map(claimed(table, undefined, now - delay - leftOverMillis), (all) =>
+        all.flatMap(({ approvals, request, since, ...columns }) => {
           const read = StoredApproval.readRequest(request, columns)
           if (Result.isFailure(read)) {
             return []
@@ -144,18 +145,18 @@ const leftOver = (table: ApprovalTable["Service"], delay: number): Effect.Effect
           const { session, user } = summary
           const given = approvals === undefined ? Result.succeed([]) : StoredApproval.readApprovals(approvals)
           const about = Result.isFailure(given) ? summary : { ...summary, approvals: given.success }
-          return [dueOf(about, { user, session }, principal, now)]
+          return [dueOf(about, { user, session }, principal, now, since)]
         }))
   )
 
 const claimed = (
   table: ApprovalTable["Service"],
   ids: ReadonlyArray<string> | undefined,
-  age: number
-): Effect.Effect<ReadonlyArray<ApprovalRow>> =>
+  before: number
+): Effect.Effect<ReadonlyArray<Untold>> =>
   Effect.flatMap(Clock.currentTimeMillis, (now) =>
     Effect.catch(
-      table.untold({ ids, before: now - age, until: now + claimMillis, limit: takenAtOnce }),
+      table.untold({ ids, before, until: now + claimMillis, limit: takenAtOnce }),
       (error) => Effect.as(warned(error), [])
     ))
 

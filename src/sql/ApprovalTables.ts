@@ -152,7 +152,8 @@ export const replace = (
     )
     UPDATE tool_executor_approvals AS it SET tool = given.tool, hash = given.hash, epoch = given.epoch,
       requested_at = given.requested_at, expires_at = given.expires_at, request = given.request,
-      details = given.details, approved = given.approved, version = it.version + 1, how = NULL, ending = NULL, ended_at = NULL, taken = false
+      details = given.details, approved = given.approved, version = it.version + 1, how = NULL, ending = NULL,
+      ended_at = NULL, taken = false, tell_at = given.requested_at
     FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.hash = given.replaces
     RETURNING it.id`,
     [epochsOfAll(rows), given(rows)]
@@ -342,17 +343,20 @@ export const count = (sql: Sql): Effect.Effect<number, SqlError> =>
 export const untold = (
   sql: Sql,
   { before, ids, limit, until }: Parameters<Table.ApprovalTable["Service"]["untold"]>[0]
-): Effect.Effect<ReadonlyArray<Table.ApprovalRow>, SqlError> =>
-  rowsOf(sql.unsafe(
-    `WITH ready AS (
-      SELECT id FROM tool_executor_approvals WHERE how IS NULL AND tell_at <= $1::float8
-        ${ids === undefined ? "" : `AND id IN ${among("$4")}`}
-      ORDER BY tell_at LIMIT $3 FOR UPDATE SKIP LOCKED
-    )
-    UPDATE tool_executor_approvals AS it SET tell_at = $2::float8 WHERE it.id IN (SELECT id FROM ready)
-    RETURNING ${columns}`,
-    [before, until, limit, ...ids === undefined ? [] : [json(ids)]]
-  ))
+): Effect.Effect<ReadonlyArray<Table.Untold>, SqlError> =>
+  Effect.map(
+    sql.unsafe<Stored & { readonly since: number }>(
+      `WITH ready AS (
+        SELECT id, tell_at AS since FROM tool_executor_approvals WHERE how IS NULL AND tell_at <= $1::float8
+          ${ids === undefined ? "" : `AND id IN ${among("$4")}`}
+        ORDER BY tell_at LIMIT $3 FOR UPDATE SKIP LOCKED
+      )
+      UPDATE tool_executor_approvals AS it SET tell_at = $2::float8 FROM ready WHERE it.id = ready.id
+      RETURNING ${columns}, ready.since`,
+      [before, until, limit, ...ids === undefined ? [] : [json(ids)]]
+    ).withoutTransform,
+    (rows) => rows.map((row) => ({ ...rowOf(row), since: row.since }))
+  )
 
 export const told = (sql: Sql, id: string, next: number | undefined): Effect.Effect<unknown, SqlError> =>
   sql.unsafe("UPDATE tool_executor_approvals SET tell_at = $2::float8 WHERE id = $1 AND how IS NULL", [

@@ -12,6 +12,7 @@ import * as Queue from "effect/Queue"
 import * as Redacted from "effect/Redacted"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
+import * as TestClock from "effect/testing/TestClock"
 import { createServer } from "node:http"
 import { ApprovalTable } from "../../src/core/store/ApprovalTable.ts"
 import * as WebPush from "../../src/server/WebPush.ts"
@@ -54,6 +55,17 @@ const webhookOf = Effect.fnUntraced(function*({ services }: Runner, url: string,
   )
   return scope
 })
+
+/** Waits until it is on record that somebody was notified. */
+const isTold = (sql: SqlClient.SqlClient) =>
+  until(Effect.map(
+    Effect.provide(
+      sql`SELECT 1 FROM tool_executor_approvals WHERE tell_at IS NULL OR tell_at BETWEEN requested_at + 1 AND
+        requested_at + 200000`,
+      Postgres.realTime
+    ),
+    (rows) => rows.length > 0
+  ))
 
 const users = ["ada", "eve"].map((name) => ({
   name,
@@ -127,6 +139,63 @@ layer(Postgres.layer)("the webhook of several processes", (it) => {
       yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
       yield* Effect.repeat(second, { until: () => got.length === 3 })
       assert.match(got[2]!, new RegExp(`^${asked.id}[.]120000$`))
+    }).pipe(Effect.scoped))
+
+  it.effect("says once that a request is new, also if its call waits again where its session moved, and reminds", () =>
+    Effect.gen(function*() {
+      const { one, sql, two } = yield* world()
+      const { got, url } = yield* receiver
+      const first = yield* webhookOf(one, url, 0)
+      const epoch = yield* one.registry.activate(home)
+      const asked = yield* one.ask({ approvers: [{ count: 2, remind: "1 minute" }] })
+      yield* Effect.repeat(second, { until: () => got.length === 1 })
+      yield* isTold(sql)
+      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+      yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
+      yield* Scope.close(first, Exit.void)
+      yield* TestClock.adjust("65 seconds")
+      yield* webhookOf(two, url, 0)
+      yield* two.registry.activate(home)
+      yield* two.ask(asked.request)
+      yield* Effect.repeat(second, { until: () => got.length > 1 })
+      assert.deepStrictEqual(got, [asked.id, `${asked.id}.60000`])
+    }).pipe(Effect.scoped))
+
+  it.effect("says that others may approve, also if a reminder was due before anybody could say so", () =>
+    Effect.gen(function*() {
+      const { one, sql, two } = yield* world()
+      const { got, url } = yield* receiver
+      const first = yield* webhookOf(one, url, 0)
+      const epoch = yield* one.registry.activate(home)
+      const later = { after: "2 minutes", to: { people: ["eve"] } }
+      const asked = yield* one.ask({ approvers: [{ people: ["ada"], remind: "50 seconds", escalate: later }] })
+      yield* Effect.repeat(second, { until: () => got.length === 1 })
+      yield* isTold(sql)
+      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+      yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
+      yield* Scope.close(first, Exit.void)
+      yield* TestClock.adjust("170 seconds")
+      yield* webhookOf(two, url, 0)
+      yield* Effect.repeat(second, { until: () => got.length > 1 })
+      assert.deepStrictEqual(got, [asked.id, `${asked.id}.120000`])
+    }).pipe(Effect.scoped))
+
+  it.effect("says again that a request waits that others have to approve since its session moved", () =>
+    Effect.gen(function*() {
+      const { one, sql, two } = yield* world()
+      const { got, url } = yield* receiver
+      yield* webhookOf(one, url, 0)
+      yield* webhookOf(two, url, 0)
+      const epoch = yield* one.registry.activate(home)
+      const asked = yield* one.ask({ approvers: [{ people: ["ada"] }] })
+      yield* Effect.repeat(second, { until: () => got.length === 1 })
+      yield* isTold(sql)
+      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+      yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
+      yield* two.registry.activate(home)
+      yield* two.ask({ ...asked.request, approvers: [{ people: ["eve"] }] })
+      yield* Effect.repeat(second, { until: () => got.length > 1 })
+      assert.deepStrictEqual(got, [asked.id, asked.id])
     }).pipe(Effect.scoped))
 
   it.effect("pushes to each device once, whichever process it subscribed at, also after that one has stopped", () =>

@@ -43,6 +43,11 @@ export interface ApprovalRow {
   readonly end: RowEnd | undefined
 }
 
+/** A request to notify of; `since`: when that was due first. */
+export interface Untold extends ApprovalRow {
+  readonly since: number
+}
+
 /** A request that becomes pending. */
 export interface NewRow extends Omit<ApprovalRow, "end" | "version"> {
   readonly epoch: Epoch
@@ -150,7 +155,7 @@ export class ApprovalTable extends Context.Service<ApprovalTable, {
     readonly before: number
     readonly until: number
     readonly limit: number
-  }) => Effect.Effect<ReadonlyArray<ApprovalRow>, ApprovalTableError>
+  }) => Effect.Effect<ReadonlyArray<Untold>, ApprovalTableError>
   /** `next`: the time at which to notify again, if there is one. */
   readonly told: (id: string, next: number | undefined) => Effect.Effect<void, ApprovalTableError>
   /** Deletes requests that ended before a time and whose end was taken. */

@@ -78,10 +78,20 @@ export const nextNotice = (
   return notices.filter(({ at }) => at > after).sort((a, b) => a.at - b.at)[0]
 }
 
-/** The last time until `now` at which somebody was to be notified again, and why. */
-export const lastNotice = (all: ReadonlyArray<Approvers>, requestedAt: number, now: number): Notice | undefined => {
-  const notices = [...escalated(all, requestedAt), ...reminded(all, requestedAt, now, 0)]
-  return notices.filter(({ at }) => at > requestedAt && at <= now).sort((a, b) => b.at - a.at)[0]
+/**
+ * The last time until `now` at which somebody was to be notified again, and why. Others who may answer since `since` are
+ * told that, whatever was due after it.
+ */
+export const lastNotice = (
+  all: ReadonlyArray<Approvers>,
+  requestedAt: number,
+  now: number,
+  since: number
+): Notice | undefined => {
+  const due = (notices: ReadonlyArray<Notice>, from: number) =>
+    notices.filter(({ at }) => at >= from && at > requestedAt && at <= now).sort((a, b) => b.at - a.at)[0]
+  const others = escalated(all, requestedAt)
+  return due(others, since) ?? due([...others, ...reminded(all, requestedAt, now, 0)], 0)
 }
 
 /** Says who can approve, and whose approval is still missing. */
