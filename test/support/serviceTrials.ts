@@ -127,9 +127,13 @@ const run = Effect.fnUntraced(function*(
       }
       return readers
     }).pipe(
+      Effect.onExit(() =>
+        Effect.sync(() => {
+          if (++done === sessions) Deferred.doneUnsafe(allDone, Exit.void)
+        })
+      ),
       Effect.flatMap((readers) =>
         Effect.gen(function*() {
-          if (++done === sessions) Deferred.doneUnsafe(allDone, Exit.void)
           yield* Deferred.await(healed)
           yield* client.settle()
           yield* Effect.forEach(readers, Fiber.join)
