@@ -32,6 +32,8 @@ export class ServedOperation {
   private used: AgentEvent.Usage | undefined
   private spent: number | undefined
   private readonly requests = new Set<string>()
+  /** Calls that have started: one that continues after a restart starts again. */
+  private readonly started = new Set<string>()
   /** The running agent. */
   agent: Agent | undefined
   /** Why it was cancelled in this start, or in an earlier one. */
@@ -234,9 +236,11 @@ export class ServedOperation {
         this.used = Spending.sum(this.used, event.usage)
         this.spend(event)
         return true
-      case "ExecutingTool":
-        this.calls++
+      case "ExecutingTool": {
+        this.started.add(JSON.stringify([event.operation, event.turn, event.callId]))
+        this.calls = this.started.size
         return false
+      }
       case "ToolApprovalRequested":
         this.requests.add(event.requestId)
         return true

@@ -60,6 +60,15 @@ describe("the log of an operation", () => {
       assert.deepEqual(next.info, ended)
     }))
 
+  it("counts a call once that starts again where the operation continues", () => {
+    const submitted = { user: "ada", operation: "x", ...ended, inputs: [{ id: "x", text: "go" }] as const }
+    const started = (callId: string): AgentEvent.Wire => ({ _tag: "ExecutingTool", ...common, callId, tool: "writer" })
+    const events = ["a", "b", "a"].map((it, index) => ({ place: index + 1, event: started(it) }))
+    const operation = new ServedOperation(submitted, new OperationLog("second", bounds), undefined)
+    operation.restore([{ log: "first", events }])
+    assert.strictEqual(operation.info.calls, 2)
+  })
+
   it.effect("has the stored events of an earlier log, and its positions as far as they were stored", () =>
     Effect.gen(function*() {
       const first = new OperationLog("first", bounds)
