@@ -360,6 +360,20 @@ describe("what a call waits for", () => {
       assert.strictEqual(figures["tool_executor.queue.duration gen_ai.tool.name=t"], "1 in 2")
     }))
 
+  it.effect("is not told as answered where a call is suspended with its request", () =>
+    Effect.gen(function*() {
+      const { named } = yield* observed(Effect.gen(function*() {
+        const submit = () => Effect.succeed({ _tag: "Suspended", reason: "the server stops" } as const)
+        const approvals = { ...(yield* Approvals.make()), submit }
+        const { process } = yield* Harness.open({ t: sleeper }, { approvals, policy: { default: "ask" } })
+        yield* process.executeWave(Harness.calls("t"))
+      }))
+      assert.deepStrictEqual(named("tool_call t")[0]?.events, [
+        "Approval requested for \"t\"",
+        "The approval request for \"t\" stays open: its call resumes later"
+      ])
+    }))
+
   it.effect("is in the log with the call's span, and what comes too late is, too", () =>
     Effect.gen(function*() {
       const lines: Array<readonly [event: unknown, span: string | undefined]> = []

@@ -156,8 +156,18 @@ const folds: { readonly [T in CallFact["_tag"]]: Fold<Of<T>> | undefined } = {
       "tool_executor.request": requestId
     }),
   Answered: (it, _, fact) => {
+    const request = { "tool_executor.request": fact.requestId }
+    if (fact.by === "suspended") {
+      return log(
+        it,
+        "Info",
+        "suspended",
+        `The approval request for "${it.name}" stays open: its call resumes later`,
+        request
+      )
+    }
     const answer = fact.answer === "Deny" ? fact.by : fact.answer
-    const about = { "tool_executor.request": fact.requestId, "tool_executor.answer": answer }
+    const about = { ...request, "tool_executor.answer": answer }
     log(it, "Info", "answered", `The approval request for "${it.name}" was answered: ${answer}`, about)
   },
   Granted: undefined,
