@@ -128,6 +128,8 @@ export const make = Effect.fnUntraced(function*(
       (cause) => new StateStoreError({ operation: name, cause })
     )
   const registry = yield* inThisDatabase
+  /** Whether this process does not hold a session. */
+  const isElsewhere = (principal: string) => registry !== undefined && registry.current(principal) === undefined
   /** Asks for something that only who holds the session of a principal may do. */
   const askAs = <A>(
     principal: string | undefined,
@@ -204,16 +206,17 @@ export const make = Effect.fnUntraced(function*(
       ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),
     recall: (of, now) =>
       ask("recall", needs({ scopes: of.map(placeId) }), (world) => of.map((it) => world.recall(it, now))),
+    // whoever holds the session closes its batches
     closeBatch: (batch, principal) =>
-      askAs(
+      principal !== undefined && isElsewhere(principal) ? Effect.void : askAs(
         principal,
         "closeBatch",
         needs({ scopes: [batchId(batch), sessionId(batch)] }),
         (world) => world.closeBatch(batch)
       ),
     grant: (grant) => {
+      if (isElsewhere(grant.principal)) return Effect.void
       const epoch = registry?.current(grant.principal)
-      if (registry !== undefined && epoch === undefined) return Effect.void
       const [principal, id, until] = [principalId(grant.principal), digest(grant.id), grant.expiresAt ?? null]
       const data = textOf(grant)
       return Effect.asVoid(plain(

@@ -88,6 +88,9 @@ layer(Postgres.layer)("the state of shared sessions", (it) => {
       yield* takeOver(one, two, ann)
       assert.isTrue(Exit.isFailure(yield* Effect.exit(one.store.closeBatch("a", ann))))
       assert.deepStrictEqual(yield* two.store.reserve([calls("a")], 0, ann), [{ _tag: "CallsUsedUp" }])
+      // it has learnt that
+      yield* one.store.closeBatch("a", ann)
+      assert.deepStrictEqual(yield* two.store.reserve([calls("a")], 0, ann), [{ _tag: "CallsUsedUp" }])
       yield* two.store.closeBatch("a", ann)
       assert.isTrue(isHeld((yield* two.store.reserve([calls("a")], 0, ann))[0]))
     }))
