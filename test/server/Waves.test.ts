@@ -268,7 +268,7 @@ describe("a submitted message", () => {
             waves.submit(ada, { message: { ...message("read"), content: padding }, wave }),
             (it) => it.ended
           )
-        const names = Effect.flatMap(waves.list, (all) =>
+        const names = Effect.flatMap(Effect.andThen(Effect.sleep(1), waves.list), (all) =>
           Effect.forEach(all, (it) => Effect.map(it.info, ({ wave }) => wave)))
         for (const name of ["a", "b", "c", "d"]) {
           yield* hand(name)

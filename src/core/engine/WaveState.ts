@@ -66,7 +66,7 @@ export interface Tally {
   hasSuspended: boolean
   /** The caller was interrupted: nothing receives the outcomes. */
   isAborted: boolean
-  /** A call is on record, so its end must be, too, before it is reported. */
+  /** A call is on record, or its process continues after a crash: its end must be on record before it is reported. */
   isWritten: boolean
 }
 
@@ -98,14 +98,7 @@ export class WaveState implements Host, HostGates.Reporter {
   /** Epoch milliseconds at which it was submitted. */
   readonly begunAt: number
   calls: ReadonlyArray<Call> = []
-  readonly tally: Tally = {
-    unsettled: 0,
-    lingering: 0,
-    hasReserved: false,
-    hasSuspended: false,
-    isAborted: false,
-    isWritten: false
-  }
+  readonly tally: Tally
   /** The waits of its calls. */
   readonly waits: Waits
   /** What a shadow policy would decide of calls whose records have not begun; absent: there is none, or they have. */
@@ -136,6 +129,14 @@ export class WaveState implements Host, HostGates.Reporter {
     const looksFurther = engine.rules.current().remembers.length > 0
     this.history = process.history.begin(looksFurther ? engine.sessions.placeOf(this.begunAt) : undefined)
     this.early = engine.shadow === undefined ? undefined : []
+    this.tally = {
+      unsettled: 0,
+      lingering: 0,
+      hasReserved: false,
+      hasSuspended: false,
+      isAborted: false,
+      isWritten: engine.journal !== undefined && process.isNamed
+    }
     const origin = { agentPath, batch: process.batch.id, process: process.id, wave: ++process.lastWave }
     const trace = engine.telemetry?.begin(own, principal, origin)
     this.reporter = new Reporter(options.hub, origin, engine.journal, trace, engine.handlers.current)

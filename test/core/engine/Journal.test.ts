@@ -354,6 +354,22 @@ describe("the journal", () => {
     }).pipe((it) => VirtualTime.run(it, { limit: "1 day" }))
   })
 
+  it.effect("has the end of every call before its wave is over, where another process may go on", () => {
+    const { specs } = tools()
+    const tagsOf: Array<string> = []
+    const journal = journalOf((lines) =>
+      Effect.andThen(Effect.sleep("1 second"), Effect.sync(() => void tagsOf.push(...lines.map((it) => it.entry._tag))))
+    )
+    return run(specs, { journal }, ({ executor, process }) =>
+      Effect.gen(function*() {
+        yield* process.executeWave([call("1", "read", {})])
+        assert.deepStrictEqual(tagsOf, [])
+        const named = yield* executor.process({ id: "turn" })
+        yield* named.executeWave([call("2", "read", {})])
+        assert.deepStrictEqual(tagsOf.slice(-3), ["Arrived", "Started", "Settled"])
+      }))
+  })
+
   it.effect("that cannot be written when its executor is over is tried again, for a while", () => {
     const { specs } = tools()
     const entries: Array<Journal.JournalEntry> = []
