@@ -6,8 +6,10 @@ import { PersistenceError } from "effect/cluster/ClusterError"
 import * as RunnerStorage from "effect/cluster/RunnerStorage"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type * as Scope from "effect/Scope"
 import type { SqlError } from "effect/sql/SqlError"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import type { Namesake } from "../sql/RunnerTables.ts"
 import type { SqlRunner } from "../sql/SqlRunner.ts"
 
 /** Layer of the storage of `effect/cluster`, for a process that is registered. */
@@ -36,24 +38,40 @@ export const layer = (runner: SqlRunner): Layer.Layer<RunnerStorage.RunnerStorag
     }))
 
 /**
- * Ends once no other process is alive under an address. One that was killed counts as alive until its lease expires; one
- * that renews it meanwhile has the same address by mistake.
+ * Ends once no other process seems to be alive under an address: each renews its lease long before half of it is over.
+ * One that was killed has its shards until the end of its lease. Who starts in its place is known to all by then, so that
+ * the shards of the others stay where they are. One that renews its lease has the same address by mistake.
  */
 export const ownAddress = Effect.fnUntraced(function*(
   runner: SqlRunner,
   address: string
-): Effect.fn.Return<void, ConfigurationError | SqlError> {
+): Effect.fn.Return<void, ConfigurationError | SqlError, Scope.Scope> {
   const first = yield* runner.namesakes(address)
-  for (let rest = first; rest.length > 0; rest = yield* runner.namesakes(address)) {
-    if (rest.some(({ name, until }) => first.some((it) => it.name === name && it.until < until))) {
+  if (first.length === 0) return
+  yield* Effect.logInfo(
+    `A runner at ${address} was up until now. This one starts as soon as that one seems to have ended`
+  )
+  yield* over(runner, address, first, runner.leaseMillis / 2)
+  yield* over(runner, address, first, 0).pipe(
+    Effect.catch((error) => Effect.logError(error.message)),
+    Effect.forkScoped
+  )
+})
+
+/** Ends once the leases of others under an address are valid for no longer than that. */
+const over = Effect.fnUntraced(function*(
+  runner: SqlRunner,
+  address: string,
+  first: ReadonlyArray<Namesake>,
+  millis: number
+): Effect.fn.Return<void, ConfigurationError | SqlError> {
+  while (true) {
+    const left = (yield* runner.namesakes(address)).filter((it) => it.left > millis)
+    if (left.some(({ name, until }) => first.some((it) => it.name === name && it.until < until))) {
       return yield* taken(address)
     }
-    if (rest === first) {
-      yield* Effect.logInfo(
-        `A runner at ${address} was up until now. This one starts when it is certain that the other has ended`
-      )
-    }
-    yield* Effect.sleep(Math.min(pause, ...rest.map(({ left }) => left + 1)))
+    if (left.length === 0) return
+    yield* Effect.sleep(Math.min(pause, ...left.map((it) => it.left - millis + 1)))
   }
 })
 

@@ -106,6 +106,8 @@ export interface Taken {
 /** A process that has shards. */
 export interface Member {
   readonly place: string
+  /** Its number, which no other process has. */
+  readonly machine: number
   /** Whether another one reached it when it last tried. */
   readonly isReachable: boolean
   /** Milliseconds until its lease expires. */
@@ -121,9 +123,13 @@ export interface News {
   readonly members: ReadonlyArray<Member>
 }
 
+/** One that was killed may still have a lease at the place of the one that was started for it. */
 const membersOf = `(SELECT json_agg(json_build_object(
-    'place', place, 'isReachable', reachable, 'left', lease_until - ${now}
-  ) ORDER BY place) FROM tool_executor_runners WHERE place IS NOT NULL AND lease_until > ${now})::text AS members`
+    'place', place, 'machine', machine, 'isReachable', reachable, 'left', lease_until - ${now}
+  ) ORDER BY place) FROM (
+    SELECT DISTINCT ON (place) place, machine, reachable, lease_until FROM tool_executor_runners
+    WHERE place IS NOT NULL AND lease_until > ${now} ORDER BY place, machine DESC
+  ) AS it)::text AS members`
 
 /** Reads what concerns a process, in a statement of its own: it has to see what was there before the lease was renewed. */
 export const news = (sql: Sql, name: string): Effect.Effect<News, SqlError> =>

@@ -218,11 +218,12 @@ export class SqlRunner implements Runner {
   })
 
   private see(at: number, members: ReadonlyArray<Tables.Member>): void {
-    const there = new Set(members.map(({ place }) => place))
+    const there = new Map(members.map(({ machine, place }) => [place, machine]))
     const { before } = this
     this.seen = this.before = { at, members }
     // one that has left in time answers what it was sent
-    const isOver = ({ left, place }: Tables.Member) => !there.has(place) && left <= at - before!.at
+    const isOver = ({ left, machine, place }: Tables.Member) =>
+      there.has(place) ? there.get(place) !== machine : left <= at - before!.at
     if (before?.members.some(isOver) !== true) return
     const departure = this.departure
     this.departure = Deferred.makeUnsafe()

@@ -45,6 +45,8 @@ const world = Effect.fnUntraced(function*(rates: ReadonlyArray<number>) {
   return { advance, all, settle, sql, start }
 })
 
+const ownAddress = (runner: SqlRunner) => Effect.scoped(LeasedShards.ownAddress(runner, "10.0.0.1:7421"))
+
 const has = ({ runner, shards }: { readonly runner: SqlRunner; readonly shards: SqlRunner["shards"] }, id: string) =>
   runner.isHeld && shards.has(id)
 
@@ -152,22 +154,42 @@ layer(Postgres.layer, { timeout: 60_000 })("shards that processes over one Postg
       assert.deepStrictEqual((yield* one.process.run(one.runner.members)).map(({ place }) => place), ["place 1"])
     }))
 
-  test("are not of a process at the address of one that lives; one that was killed is waited for", ({ advance, all, start }) =>
+  test("are not of a process at the address of one that lives, which is refused", ({ advance, all, start }) =>
     Effect.gen(function*() {
       const [one, two] = [all[0]!, all[1]!]
-      yield* one.process.run(LeasedShards.ownAddress(one.runner, "10.0.0.1:7421"))
-      const refused = yield* start(two, LeasedShards.ownAddress(two.runner, "10.0.0.1:7421"))
+      yield* one.process.run(ownAddress(one.runner))
+      const refused = yield* start(two, ownAddress(two.runner))
       for (let n = 0; n < 6; n++) yield* advance(500)
       assert.match(String(yield* Fiber.join(refused).pipe(Effect.flip)), /another runner is up at 10\.0\.0\.1:7421/)
+    }))
+
+  test("stay with an address whose process was killed and is started again before they are free", ({ advance, all, start }) =>
+    Effect.gen(function*() {
+      const [one, two] = [all[0]!, all[1]!]
+      const places = Effect.map(two.process.run(two.runner.members), (all) => all.map((it) => it.machine))
+      yield* one.process.run(ownAddress(one.runner))
+      const first = yield* one.process.run(one.runner.join("10.0.0.1:7421"))
+      assert.deepStrictEqual(yield* one.process.run(one.shards.acquire(ids)), ids)
+      assert.deepStrictEqual(yield* places, [first])
       one.process.freeze()
-      const waits = yield* start(two, LeasedShards.ownAddress(two.runner, "10.0.0.1:7421"))
-      for (let n = 0; n < 3; n++) yield* advance(500)
-      assert.isUndefined(waits.pollUnsafe())
-      for (let n = 0; n < 6; n++) yield* advance(500)
-      assert.strictEqual(waits.pollUnsafe()?._tag, "Success")
+      const starts = yield* start(two, ownAddress(two.runner))
+      yield* advance(500)
+      assert.isUndefined(starts.pollUnsafe())
+      for (let n = 0; n < 2; n++) yield* advance(500)
+      yield* Fiber.join(starts)
+      // who waits for an answer of the first one asks the second one
+      yield* two.process.run(two.runner.members)
+      const departed = yield* start(two, two.runner.departed)
+      const second = yield* two.process.run(two.runner.join("10.0.0.1:7421"))
+      assert.deepStrictEqual(yield* places, [second])
+      yield* Fiber.join(departed)
+      assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), [])
+      for (let n = 0; n < 4; n++) yield* advance(500)
+      assert.deepStrictEqual(yield* places, [second])
+      assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), ids)
       // the earlier one has no say in it
       one.process.thaw()
-      yield* one.process.run(LeasedShards.ownAddress(one.runner, "10.0.0.1:7421"))
+      yield* one.process.run(ownAddress(one.runner))
     }))
 
   const play = Effect.fnUntraced(function*(seed: number, steps: number) {
