@@ -15,7 +15,7 @@ import { approvers } from "./cluster/sessions.ts"
 const { answers, runners: count, single, waiting, warm } = flags({
   runners: 2,
   waiting: 10_000,
-  warm: 1_000,
+  warm: 5_000,
   answers: 200,
   single: false
 })
