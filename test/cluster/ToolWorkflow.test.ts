@@ -81,6 +81,10 @@ const setUp = Effect.fnUntraced(function*({ tells = true } = {}) {
 /** Goes on with whatever can, without time. */
 const settle = Effect.forEach(Array.from({ length: 200 }), () => Effect.yieldNow, { discard: true })
 
+/** Lets time pass until an effect has ended, however many turns that takes. */
+const inTime = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+  Effect.raceFirst(effect, Effect.forever(TestClock.adjust("5 seconds")))
+
 describe("a wave as a workflow", () => {
   it.effect("is submitted once and ends with its wave, whoever waits", () =>
     Effect.gen(function*() {
@@ -126,8 +130,7 @@ describe("a wave as a workflow", () => {
       yield* approve
       yield* settle
       assert.isUndefined(waiting.pollUnsafe())
-      yield* TestClock.adjust("3 minutes")
-      assert.deepInclude(yield* Fiber.join(waiting), { status: "ended" })
+      assert.deepInclude(yield* inTime(Fiber.join(waiting)), { status: "ended" })
     }))
 
   it.effect("waits on if its wave has not ended when it looks", () =>
@@ -151,9 +154,7 @@ describe("a wave as a workflow", () => {
       const waiting = yield* Effect.forkChild(Effect.provide(ToolWorkflow.Wave.execute(pay), engine))
       yield* settle
       yield* start
-      const tries = yield* Effect.forkChild(Effect.forever(TestClock.adjust("5 seconds")))
-      yield* pending
-      yield* Fiber.interrupt(tries)
+      yield* inTime(pending)
       yield* approve
       assert.deepInclude(yield* Fiber.join(waiting), { status: "ended" })
       assert.deepEqual(ran, ["17"])
@@ -193,8 +194,6 @@ describe("an operation as a workflow", () => {
       yield* settle
       assert.isUndefined(waiting.pollUnsafe())
       yield* approve
-      yield* settle
-      yield* TestClock.adjust("1 minute")
-      assert.deepInclude((yield* Fiber.join(waiting)).end, { text: "You said: hello" })
+      assert.deepInclude((yield* inTime(Fiber.join(waiting))).end, { text: "You said: hello" })
     }))
 })
