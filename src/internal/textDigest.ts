@@ -17,6 +17,14 @@ export class TextDigest {
     this.fourth = seed[3]!
   }
 
+  /** Begins where another digest is now. */
+  continue({ first, fourth, second, third }: TextDigest): void {
+    this.first = first
+    this.second = second
+    this.third = third
+    this.fourth = fourth
+  }
+
   /** Adds a text, two characters at a time; its length tells where it ends. */
   add(text: string): void {
     const { length } = text

@@ -75,7 +75,8 @@ export const engineOf = (
         ? engine.shadow
         : ShadowPolicy.narrowed(engine.shadow, policy),
       pools: engine.pools.fork(),
-      leaders: new Map()
+      leaders: new Map(),
+      last: { wave: undefined }
     })
 }
 

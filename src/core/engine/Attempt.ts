@@ -183,17 +183,29 @@ export class Attempt {
     this.surroundings = surroundings
     const handled = this.tool.retry === undefined ? this.handle(params) : this.retried(params)
     // a handler that finished synchronously needs no fiber
-    const whole = Exit.isExit(handled)
-      ? Exit.isSuccess(handled) ? this.encoded(handled.value) : handled
-      : Effect.flatMap(handled, (value) => this.encoded(value))
-    const known = exitOf(whole)
-    if (known !== undefined) return this.onExit(known)
-    const fiber = Effect.runForkWith(this.context)(whole)
+    const done = exitOf(handled)
+    if (done !== undefined) return this.onHandled(done)
+    const fiber = Effect.runForkWith(this.context)(handled)
     this.fiber = fiber
     const exit = fiber.pollUnsafe()
-    if (exit !== undefined) return this.onExit(exit)
-    fiber.addObserver((late) => this.onExit(late))
+    if (exit !== undefined) return this.onHandled(exit)
+    fiber.addObserver((late) => this.onHandled(late))
     // a handler may cancel its own call before it first waits
+    if (this.pending !== undefined) return this.stopNow(this.pending)
+    this.watch()
+  }
+
+  /** Encodes what the handler returned: here if that needs no wait, so that the handler's fiber does nothing else. */
+  private onHandled(exit: Exit.Exit<unknown, unknown>): void {
+    if (Exit.isFailure(exit) || this.isOver) return this.onExit(exit)
+    const encoding = this.encoded(exit.value)
+    const known = exitOf(encoding)
+    if (known !== undefined) return this.onExit(known)
+    const fiber = Effect.runForkWith(this.context)(encoding)
+    this.fiber = fiber
+    const encoded = fiber.pollUnsafe()
+    if (encoded !== undefined) return this.onExit(encoded)
+    fiber.addObserver((late) => this.onExit(late))
     if (this.pending !== undefined) return this.stopNow(this.pending)
     this.watch()
   }
@@ -204,7 +216,7 @@ export class Attempt {
     try {
       const handled = this.tool.handler(params, this.surroundings!)
       // a fiber that is given something else than an Effect never exits, and nothing reports it
-      if (!Effect.isEffect(handled)) return Effect.die(new TypeError("the handler gave no Effect"))
+      if (!isEffect(handled)) return Effect.die(new TypeError("the handler gave no Effect"))
       return this.tool.retry === undefined ? handled : this.watched(handled, number)
     } catch (defect) {
       return Effect.die(defect)
@@ -426,6 +438,10 @@ interface Fence {
   readonly lapses?: () => Effect.Effect<void> | undefined
   readonly isLost: boolean
 }
+
+/** As `Effect.isEffect`, which looks the property up in all kinds of objects at one place, and is slow for that. */
+const isEffect = (it: unknown): boolean =>
+  typeof it === "object" && it !== null && Effect.TypeId in it || Effect.isEffect(it)
 
 interface Large {
   readonly content?: ToolContent.ToolContent

@@ -10,6 +10,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import * as CallLog from "../../internal/callLog.ts"
+import { Crowd } from "../../internal/crowd.ts"
 import type { BatchOptions, ProcessOptions } from "../contract/Executor.ts"
 import type * as TurnBudget from "../gates/TurnBudget.ts"
 import { RuleHistory } from "../rules/RuleHistory.ts"
@@ -143,7 +144,7 @@ export class Batches implements BatchTree {
         blocked: new Map(before?.blocked.map(({ because, tool }) => [tool, because])),
         remembers: id === undefined || before !== undefined,
         recalled: new Set(),
-        waves: new Set(),
+        waves: new Crowd(),
         lastWave: 0,
         cancelled: this.over ?? batchOver(open)
       }
@@ -237,7 +238,7 @@ export class Batches implements BatchTree {
     const state: BatchState = base === undefined
       ? { id, key, since, outputChars: 0, fileChars: 0, past: new SharedPast() }
       : { ...base.state, outputChars: 0, fileChars: 0 }
-    return { state, base, isKept: false, processes: new Set(), scopes: 0, over: undefined }
+    return { state, base, isKept: false, processes: new Crowd(), scopes: 0, over: undefined }
   }
 
   /**

@@ -48,13 +48,16 @@ export const recall = (
   age: number
 ): Effect.Effect<StateStoreError | undefined> => {
   const { engine, process } = wave
-  if (engine.rules.current().remembers.length === 0) return upToDate
+  if (!looksFurther(wave)) return upToDate
   const scopes = new Set(calls.flatMap((call) => call.decided === undefined ? call.rules?.asks ?? [] : []))
   return scopes.size === 0 ? upToDate : SharedHistory.refresh(engine, process, scopes, now, {
     age,
     patience: wave.patienceAt(now)
   })
 }
+
+/** Whether rules ask what other processes have done. */
+export const looksFurther = ({ engine }: WaveState): boolean => engine.rules.current().remembers.length > 0
 
 const upToDate = Effect.undefined
 
@@ -147,13 +150,14 @@ const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
   if (wave.caches.claims.of !== set) wave.caches.claims = { of: set, byTool: new Map() }
   let found = wave.caches.claims.byTool.get(name)
   if (found === undefined) {
+    const { scope } = wave
     found = {
-      limits: HostGates.orRefused("Rules", () => rules.claims(name, wave.scope), call.gateCall!, wave),
+      limits: HostGates.orRefused("Rules", () => rules.claims(name, scope), call.gateCall!, wave),
       options: {
         rule: call.rules!.dedupe,
         scope: call.rules!.dedupeScope,
-        session: wave.scope.session,
-        batch: wave.scope.batch,
+        session: scope.session,
+        batch: scope.batch,
         told: call.told,
         awaited: false,
         fires: wave.process.fires === name,

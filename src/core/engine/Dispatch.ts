@@ -5,8 +5,7 @@
  * All calls of a run are dispatched before any of them starts. Their reservations are made in one step.
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
-import { exitOf } from "../../internal/exitOf.ts"
+import { exitOf, isDone } from "../../internal/exitOf.ts"
 import * as HostGates from "../gates/HostGates.ts"
 import type * as Permissions from "../gates/Permissions.ts"
 import type { Claim, KeyTaken, Refused, Request, Reservation } from "../store/Claims.ts"
@@ -71,12 +70,29 @@ export interface Dispatching {
  * Dispatching a call again with other arguments replaces its reservation. Calls that need approval without an approver
  * are refused first and reserve nothing, so the others are judged without them.
  */
-export const dispatch = Effect.fnUntracedEager(function*(
+export const dispatch = (
   wave: WaveState,
   calls: ReadonlyArray<Call>
-): Effect.fn.Return<ReadonlyArray<Dispatching>> {
-  if (wave.process.people === undefined) yield* Authorize.refuseUnanswerable(wave, calls)
-  const unread = yield* CallClaims.recall(wave, calls, wave.now(), 0)
+): Effect.Effect<ReadonlyArray<Dispatching>> => {
+  const unanswerable = wave.process.people === undefined ? Authorize.refuseUnanswerable(wave, calls) : Effect.void
+  return isDone(unanswerable) ? looked(wave, calls) : Effect.flatMap(unanswerable, () => looked(wave, calls))
+}
+
+const looked = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Dispatching>> => {
+  if (!CallClaims.looksFurther(wave)) return asks(wave, calls, undefined)
+  const unread = CallClaims.recall(wave, calls, wave.now(), 0)
+  const known = exitOf(unread)
+  return known?._tag === "Success"
+    ? asks(wave, calls, known.value)
+    : Effect.flatMap(unread, (it) => asks(wave, calls, it))
+}
+
+/** Asks the store for what all calls need. */
+const asks = (
+  wave: WaveState,
+  calls: ReadonlyArray<Call>,
+  unread: StateStoreError | undefined
+): Effect.Effect<ReadonlyArray<Dispatching>> => {
   const begun = wave.now()
   const requests: Array<Request> = []
   const run: Array<Dispatching> = []
@@ -87,10 +103,24 @@ export const dispatch = Effect.fnUntracedEager(function*(
     }
     run.push({ call, wanted, answer: undefined, next: admitted })
   }
-  const asked = requests.length === 0 ? nobody : wave.engine.store.reserve(requests, begun, wave.patience)
-  const isSlow = !Exit.isExit(asked)
-  const answers = yield* asked
-  const now = isSlow ? wave.now() : begun
+  if (requests.length === 0) return decide(wave, run, nothingAsked, false, begun)
+  const asked = wave.engine.store.reserve(requests, begun, wave.patienceAt(begun))
+  const known = exitOf(asked)
+  return known?._tag === "Success"
+    ? decide(wave, run, known.value, false, begun)
+    : Effect.flatMap(asked, (answers) => decide(wave, run, answers, true, wave.now()))
+}
+
+const nothingAsked: ReadonlyArray<Reserved> = []
+
+/** Decides about each call, once the store has answered. */
+const decide = (
+  wave: WaveState,
+  run: ReadonlyArray<Dispatching>,
+  answers: ReadonlyArray<Reserved>,
+  isSlow: boolean,
+  now: number
+): Effect.Effect<ReadonlyArray<Dispatching>> => {
   // note all answers before any call waits again: a reservation that is not noted would never be returned
   let answered = 0
   for (const it of run) {
@@ -98,24 +128,40 @@ export const dispatch = Effect.fnUntracedEager(function*(
     it.answer = answers[answered++]!
     note(wave, it.call, it.wanted.request, it.answer)
   }
-  let isLogged = false
-  for (const it of run) {
+  return decideFrom(wave, run, 0, { isLogged: false, isSlow, now })
+}
+
+const decideFrom = (
+  wave: WaveState,
+  run: ReadonlyArray<Dispatching>,
+  from: number,
+  state: { isLogged: boolean; readonly isSlow: boolean; readonly now: number }
+): Effect.Effect<ReadonlyArray<Dispatching>> => {
+  for (let at = from; at < run.length; at++) {
+    const it = run[at]!
     const { answer, call, wanted } = it
+    let next: Effect.Effect<Dispatched>
     if (wanted._tag === "Recalled" || (wanted._tag === "Request" && isRecalled(call))) {
-      it.next = yield* recalled(wave, call, answer)
+      next = recalled(wave, call, answer)
     } else if (answer !== undefined && "operation" in answer) {
       // the calls of one request share the error: log it once
-      if (!isLogged) wave.unanswered(call, answer)
-      isLogged = true
+      if (!state.isLogged) wave.unanswered(call, answer)
+      state.isLogged = true
       it.next = ends(call.decided ?? unavailable(answer))
-    } else {
-      const next = judged(wave, it, isSlow, now)
-      const known = exitOf(next)
-      it.next = known?._tag === "Success" ? known.value : yield* next
+      continue
+    } else next = judged(wave, it, state.isSlow, state.now)
+    if (next === passes) continue
+    const known = exitOf(next)
+    if (known?._tag === "Success") it.next = known.value
+    else {
+      return Effect.flatMap(next, (value) => {
+        it.next = value
+        return decideFrom(wave, run, at + 1, state)
+      })
     }
   }
-  return run
-})
+  return Effect.succeed(run)
+}
 
 /** Returns what a call would reserve now, or its end. */
 export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
@@ -134,8 +180,6 @@ export const uncount = (process: ProcessState, call: Call): void => {
   call.counted = false
   process.budget.giveBack()
 }
-
-const nobody: Effect.Effect<ReadonlyArray<never>> = Effect.succeed([])
 
 const admitted: Dispatched = { _tag: "Admitted" }
 const recalls: Dispatched = { _tag: "Recalled" }

@@ -77,8 +77,9 @@ export class Driver implements Drives, Stoppable {
     if (call.isSettled) return
     const rest = this.life(call, dispatched)
     if (rest === Effect.void) return
-    if (!Exit.isExit(rest)) this.wait(call, rest)
-    else if (Exit.isFailure(rest)) this.broken(call, rest.cause)
+    const exit = exitOf(rest)
+    if (exit === undefined) this.wait(call, rest)
+    else if (exit._tag === "Failure") this.broken(call, exit.cause)
   }
 
   /** Runs the steps of a call after dispatch: approval, permits, start. */

@@ -58,6 +58,8 @@ export interface Engine
   readonly revoked: Map<string, number | undefined>
   /** The calls that hold a dedupe key, by reservation: others may join them. */
   readonly leaders: Map<string, Call>
+  /** The last wave, kept so that its kinds of objects survive collections (see `Wave`). */
+  readonly last: { wave: object | undefined }
   /** Where a sub-agent comes from. */
   readonly parent: Parent | undefined
   /** The sessions that its processes, and those of its sub-agents, belong to. */

@@ -323,7 +323,7 @@ export class RetryingStore {
       this.outbox.send({ operation: "mutated", send: () => this.driver.mutated(principal), of }, this.timeout)
     if (!this.isSlow) {
       const sent = send()
-      this.isSlow = !Exit.isExit(sent)
+      this.isSlow = exitOf(sent) === undefined
       return sent
     }
     const waiting = this.mutating.get(principal) ?? []

@@ -1,6 +1,7 @@
 /** The state of batches and processes, shared by their calls. */
 import type * as Effect from "effect/Effect"
 import { clip } from "../../internal/clip.ts"
+import type { Crowd } from "../../internal/crowd.ts"
 import type { RuleScope } from "../gates/Rules.ts"
 import type { Budget } from "../gates/TurnBudget.ts"
 import type { TurnState } from "../gates/TurnState.ts"
@@ -49,7 +50,7 @@ export interface OpenBatch {
   /** The code that entered it continues it after this executor, or forgets it. */
   isKept: boolean
   /** Processes with waves under way or event readers. Only these are notified when it ends. */
-  readonly processes: Set<ProcessState>
+  readonly processes: Crowd<ProcessState>
   /** Number of open scopes that entered it. */
   scopes: number
   /** Why it ended. */
@@ -124,7 +125,7 @@ export interface ProcessState {
   /** Keys of recorded calls that were continued in it. */
   readonly recalled: Set<string>
   /** Waves under way. */
-  readonly waves: Set<UnderWay>
+  readonly waves: Crowd<UnderWay>
   /** Number of waves so far. */
   lastWave: number
   /** Why the process was cancelled; once set it stays. */

@@ -6,10 +6,10 @@ import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
 import * as CallLog from "../../internal/callLog.ts"
 import * as Detached from "../../internal/detached.ts"
+import { exitOf } from "../../internal/exitOf.ts"
 import type { Outages } from "../../internal/outages.ts"
 import { type Settlement, StateStoreError } from "../store/StateStore.ts"
 import { Principal } from "./Principal.ts"
@@ -67,8 +67,10 @@ export const answered = <A>(ask: () => Effect.Effect<A, StateStoreError>): Effec
 }
 
 /** Whether the driver has accepted the message already. */
-export const isAccepted = (answer: Effect.Effect<boolean | void, StateStoreError>): boolean =>
-  Exit.isExit(answer) && answer._tag === "Success" && answer.value !== false
+export const isAccepted = (answer: Effect.Effect<boolean | void, StateStoreError>): boolean => {
+  const exit = exitOf(answer)
+  return exit?._tag === "Success" && exit.value !== false
+}
 
 /** Messages to a state store. */
 export class StoreOutbox {

@@ -155,6 +155,7 @@ export const open: Effect.Effect<Open, ConfigurationError, Gates | Scope.Scope> 
     unique,
     ...settings,
     leaders: new Map(),
+    last: { wave: undefined },
     sessions: new Sessions(settings.principal, unique),
     conversations: provenance === undefined && reviewer === undefined ? undefined : new Conversations({
       provenance,

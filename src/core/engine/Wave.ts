@@ -5,8 +5,8 @@
  * Its main loop runs in the caller's fiber.
  */
 import * as Effect from "effect/Effect"
-import * as Exit from "effect/Exit"
 import type * as Fiber from "effect/Fiber"
+import { exitOf, isDone } from "../../internal/exitOf.ts"
 import * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import * as Agents from "./Agents.ts"
 import { arrive } from "./Arrive.ts"
@@ -27,17 +27,12 @@ import * as WaveRuns from "./WaveRuns.ts"
 import { type Watcher, WaveState } from "./WaveState.ts"
 import type { Restore } from "./WaveWaits.ts"
 
-/**
- * Keeps the last wave of each registry, with its first call, in memory. V8 discards compiled code for a kind of object
- * when no such object survives garbage collection; without this a single call takes 1.6 times as long (`npm run bench
- * -- --only single`).
- */
-const last = new WeakMap<object, Wave>()
-
 /** How many calls are started before the loop yields to other fibers. */
 const chunk = 1_000
 
 const none: ReadonlyArray<Call> = []
+
+type Next = Pick<Dispatching, "call" | "next">
 
 /** A wave under way. */
 export class Wave implements Watcher, UnderWay {
@@ -93,7 +88,7 @@ export class Wave implements Watcher, UnderWay {
     // a wave that a handler started and did not wait for ends with the handler's call
     const leave = caller?.atEnd(() => this.cancel(tooLate))
     const body = Wave.begin(this)
-    const isOver = Exit.isExit(body) && Exit.isSuccess(body)
+    const isOver = exitOf(body)?._tag === "Success"
     // keeps the batch in use while rules count in it, unless a reservation already did
     const isHeld = engine.rules.current().countsInBatches && !(isOver && this.wave.tally.hasReserved)
     const letGo = isHeld ? engine.store.hold(process.batch.key) : undefined
@@ -187,7 +182,24 @@ export class Wave implements Watcher, UnderWay {
     this.quiet?.()
   }
 
-  private static readonly begin = Effect.fnUntracedEager((wave: Wave) => wave.body())
+  /** Most waves wait for nothing before their runs. */
+  private static begin(it: Wave): Effect.Effect<void> {
+    const { wave } = it
+    const isPlain = wave.stop.index === Infinity && wave.options.resume === undefined &&
+      wave.gates.arrive.length === 0 && wave.gates.guard.length === 0 && wave.engine.journal === undefined &&
+      wave.early === undefined && wave.options.step === undefined &&
+      !(wave.process.approval === "upfront" && wave.process.people !== undefined)
+    if (!isPlain) return Wave.slowly(it)
+    if (wave.tally.unsettled === 0) return Effect.void
+    try {
+      const arrived = arrive(wave)
+      return isDone(arrived) ? it.runs(it.cut(), 0) : Effect.flatMap(arrived, () => it.runs(it.cut(), 0))
+    } catch (defect) {
+      return Effect.die(defect)
+    }
+  }
+
+  private static readonly slowly = Effect.fnUntracedEager((wave: Wave) => wave.body())
 
   // interruptible only where it waits for others, so that reservations are never lost
   private *body(): Effect.fn.Return<void> {
@@ -210,12 +222,24 @@ export class Wave implements Watcher, UnderWay {
     }
     const { step } = wave.options
     if (step !== undefined) yield* wave.waits.wait(wave.calls, step.turn(itemOf(wave.calls[0]!)))
-    for (const run of this.cut()) {
-      if (wave.tally.hasSuspended) this.suspend(run)
-      else yield* this.execute(run)
-    }
+    yield* this.runs(this.cut(), 0)
     // results go on record before they are reported
     if (wave.tally.isWritten) yield* this.restore(wave.engine.journal!.flush)
+  }
+
+  /** Executes the runs from a place on, one after another. */
+  private runs(all: ReadonlyArray<ReadonlyArray<Call>>, from: number): Effect.Effect<void> {
+    for (let at = from; at < all.length; at++) {
+      const run = all[at]!
+      if (this.wave.tally.hasSuspended) this.suspend(run)
+      else {
+        const executed = this.execute(run)
+        const exit = exitOf(executed)
+        if (exit === undefined) return Effect.flatMap(executed, () => this.runs(all, at + 1))
+        if (exit._tag === "Failure") return exit
+      }
+    }
+    return Effect.void
   }
 
   private cut(): ReadonlyArray<ReadonlyArray<Call>> {
@@ -233,19 +257,27 @@ export class Wave implements Watcher, UnderWay {
     }
   }
 
-  private *execute(run: ReadonlyArray<Call>): Effect.fn.Return<void> {
-    const { driver, wave } = this
+  private execute(run: ReadonlyArray<Call>): Effect.Effect<void> {
+    const { wave } = this
     // the others have their outcome: cancelled during upfront approval, or behind the place where the wave ends
     const live = run.some(isSettled) ? run.filter((call) => !call.isSettled) : run
-    if (live.length === 0) return
+    if (live.length === 0) return Effect.void
     this.runLast = live.at(-1)!.index
     this.runPending = live.length
-    if (wave.gates.guard.length > 0) {
-      const place = live.findIndex((call) => wave.stop.isAt(call))
-      const asked = place === -1 ? live : live.slice(0, place)
-      yield* wave.waits.wait(asked, guard(wave, asked))
-    }
-    const dispatched = yield* this.dispatch(live)
+    if (wave.gates.guard.length === 0) return this.dispatched(live)
+    const place = live.findIndex((call) => wave.stop.isAt(call))
+    const asked = place === -1 ? live : live.slice(0, place)
+    return Effect.flatMap(wave.waits.wait(asked, guard(wave, asked)), () => this.dispatched(live))
+  }
+
+  private dispatched(live: ReadonlyArray<Call>): Effect.Effect<void> {
+    const dispatched = this.dispatch(live)
+    const known = exitOf(dispatched)
+    return known?._tag === "Success" ? this.go(known.value) : Effect.flatMap(dispatched, (it) => this.go(it))
+  }
+
+  private go(dispatched: ReadonlyArray<Next>): Effect.Effect<void> {
+    const { driver, wave } = this
     // first the calls that end, or that request approval: the others must not act before them
     for (const { call, next } of dispatched) {
       if (next._tag !== "Admitted" && next._tag !== "Recalled") driver.go(call, next)
@@ -256,27 +288,38 @@ export class Wave implements Watcher, UnderWay {
         driver.go(call, next)
       }
     }
-    let started = 0
-    for (const { call, next } of dispatched) {
-      if (started > 0 && started % chunk === 0) yield* this.restore(Effect.yieldNow)
-      started++
-      if (next._tag === "Admitted") driver.go(call, next)
+    return this.start(dispatched, 0)
+  }
+
+  /** Starts the admitted calls from a place on, a chunk at a time; then waits until the run is over. */
+  private start(dispatched: ReadonlyArray<Next>, from: number): Effect.Effect<void> {
+    const end = Math.min(dispatched.length, from + chunk)
+    for (let at = from; at < end; at++) {
+      const { call, next } = dispatched[at]!
+      if (next._tag === "Admitted") this.driver.go(call, next)
     }
-    if (this.runPending === 0) return
+    if (end < dispatched.length) {
+      return Effect.flatMap(this.restore(Effect.yieldNow), () => this.start(dispatched, end))
+    }
+    if (this.runPending === 0) return Effect.void
     this.watchDeadline()
-    yield* this.restore(Effect.callback<void>((resume) => {
-      // the caller continues in a later step, not inside the settlement of its last call
-      this.runDone = () => resume(Effect.yieldNow)
-      if (this.runPending === 0) this.runDone()
-    }))
-    this.runDone = undefined
+    return Effect.map(
+      this.restore(Effect.callback<void>((resume) => {
+        // the caller continues in a later step, not inside the settlement of its last call
+        this.runDone = () => resume(Effect.yieldNow)
+        if (this.runPending === 0) this.runDone()
+      })),
+      () => {
+        this.runDone = undefined
+      }
+    )
   }
 
   /** Dispatches a run. Calls that are cancelled while a slow store is awaited end immediately. */
-  private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Pick<Dispatching, "call" | "next">>> {
+  private dispatch(live: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Next>> {
     const { wave } = this
     const dispatching = dispatch(wave, live)
-    if (Exit.isExit(dispatching)) return dispatching
+    if (exitOf(dispatching) !== undefined) return dispatching
     for (const call of live) if (call.decided === undefined) call.phase = phases.queued
     let dispatched: ReadonlyArray<Dispatching> | undefined
     const noted = Effect.map(dispatching, (it) => {
@@ -313,7 +356,9 @@ export class Wave implements Watcher, UnderWay {
     const { calls, engine, history: ended, process, reporter, stop } = this.wave
     process.waves.delete(this)
     process.remembers = true
-    last.set(engine.handlers, this)
+    // V8 discards compiled code for a kind of object when no such object survives garbage collection; without this a
+    // single call takes 1.6 times as long (`npm run bench -- --only single`)
+    engine.last.wave = this
     if (stop.isOn) stop.waves.delete(this.driver)
     this.deadlineFiber?.interruptUnsafe()
     const outcomes = calls.map((call) => call.outcome!)

@@ -256,13 +256,38 @@ const counts = (which: Counted = "all", isUntold: boolean): boolean =>
 /** The digest of the key that was looked for last: one object for all calls. */
 const wanted = new TextDigest()
 
-const digest = ({ agent, batch, key, process, scope, session, tool }: KeyClaim): void => {
-  wanted.begin()
-  wanted.add(scope === "batch" ? batch : scope === "process" ? process : "")
-  wanted.add(scope)
-  if (agent !== undefined) wanted.add(agent)
-  if (session !== undefined) wanted.add(session)
-  wanted.add(tool)
-  wanted.add(key)
+/** What keys of one tool have in common. */
+interface Common extends Pick<KeyClaim, "agent" | "scope" | "session" | "tool"> {
+  readonly within: string
+}
+
+/** The digest of what keys have in common: made once for all that follow one another. */
+class Beginning {
+  private readonly digest = new TextDigest()
+  private of: Common | undefined
+
+  digestOf({ agent, batch, process, scope, session, tool }: KeyClaim): TextDigest {
+    const { digest, of } = this
+    const within = scope === "batch" ? batch : scope === "process" ? process : ""
+    if (
+      of !== undefined && of.within === within && of.tool === tool && of.scope === scope && of.agent === agent &&
+      of.session === session
+    ) return digest
+    digest.begin()
+    digest.add(within)
+    digest.add(scope)
+    if (agent !== undefined) digest.add(agent)
+    if (session !== undefined) digest.add(session)
+    digest.add(tool)
+    this.of = { within, scope, agent, session, tool }
+    return digest
+  }
+}
+
+const beginning = new Beginning()
+
+const digest = (claim: KeyClaim): void => {
+  wanted.continue(beginning.digestOf(claim))
+  wanted.add(claim.key)
   wanted.end()
 }
