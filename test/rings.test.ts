@@ -194,7 +194,7 @@ describe("the rings", () => {
     refuses("index.ts", `export { ToolCall } from "./core/vocabulary/ToolCall.ts"`)
     allows("index.ts", `export * as ToolCall from "./core/vocabulary/ToolCall.ts"`)
     refuses("core/contract/ToolContext.ts", `import type { ToolExecutor } from "../engine/ToolExecutor.ts"`)
-    allows("core/engine/Attempt.ts", `import * as ToolContext from "../contract/ToolContext.ts"`)
+    allows("core/engine/call/attempt/Attempt.ts", `import * as ToolContext from "../../../contract/ToolContext.ts"`)
     allows("tools/Files.ts", `import { readFile } from "node:fs/promises"`)
     refuses("page/main.ts", `import { covers } from "../server/ApiAccess.ts"`)
     refuses("page/main.ts", `import * as Schema from "effect/Schema"`)

@@ -4,16 +4,16 @@
  *
  * The lifecycle of a call is a sequence of steps, one module each:
  *
- * - `engine/Arrive`, for all calls of a wave before anything runs: cancellation, turn budget, lookup, decoding, policy
- * - `engine/Dispatch`, when the call's run begins: the turn again, blocked tools, guards, then dedupe and rules,
+ * - `call/Arrive`, for all calls of a wave before anything runs: cancellation, turn budget, lookup, decoding, policy
+ * - `call/Dispatch`, when the call's run begins: the turn again, blocked tools, guards, then dedupe and rules,
  *   reserved
  * in one atomic step
- * - `engine/Authorize`: a grant, or an approver (`engine/ApprovalRound`)
- * - `engine/Permits`: resources, the tool's concurrency limit, the pool of its class
- * - `engine/Start`, holding all permits: checks again what may have changed, then runs the handler (`engine/Attempt`)
- * - `engine/Settle`, once: output, history, reservation, event
+ * - `call/Authorize`: a grant, or an approver (`call/authorize/ApprovalRound`)
+ * - `call/Permits`: resources, the tool's concurrency limit, the pool of its class
+ * - `call/Start`, holding all permits: checks again what may have changed, then runs the handler (`call/attempt/Attempt`)
+ * - `call/Settle`, once: output, history, reservation, event
  *
- * `engine/Driver` acts on what they decide. The gates are separate services, in `policy`. Talking to a model and
+ * `call/Driver` acts on what they decide. The gates are separate services, in `policy`. Talking to a model and
  * keeping the conversation is left to a loop.
  */
 import * as Clock from "effect/Clock"
@@ -48,22 +48,22 @@ import * as StateStore from "../store/StateStore.ts"
 import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import * as ToolCall from "../vocabulary/ToolCall.ts"
 import { ToolHandlers } from "../vocabulary/ToolHandlers.ts"
-import { InCommit } from "./Attempt.ts"
-import * as Batches from "./Batches.ts"
-import * as CheckedSettings from "./CheckedSettings.ts"
-import { Conversations } from "./Conversations.ts"
-import type { Engine } from "./Engine.ts"
-import * as Facade from "./Facade.ts"
-import * as MeasuredStore from "./MeasuredStore.ts"
-import { Orphans } from "./Orphans.ts"
-import * as Periodic from "./Periodic.ts"
-import * as Principals from "./Principal.ts"
-import * as Process from "./Process.ts"
+import { InCommit } from "./call/attempt/Attempt.ts"
+import * as CheckedSettings from "./executor/CheckedSettings.ts"
+import type { Engine } from "./executor/Engine.ts"
+import * as Facade from "./executor/Facade.ts"
+import { Orphans } from "./executor/Orphans.ts"
+import * as Periodic from "./executor/Periodic.ts"
+import * as Principals from "./executor/Principal.ts"
+import * as MeasuredStore from "./ports/MeasuredStore.ts"
+import { RetryingStore } from "./ports/RetryingStore.ts"
+import * as TimedPorts from "./ports/TimedPorts.ts"
+import * as Batches from "./process/Batches.ts"
+import { Conversations } from "./process/Conversations.ts"
+import * as Process from "./process/Process.ts"
+import { Sessions } from "./process/Sessions.ts"
 import { JournalWriter } from "./report/JournalWriter.ts"
 import { Telemetry } from "./report/Telemetry.ts"
-import { RetryingStore } from "./RetryingStore.ts"
-import { Sessions } from "./Sessions.ts"
-import * as TimedPorts from "./TimedPorts.ts"
 
 export {
   type Batch,

@@ -13,7 +13,7 @@ import * as CallLog from "../../../internal/callLog.ts"
 import * as Detached from "../../../internal/detached.ts"
 import type { Outages } from "../../../internal/outages.ts"
 import type { Journal, JournalError, Line } from "../../store/Journal.ts"
-import * as TimedPorts from "../TimedPorts.ts"
+import * as TimedPorts from "../ports/TimedPorts.ts"
 
 /** Lines that are written next, and the callers that wait for them. */
 interface Batch {

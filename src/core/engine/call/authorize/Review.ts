@@ -1,0 +1,169 @@
+/**
+ * Gate 12, before people: a reviewer looks at a call that needs approval, where the policy lets it decide.
+ *
+ * A review is work: the turn's clock runs, and the call does not rest. Its verdict holds for this one call; no grant is
+ * made. What it does not decide goes to people, with what it said.
+ */
+import * as Effect from "effect/Effect"
+import type { Evidence } from "../../../facts/Evidence.ts"
+import { mapTexts } from "../../../facts/EvidenceText.ts"
+import type { NewRequest } from "../../../gates/ApprovalRequest.ts"
+import type { GateCall } from "../../../gates/Gate.ts"
+import * as Permissions from "../../../gates/Permissions.ts"
+import type { ReviewRequest } from "../../../gates/ReviewRequest.ts"
+import type { TargetKind } from "../../../vocabulary/TargetKind.ts"
+import type { Said } from "../../ports/TimedPorts.ts"
+import { Secrets } from "../../report/Secrets.ts"
+import type { WaveState } from "../../wave/WaveState.ts"
+import type { Call, Reviewed } from "../Call.ts"
+
+/** A call that needs approval. */
+export interface Reviewable extends Permissions.Asks {
+  /** Its targets, if they differ from those that the call was judged by. */
+  readonly targets?: GateCall["targets"]
+}
+
+/** What a reviewer may decide. */
+export type Mandate = NonNullable<Permissions.Asks["review"]>
+
+/** A decision of the reviewer. */
+export type Decided =
+  | { readonly _tag: "Allowed" }
+  | { readonly _tag: "Denied"; readonly by: "reviewer"; readonly reason: string; readonly person?: undefined }
+
+/** What comes of a review: a decision, or what people see of it. */
+export type Result =
+  | Decided
+  | { readonly _tag: "Asks"; readonly evidence: Evidence }
+  | { readonly _tag: "Unrecorded" }
+
+/**
+ * Returns what the reviewer may decide about a call; `undefined` if it is not asked.
+ *
+ * Whatever the policy says, it does not replace people where each call or certain people must approve, where an
+ * approval brings data, where a target is protected or unknown, or where the call may have happened already.
+ */
+export const mandate = ({ engine: { reviewer } }: WaveState, call: Call, question: Reviewable): Mandate | undefined => {
+  const { approvers, isAlways, review, targets = call.gateCall!.targets } = question
+  if (reviewer === undefined || review === undefined || isAlways === true || approvers !== undefined) return undefined
+  // only people fill in forms
+  if (call.resumed?.why !== undefined || (call.attempt === undefined && call.tool!.form !== undefined)) return undefined
+  const { mayDeny } = review
+  const mayAllow = review.mayAllow && targets !== undefined && targets.every(({ kind }) => !isForPeople(kind))
+  return mayAllow || mayDeny ? { mayAllow, mayDeny } : undefined
+}
+
+const isForPeople = (kind: TargetKind | undefined): boolean => kind === "protected" || kind === "always"
+
+/** Reviews a call, or finds its verdict on record; `undefined` if there is none and the reviewer is not asked. */
+export const review = (
+  wave: WaveState,
+  call: Call,
+  about: NewRequest,
+  may: Mandate | undefined
+): Effect.Effect<Result | undefined> =>
+  Effect.suspend(() => {
+    const known = onRecord(call, about)
+    if (known !== undefined) return Effect.succeed(resultOf(known, may))
+    if (may === undefined) return Effect.undefined
+    const { engine: { conversations, journal, reviewer }, process: { budget, session }, watcher } = wave
+    const words = conversations?.wordsOf(wave.process) ?? []
+    const { breaker, model } = reviewer!
+    const begunAt = wave.now()
+    const secrets = new Secrets(call.tool!.redactor)
+    const args = secrets.arguments(about.args)
+    const because = breaker.openedBy(session.key, begunAt)
+    if (because === undefined) {
+      budget.execute(1, begunAt)
+      watcher.asked()
+    }
+    const asked: Effect.Effect<Said> = because !== undefined
+      ? Effect.succeed({ verdict: "ask", reason: `the reviewer is not asked for now: ${because}`, problem: "breaker" })
+      : Effect.ensuring(
+        reviewer!.review(requestOf(call, about, args, secrets, words), callOf(call)),
+        Effect.sync(() => budget.execute(-1, wave.now()))
+      )
+    return Effect.flatMap(asked, (said) => {
+      const at = wave.now()
+      const reason = secrets.text(said.reason)
+      const result = resultOf({ ...said, reason, model }, current(call, about, may))
+      const decides = result._tag !== "Asks"
+      if (said.problem === undefined) breaker.count(session.key, result._tag === "Denied", at)
+      const { problem, verdict } = said
+      const fact = { at, verdict, reason, model, millis: at - begunAt, decides, problem, request: about } as const
+      wave.facts?.report({ _tag: "Reviewed", ...fact }, call)
+      // the start of a call waits for what is on record, a write of a running call does not
+      return about.isRunning && result._tag === "Allowed" && call.record !== undefined && journal !== undefined
+        ? Effect.map(journal.flush, (isWritten): Result => isWritten ? result : unrecorded)
+        : Effect.succeed(result)
+    })
+  })
+
+/** Notes that a person approved a call of this conversation: the reviewer is asked again. */
+export const approved = ({ engine: { reviewer }, process: { session } }: WaveState): void =>
+  reviewer?.breaker.close(session.key)
+
+const unrecorded: Result = { _tag: "Unrecorded" }
+
+/** The verdict on record, if approvers would see the same request now and, without a verdict, had seen it then. */
+const onRecord = ({ record, resumed }: Call, about: NewRequest): Reviewed | undefined => {
+  const { answers, question, reviewed } = resumed ?? {}
+  if (reviewed === undefined || reviewed.shown !== record!.shown(about)) return undefined
+  return reviewed.problem === undefined || question !== undefined || answers !== undefined ? reviewed : undefined
+}
+
+/** What the reviewer may decide once it has: the policy may have changed meanwhile. */
+const current = (call: Call, about: NewRequest, may: Mandate): Mandate | undefined => {
+  const { agent, gateCall, rules } = call
+  const now = Permissions.asks(agent.permissions, {
+    ...gateCall!,
+    targets: about.isRunning ? about.targets : gateCall!.targets
+  }, rules!.consent)
+  if (now === undefined) return may
+  return now.isAlways === true || now.approvers !== undefined || now.review === undefined ? undefined : {
+    mayAllow: may.mayAllow && now.review.mayAllow,
+    mayDeny: may.mayDeny && now.review.mayDeny
+  }
+}
+
+const resultOf = (
+  { model, reason, verdict }: Pick<Reviewed, "model" | "reason" | "verdict">,
+  may: Mandate | undefined
+): Result =>
+  verdict === "allow" && may?.mayAllow === true
+    ? { _tag: "Allowed" }
+    : verdict === "deny" && may?.mayDeny === true
+    ? { _tag: "Denied", by: "reviewer", reason }
+    : { _tag: "Asks", evidence: { _tag: "Reviewed", verdict, reason, model } }
+
+/** What the reviewer sees, without secrets. */
+const requestOf = (
+  call: Call,
+  about: NewRequest,
+  args: unknown,
+  secrets: Secrets,
+  words: ReadonlyArray<string>
+): ReviewRequest => {
+  const { agentPath, evidence = [], isRunning, preview, targets, tool, why } = about
+  return {
+    tool,
+    description: call.tool!.description,
+    args,
+    targets: targets.map(({ kind, text }) => ({ text: secrets.text(text), ...(kind === undefined ? {} : { kind }) })),
+    why: secrets.text(why),
+    preview: preview === undefined
+      ? undefined
+      : preview._tag === "Diff"
+      ? { diff: secrets.text(preview.diff) }
+      : { missing: preview.because },
+    evidence: evidence.map((it) => mapTexts(it, secrets.text)),
+    words: words.map(secrets.text),
+    agentPath,
+    isRunning
+  }
+}
+
+const callOf = ({ call: { id: callId }, gateCall, tool }: Call) => {
+  const { args, principal } = gateCall!
+  return { callId, tool: tool!.name, principal, secrets: { redactor: tool!.redactor, args } }
+}

@@ -1,0 +1,330 @@
+/**
+ * The conversations of an executor: what their users said, and a ledger of where values come from.
+ *
+ * A conversation is the session of a process, or its batch where it has none. Sub-agents belong to the conversation of
+ * their call. What is forgotten or could not be restored is not proved, so calls need approval.
+ */
+import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
+import * as Effect from "effect/Effect"
+import { IsForeign } from "../../../internal/toolSchemas.ts"
+import type { RecalledResult } from "../../contract/ToolProcess.ts"
+import type { Evidence } from "../../facts/Evidence.ts"
+import * as Permissions from "../../gates/Permissions.ts"
+import type { Provenance } from "../../gates/Provenance.ts"
+import type { ReviewBreaker } from "../../gates/ReviewBreaker.ts"
+import * as Declared from "../../provenance/Declared.ts"
+import * as Ledger from "../../provenance/Ledger.ts"
+import type { RegisteredTool, ToolHandlers } from "../../vocabulary/ToolHandlers.ts"
+import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
+import type { Call } from "../call/Call.ts"
+import type { JournalWriter } from "../report/JournalWriter.ts"
+import * as Reporter from "../report/Reporter.ts"
+import * as RecordedConversation from "../resume/RecordedConversation.ts"
+import type { ProcessState } from "./State.ts"
+
+/** So many conversations are kept in memory. */
+const maxConversations = 1_000
+
+/** So many texts are known again when they are submitted again. */
+const maxHeard = 10_000
+
+/** Characters of the user's words that are kept for reviewers. */
+const maxWords = 50_000
+
+interface Conversation {
+  readonly ledger: Ledger.Ledger
+  /** What the user said, oldest first. */
+  words: ReadonlyArray<string>
+  /** Texts that were heard, so that one that is submitted again counts once. */
+  readonly heard: Set<string>
+  /** Its record has been read, or is being read. */
+  restored: Deferred.Deferred<void> | undefined
+  /** The calls whose results it received. */
+  readonly calls: Set<string>
+  /** How much arrived and was heard in it. */
+  count: number
+}
+
+/** The conversations of an executor and its sub-agents. */
+export class Conversations {
+  private readonly all = new Map<string, Conversation>()
+  private hasEvicted = false
+  /** The conversations on record; `undefined`: not known, so each has to be looked for. */
+  private recorded: RecordedConversation.Names | undefined
+  /** Conversations that were forgotten on purpose: their record does not count. */
+  private readonly forgotten = new Set<string>()
+  private readonly provenance: Provenance["Service"] | undefined
+  private readonly handlers: ToolHandlers["Service"]
+  private readonly breaker: ReviewBreaker | undefined
+  private readonly journal: JournalWriter | undefined
+  private readonly principal: string
+  private readonly now: () => number
+
+  constructor(options: {
+    readonly provenance: Provenance["Service"] | undefined
+    readonly handlers: ToolHandlers["Service"]
+    /** Counts the denials of a reviewer, if there is one. */
+    readonly breaker: ReviewBreaker | undefined
+    readonly journal: JournalWriter | undefined
+    readonly principal: string
+    readonly now: () => number
+  }) {
+    this.provenance = options.provenance
+    this.handlers = options.handlers
+    this.breaker = options.breaker
+    this.journal = options.journal
+    this.principal = options.principal
+    this.now = options.now
+  }
+
+  /** Restores a conversation from the journal, once. If whoever does it goes away, the next one does it. */
+  restore(process: ProcessState): Effect.Effect<void> {
+    return Effect.suspend(() => {
+      const { journal } = this
+      const name = nameOf(process)
+      const isOnRecord = journal !== undefined && !this.forgotten.has(name.key)
+      const it = this.of(process, isOnRecord)
+      const { restored: begun } = it
+      if (begun !== undefined) {
+        return Effect.andThen(
+          Deferred.await(begun),
+          Effect.suspend(() => it.restored === undefined ? this.restore(process) : Effect.void)
+        )
+      }
+      const restored = it.restored = Deferred.makeUnsafe<void>()
+      return Effect.onExit(isOnRecord ? this.read(journal, name, it, process.session.key) : Effect.void, (exit) => {
+        if (exit._tag === "Failure") it.restored = undefined
+        return Deferred.succeed(restored, undefined)
+      })
+    })
+  }
+
+  /** Adds what the user said, or pasted. */
+  heard(process: ProcessState, text: string, from: "user" | "foreign"): void {
+    const it = this.of(process)
+    if (!this.take(it, text, from) || this.journal === undefined) return
+    const { batch, session } = nameOf(process)
+    const ordinal = it.count++
+    Reporter.heard(this.journal, this.principal, { at: this.now(), batch, conversation: session, from, ordinal, text })
+  }
+
+  /** Numbers what arrives in a conversation. */
+  numbered(process: ProcessState): () => number {
+    const it = this.of(process)
+    return () => it.count++
+  }
+
+  /** What the user said, oldest first. */
+  wordsOf(process: ProcessState): ReadonlyArray<string> {
+    return this.of(process).words
+  }
+
+  /** Says why approval is needed, if values of a call are not proved. */
+  unproved({ agent, gateCall, parent }: Call, process: ProcessState): Permissions.Objection | undefined {
+    const { provenance } = this
+    if (provenance === undefined || gateCall === undefined) return undefined
+    // the host's rule chose the arguments
+    if (process.fires !== undefined && parent === undefined) return undefined
+    const tool = provenance.tool(gateCall.tool)
+    if (tool.effect === "read" || Permissions.skipsProvenance(agent.permissions, gateCall.tool)) return undefined
+    const { ledger } = this.of(process)
+    const verdict = ledger.decide(tool, gateCall.args)
+    switch (verdict._tag) {
+      case "Proved":
+        return undefined
+      case "Undeclared":
+        return { why: "nobody declared where the arguments of the tool may come from" }
+      case "Unproved": {
+        const evidence = verdict.values.map((value) => evidenceOf(value, ledger.explain(value)))
+        const [first, ...rest] = evidence
+        const more = rest.length === 0 ? "" : ` (and ${rest.length} more)`
+        return { why: `neither the user nor a trusted output named the value of ${first!.path}${more}`, evidence }
+      }
+    }
+  }
+
+  /**
+   * Adds the outcome of a call. The whole output counts, even if the model is shown a part of it: its fields are as
+   * trustworthy, and the rest may be shown later.
+   */
+  received(
+    process: ProcessState,
+    call: Call,
+    outcome: ToolOutcome,
+    ran: { readonly value: unknown } | undefined
+  ): void {
+    const { provenance } = this
+    const { gateCall } = call
+    if (provenance === undefined || gateCall === undefined) return
+    const { calls, ledger } = this.of(process)
+    const tool = provenance.tool(gateCall.tool)
+    const { callId } = outcome
+    know(calls, tool.name, callId)
+    if (outcome._tag === "Succeeded") {
+      const { output } = outcome
+      const value = ran?.value ?? (output._tag === "Artifact" ? undefined : output.value)
+      if (value === undefined) {
+        // an artifact of an earlier call: what it holds is not known here
+        ledger.forgot()
+        ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.output.modelText })
+      } else {
+        const { args } = gateCall
+        RecordedConversation.receive(ledger, { callId, args, tool }, outputsOf(gateCall.tool, value))
+      }
+    } else if (outcome._tag === "Failed") {
+      ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.error })
+    }
+  }
+
+  /** Adds the results of tools that the model's provider executed: nothing is declared about them. */
+  provided(process: ProcessState, calls: ReadonlyArray<RecalledResult>): void {
+    if (this.provenance === undefined) return
+    const { calls: known, ledger } = this.of(process)
+    for (const { id: callId, name, output } of calls) {
+      know(known, name, callId)
+      ledger.received({ tool: Declared.undeclared(name), callId, args: {}, output })
+    }
+  }
+
+  /** Adds results of earlier calls that it has not received: whoever gives them may have them from anywhere. */
+  recalled(process: ProcessState, results: ReadonlyArray<RecalledResult>): void {
+    const { calls } = this.of(process)
+    this.provided(process, results.filter(({ id, name }) => !calls.has(`${name} ${id}`)))
+  }
+
+  /** Forgets a conversation; one that was deleted stays forgotten, whatever is on record. */
+  forget(key: string, isDeleted: boolean): void {
+    this.all.delete(key)
+    if (isDeleted && this.journal !== undefined) this.forgotten.add(key)
+  }
+
+  /** Reads the record of a conversation, unless it has none. */
+  private read(
+    journal: JournalWriter,
+    name: RecordedConversation.Name,
+    it: Conversation,
+    session: string
+  ): Effect.Effect<void> {
+    const { breaker, handlers, principal, provenance, recorded } = this
+    const id = RecordedConversation.idOf(name)
+    const read = Effect.map(
+      RecordedConversation.restore(journal, principal, name, {
+        ledger: it.ledger,
+        toolOf: (name) => {
+          const tool = handlers.current().get(name)
+          const declared = provenance === undefined
+            ? Declared.undeclared(name)
+            : tool === undefined
+            ? provenance.named(name)
+            : provenance.tool(tool)
+          return { declared, outputsOf: (value) => outputsOf(tool, value) }
+        },
+        heard: (text, from) => this.take(it, text, from),
+        reviewed: (isDenial, at) => breaker?.count(session, isDenial, at),
+        approved: () => breaker?.close(session),
+        settled: (tool, callId) => know(it.calls, tool, callId),
+        counted: (count) => {
+          it.count = Math.max(it.count, count)
+        }
+      }),
+      (recorded) => {
+        this.recorded ??= recorded
+      }
+    )
+    if (recorded === undefined || recorded.names.has(id)) return read
+    // another process may have held it meanwhile
+    return Effect.flatMap(
+      RecordedConversation.catchUp(journal, principal, recorded),
+      (isComplete) => isComplete && !recorded.names.has(id) ? Effect.void : read
+    )
+  }
+
+  /** `isOnRecord`: what was received in it before is in the journal. */
+  private of(process: ProcessState, isOnRecord = false): Conversation {
+    const name = nameOf(process)
+    const { key } = name
+    const found = this.all.get(key) ?? this.begin(isOnRecord)
+    this.all.delete(key)
+    this.all.set(key, found)
+    if (this.all.size > maxConversations) {
+      this.all.delete(this.all.keys().next().value!)
+      this.hasEvicted = true
+    }
+    // it is on record from now on
+    if (this.recorded !== undefined && found.restored !== undefined) {
+      this.recorded.names.add(RecordedConversation.idOf(name))
+    }
+    return found
+  }
+
+  private begin(isOnRecord: boolean): Conversation {
+    const ledger = Ledger.make(this.provenance?.limits)
+    // it may be one that was evicted, and what strangers wrote in it is not known any more
+    if (this.hasEvicted && !isOnRecord) ledger.forgot()
+    return { ledger, words: [], heard: new Set<string>(), restored: undefined, calls: new Set<string>(), count: 0 }
+  }
+
+  /** Adds a text; false if it was heard before. */
+  private take(it: Conversation, text: string, from: "user" | "foreign"): boolean {
+    const known = `${from} ${text}`
+    if (it.heard.has(known)) return false
+    if (it.heard.size >= maxHeard) it.heard.clear()
+    it.heard.add(known)
+    it.ledger.heard(text, from)
+    if (from === "user") {
+      it.words = [...it.words, text]
+      let size = it.words.reduce((sum, it) => sum + it.length, 0)
+      while (size > maxWords && it.words.length > 1) {
+        size -= it.words[0]!.length
+        it.words = it.words.slice(1)
+      }
+    }
+    return true
+  }
+}
+
+const know = (calls: Set<string>, tool: string, callId: string): void => {
+  if (calls.size >= maxHeard) calls.clear()
+  calls.add(`${tool} ${callId}`)
+}
+
+const nameOf = ({ batch, session }: ProcessState): RecordedConversation.Name & { readonly key: string } =>
+  session.name === undefined
+    ? { key: batch.key, batch: batch.id, session: undefined }
+    : { key: session.key, batch: batch.id, session: session.name }
+
+/**
+ * The outputs of a result, as declarations mean them. Of an MCP server's tool that is the value of the result; the texts
+ * that come with it are foreign. Without a value, each text is an output.
+ */
+const outputsOf = (tool: RegisteredTool | undefined, value: unknown): RecordedConversation.Outputs => {
+  const isResult = tool !== undefined && Context.get(tool.annotations, IsForeign) && typeof value === "object" &&
+    value !== null && "content" in value && Array.isArray(value.content)
+  if (!isResult) return { declared: [value], foreign: [] }
+  const { content, structuredContent } = value as McpShape
+  const texts = content.flatMap(({ text }) => typeof text === "string" ? [text] : [])
+  return structuredContent === undefined
+    ? { declared: texts, foreign: [] }
+    : { declared: [structuredContent], foreign: texts }
+}
+
+/** The result of an MCP server's tool. */
+interface McpShape {
+  readonly content: ReadonlyArray<{ readonly text?: unknown }>
+  readonly structuredContent?: unknown
+}
+
+const evidenceOf = (
+  { origin: proved, path, value }: Ledger.Unproved,
+  { from, origin }: Ledger.Explained
+): Extract<Evidence, { readonly _tag: "Origin" }> => ({
+  _tag: "Origin",
+  path,
+  value: value.length > 500 ? `${value.slice(0, 500)}…` : value,
+  origin: origin === "untrusted" ? origin : proved,
+  ...(from.length === 0 ? {} : { from: from.map(wordsOf).join(", ") })
+})
+
+const wordsOf = ({ callId, tool }: { readonly callId: string; readonly tool: string }): string =>
+  tool === "" ? "text that the user pasted" : `the output of call ${callId} (${tool})`
