@@ -14,12 +14,12 @@ import * as Dedupe from "../src/core/gates/Dedupe.ts"
 import * as HostGates from "../src/core/gates/HostGates.ts"
 import * as Policy from "../src/core/gates/Policy.ts"
 import * as RateLimits from "../src/core/gates/RateLimits.ts"
-import * as Reviewer from "../src/core/gates/Reviewer.ts"
 import * as TurnBudget from "../src/core/gates/TurnBudget.ts"
 import * as ArtifactStore from "../src/core/output/ArtifactStore.ts"
 import * as Checkpoints from "../src/core/output/Checkpoints.ts"
 import * as StateStore from "../src/core/store/StateStore.ts"
 import * as ToolLimits from "../src/core/vocabulary/ToolLimits.ts"
+import * as Reviewer from "../src/review/Reviewer.ts"
 import * as Authentication from "../src/server/Authentication.ts"
 import * as Draining from "../src/server/Draining.ts"
 import * as Limits from "../src/server/Limits.ts"
@@ -135,7 +135,7 @@ describe("the table of defaults", () => {
 
   it("has no row that nobody looks at, and every option of the one-line executor", () => {
     assert.sameMembers(Array.from(rows.keys()), [...Object.keys(values), ...Object.keys(places)])
-    const options = read("src/core/assembly/LocalExecutor.ts").split("export interface Options")[1]!.split("\n}")[0]!
+    const options = read("src/assembly/LocalExecutor.ts").split("export interface Options")[1]!.split("\n}")[0]!
     for (const [, name] of options.matchAll(/readonly (\w+)\?/g)) {
       const isThere = Array.from(rows.keys()).some((it) => it === name || it.startsWith(`${name}.`))
       assert.isTrue(isThere || ["rules", "tools", "provenance"].includes(name!), name)

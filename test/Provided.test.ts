@@ -7,7 +7,7 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import * as LocalExecutor from "../src/core/assembly/LocalExecutor.ts"
+import * as LocalExecutor from "../src/assembly/LocalExecutor.ts"
 import * as TurnBudget from "../src/core/gates/TurnBudget.ts"
 import * as StateStore from "../src/core/store/StateStore.ts"
 import {

@@ -16,7 +16,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     {
       name: "vocabulary, rules, facts and wire formats",
       core: true,
-      files: ["core/vocabulary/", "core/facts/", "core/rules/", "core/provenance/", "wire/"]
+      files: ["core/vocabulary/", "core/facts/", "core/rules/", "wire/"]
     },
     { name: "store", core: true, files: ["core/store/"] },
     { name: "gates", core: true, files: ["core/gates/"] },
@@ -24,9 +24,11 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     // What a handler and a host see of an executor, without the engine.
     { name: "contract", core: true, files: ["core/contract/"] },
     { name: "engine", core: true, files: ["core/engine/"] },
-    { name: "assembly", core: true, files: ["core/assembly/"] },
     // Lists what a module shows, where it has more than that. Each room has such a folder.
     { name: "face", core: true, files: ["core/public/"] },
+    // Beside the path of a call: listeners, a reviewer, and what looks at policies without a call.
+    { name: "provenance, review and policy", core: true, files: ["provenance/", "review/", "policy/"] },
+    { name: "assembly", core: true, files: ["assembly/"] },
     { name: "agent", core: true, files: ["agent/"] },
     { name: "tools, mcp, sql and adapters", files: ["tools/", "mcp/", "sql/", "adapters/"] },
     { name: "server", files: ["server/"] },
@@ -190,6 +192,8 @@ describe("the rings", () => {
     allows("internal/json-schema/check.ts", `import { clip } from "../clip.ts"`)
     refuses("testing/Scenario.ts", `import * as Run from "../cli/Run.ts"`)
     refuses("tools/Files.ts", `import { ToolCall } from "../index.ts"`)
+    refuses("core/engine/process/Conversations.ts", `import * as Ledger from "../../../provenance/Ledger.ts"`)
+    allows("policy/PolicyDiff.ts", `import type { Policy } from "../core/gates/Policy.ts"`)
     refuses("Unknown.ts", "")
     refuses("index.ts", `export { ToolCall } from "./core/vocabulary/ToolCall.ts"`)
     allows("index.ts", `export * as ToolCall from "./core/vocabulary/ToolCall.ts"`)

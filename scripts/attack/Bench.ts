@@ -1,6 +1,6 @@
 /** Measures policies over suites: what becomes of attacks, and what honest tasks cost. */
 import * as Effect from "effect/Effect"
-import type { Declared } from "../../src/core/provenance/Declared.ts"
+import type { Declared } from "../../src/provenance/Declared.ts"
 import { type Attacker, attackers, generated } from "./Attackers.ts"
 import { derive, type Derived } from "./Derived.ts"
 import { type World, worldOf } from "./Outputs.ts"

@@ -4,7 +4,7 @@
  * Only for the bench: it has to declare tools of suites that nobody has seen. A host knows its tools and declares them
  * by hand. What no word explains counts as a write, as a target and as foreign.
  */
-import type { Declared, Role, RoleWith, Trust } from "../../src/core/provenance/Declared.ts"
+import type { Declared, Role, RoleWith, Trust } from "../../src/provenance/Declared.ts"
 import * as Words from "./Words.ts"
 
 /** A tool of a suite, with the parameters that its calls have. */

@@ -1,7 +1,7 @@
 // What tracing costs: a decision with 100 kB of history, and, apart from it, receiving text and explaining.
 import { Effect } from "effect"
-import * as Declared from "../../src/core/provenance/Declared.ts"
-import * as Ledger from "../../src/core/provenance/Ledger.ts"
+import * as Declared from "../../src/provenance/Declared.ts"
+import * as Ledger from "../../src/provenance/Ledger.ts"
 import { median } from "./measure.ts"
 import type { Line } from "./table.ts"
 

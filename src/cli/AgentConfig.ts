@@ -8,7 +8,7 @@
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
-import type * as LocalExecutor from "../core/assembly/LocalExecutor.ts"
+import type * as LocalExecutor from "../assembly/LocalExecutor.ts"
 import type * as Policy from "../core/gates/Policy.ts"
 import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import type * as McpServers from "../mcp/McpServers.ts"

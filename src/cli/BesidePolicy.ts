@@ -3,11 +3,11 @@ import * as Cause from "effect/Cause"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
-import { AtLeastOne, Span } from "../core/gates/ConfigFields.ts"
+import { AtLeastOne, Span } from "../assembly/ConfigFields.ts"
 import * as Policy from "../core/gates/Policy.ts"
-import * as Reviewer from "../core/gates/Reviewer.ts"
 import * as ShadowPolicy from "../core/gates/ShadowPolicy.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import * as Reviewer from "../review/Reviewer.ts"
 import type { CliFailure } from "./CliFailure.ts"
 
 const optional = Schema.optionalKey

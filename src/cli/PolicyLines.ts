@@ -2,12 +2,12 @@
 import type * as Clause from "../core/gates/Clause.ts"
 import * as PermissionPattern from "../core/gates/PermissionPattern.ts"
 import type * as Policy from "../core/gates/Policy.ts"
-import type * as PolicyQuestion from "../core/gates/PolicyQuestion.ts"
-import { natureOf } from "../core/gates/PolicyQuestion.ts"
-import type { Recorded } from "../core/gates/RecordedCalls.ts"
 import type * as ToolPolicy from "../core/gates/ToolPolicy.ts"
 import { clip } from "../internal/clip.ts"
 import { escape } from "../internal/escape.ts"
+import type * as PolicyQuestion from "../policy/PolicyQuestion.ts"
+import { natureOf } from "../policy/PolicyQuestion.ts"
+import type { Recorded } from "../policy/RecordedCalls.ts"
 
 /** What becomes of a call, in words. */
 export const wordsOf: Readonly<Record<PolicyQuestion.Outcome, string>> = {

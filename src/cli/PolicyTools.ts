@@ -1,6 +1,6 @@
 /** What `tool-executor policy diff` knows of the tools of the command line: which forms their targets have. */
-import type * as PolicyExamples from "../core/gates/PolicyExamples.ts"
 import type { RegisteredTool, Registry } from "../core/vocabulary/ToolHandlers.ts"
+import type * as PolicyExamples from "../policy/PolicyExamples.ts"
 
 type Forms = Omit<PolicyExamples.Tool, "subject">
 

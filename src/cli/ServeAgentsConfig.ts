@@ -1,6 +1,6 @@
 /** The agents in the config of `tool-executor serve`. */
 import * as Schema from "effect/Schema"
-import { AtLeastOne, fields, Span } from "../core/gates/ConfigFields.ts"
+import { AtLeastOne, fields, Span } from "../assembly/ConfigFields.ts"
 import * as PolicyFile from "../core/gates/PolicyFile.ts"
 import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
 import { Name } from "../server/ApiModels.ts"

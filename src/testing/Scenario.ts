@@ -14,7 +14,7 @@ import {
   Span as SpanAboveNone,
   SpanOrNone as Span,
   Tool
-} from "../core/gates/ConfigFields.ts"
+} from "../assembly/ConfigFields.ts"
 import { Policy } from "../core/gates/Policy.ts"
 import * as PolicyFile from "../core/gates/PolicyFile.ts"
 import type * as RuleSet from "../core/rules/RuleSet.ts"

@@ -1,6 +1,6 @@
 /** An agent operation of a scenario: its prompt and the scripted answers of its model. */
 import * as Schema from "effect/Schema"
-import { AtLeastOne, Span, SpanOrNone } from "../core/gates/ConfigFields.ts"
+import { AtLeastOne, Span, SpanOrNone } from "../assembly/ConfigFields.ts"
 import * as ModelTurn from "./ModelTurn.ts"
 
 const optional = Schema.optionalKey

@@ -12,7 +12,6 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type { Artifacts, Kept } from "../../src/core/engine/ports/TimedPorts.ts"
-import * as Reviewer from "../../src/core/gates/Reviewer.ts"
 import type * as ShadowPolicy from "../../src/core/gates/ShadowPolicy.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
 import {
@@ -32,6 +31,7 @@ import {
   type ToolProcess,
   type TurnBudget
 } from "../../src/index.ts"
+import * as Reviewer from "../../src/review/Reviewer.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
 
 export type Handler = (params: { readonly [key: string]: unknown }) => Effect.Effect<unknown, unknown>

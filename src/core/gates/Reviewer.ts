@@ -1,19 +1,10 @@
 /**
- * Gate 12, before people: a second model that looks at the calls which need approval.
- *
- * It decides only where the policy lets it (`review`), about one call at a time. Whatever it cannot decide, or not in
- * time, goes to the approvers. It never sees outputs of tools.
+ * Gate 12, before people: who looks at the calls which need approval. It decides only where the policy lets it, about
+ * one call at a time. Whatever it cannot decide, or not in time, goes to the approvers.
  */
-import * as LanguageModel from "effect/ai/LanguageModel"
-import * as Model from "effect/ai/Model"
 import * as Context from "effect/Context"
-import type * as Duration from "effect/Duration"
-import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as Option from "effect/Option"
+import type * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
-import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
-import * as ReviewPrompt from "./ReviewPrompt.ts"
 import type { ReviewRequest } from "./ReviewRequest.ts"
 
 export type { ReviewRequest } from "./ReviewRequest.ts"
@@ -31,6 +22,23 @@ export const Verdict = Schema.Union([
 /** A verdict about one call. */
 export type Verdict = typeof Verdict.Type
 
+/** Sends the calls of a conversation to people once a reviewer keeps denying them. */
+export interface Breaker {
+  /** Returns why people decide everything in a conversation now; `undefined` if the reviewer is asked. */
+  readonly openedBy: (conversation: string, now: number) => string | undefined
+  /** Counts a verdict. */
+  readonly count: (conversation: string, isDenial: boolean, now: number) => void
+  /** A person approved a call in it. */
+  readonly close: (conversation: string) => void
+}
+
+/** The limits of a reviewer in plain numbers. */
+export interface Limits {
+  readonly timeoutMillis: number
+  /** How many reviews may run at once. */
+  readonly concurrency: number
+}
+
 /** Looks at calls that need approval, before people do. */
 export class Reviewer extends Context.Service<Reviewer, {
   /** The model that reviews, for the record. */
@@ -38,138 +46,6 @@ export class Reviewer extends Context.Service<Reviewer, {
   /** Judges one call. A failure, a defect, a malformed verdict or none in time means that a person is asked. */
   readonly review: (request: ReviewRequest) => Effect.Effect<Verdict, unknown>
   readonly limits: Limits
+  /** Creates the breakers of an executor's conversations. */
+  readonly breaker: () => Breaker
 }>()("effect-tool-executor/policy/Reviewer") {}
-
-/** The limits of a reviewer in plain numbers. */
-export interface Limits {
-  readonly timeoutMillis: number
-  /** How many reviews may run at once. */
-  readonly concurrency: number
-  readonly breaker: BreakerLimits | undefined
-}
-
-/** When denials open the breaker of a conversation. */
-export interface BreakerLimits {
-  readonly inARow: number
-  readonly denials: number
-  readonly windowMillis: number
-}
-
-export interface Options {
-  /** How long a review may take before a person is asked. Default 20 seconds. */
-  readonly timeout?: Duration.Input | undefined
-  /** How many calls of one executor are reviewed at once; the others wait. Default 8. */
-  readonly concurrency?: number | undefined
-  /**
-   * When denials in one conversation send everything in it to people: after `inARow` reviews in a row that denied
-   * (default 3), or `denials` (default 20) within `window` (default 1 hour). A person's approval ends that, and so does
-   * a `window` without denials. `false`: never.
-   */
-  readonly breaker?:
-    | {
-      readonly inARow?: number | undefined
-      readonly denials?: number | undefined
-      readonly window?: Duration.Input | undefined
-    }
-    | false
-    | undefined
-  /** The model that reviews, for the record. Default: the name that its layer provides. */
-  readonly model?: string | undefined
-}
-
-/** Options of a reviewer that is a language model. */
-export interface ModelOptions extends Options {
-  /** What the host wants reviewed, in its own words, in addition to the built-in instructions. */
-  readonly instructions?: string | undefined
-}
-
-/** Creates a reviewer around a function. */
-export const make = Effect.fnUntraced(function*<R>(
-  review: (request: ReviewRequest) => Effect.Effect<Verdict, unknown, R>,
-  options: Options = {}
-): Effect.fn.Return<Reviewer["Service"], ConfigurationError, R> {
-  const limits = yield* limitsOf(options)
-  const context = yield* Effect.context<R>()
-  return {
-    model: options.model ?? "a function",
-    review: (request) => Effect.provideContext(Effect.suspend(() => review(request)), context),
-    limits
-  }
-})
-
-/**
- * Layer that reviews with the language model in the context, which may be another model than the agent's.
- *
- * **Example** (Reviewing commands with a smaller model)
- *
- * ```ts
- * import { Layer } from "effect"
- * import type { LanguageModel } from "effect/ai"
- * import { Permissions, Reviewer } from "effect-tool-executor"
- *
- * export const gates = (small: Layer.Layer<LanguageModel.LanguageModel>) =>
- *   Layer.merge(
- *     Permissions.layer({ ask: ["run_command"], review: { allow: ["run_command"], deny: ["run_command"] } }),
- *     Reviewer.layer({ timeout: "10 seconds" }).pipe(Layer.provide(small))
- *   )
- * ```
- */
-export const layer = (
-  options: ModelOptions = {}
-): Layer.Layer<Reviewer, ConfigurationError, LanguageModel.LanguageModel> =>
-  Layer.effect(
-    Reviewer,
-    Effect.gen(function*() {
-      const model = yield* LanguageModel.LanguageModel
-      const name = options.model ?? Option.getOrUndefined(yield* Effect.serviceOption(Model.ModelName))
-      return yield* make((request) => ask(model, request, options.instructions), {
-        ...options,
-        model: name ?? "a language model"
-      })
-    })
-  )
-
-/** Layer that reviews with a function. */
-export const layerFunction = <R = never>(
-  review: (request: ReviewRequest) => Effect.Effect<Verdict, unknown, R>,
-  options?: Options
-): Layer.Layer<Reviewer, ConfigurationError, R> => Layer.effect(Reviewer, make(review, options))
-
-export const defaults = {
-  timeout: "20 seconds",
-  concurrency: 8,
-  breaker: { inARow: 3, denials: 20, window: "1 hour" }
-} as const
-
-const limitsOf = ({ breaker = {}, concurrency, timeout }: Options): Effect.Effect<Limits, ConfigurationError> =>
-  readOptions("Reviewer", (read) => ({
-    timeoutMillis: read.millis("timeout", timeout ?? defaults.timeout),
-    concurrency: read.count("concurrency", concurrency ?? defaults.concurrency, 1),
-    breaker: breaker === false ? undefined : {
-      inARow: read.count("breaker.inARow", breaker.inARow ?? defaults.breaker.inARow, 1),
-      denials: read.count("breaker.denials", breaker.denials ?? defaults.breaker.denials, 1),
-      windowMillis: read.millis("breaker.window", breaker.window ?? defaults.breaker.window)
-    }
-  }))
-
-/** The reason comes first: a model that has to give reasons judges better. */
-const Written = Schema.Struct({
-  reason: Schema.String.annotate({ description: "One or two short sentences for the person who may have to decide" }),
-  verdict: Schema.Literals(["allow", "person", "deny"])
-})
-
-const ask = (
-  model: LanguageModel.LanguageModel,
-  request: ReviewRequest,
-  instructions: string | undefined
-): Effect.Effect<Verdict, unknown> => {
-  const prompt = ReviewPrompt.of(request, instructions)
-  return prompt === undefined
-    ? Effect.succeed({ _tag: "Person", reason: "the call is too long to be reviewed" })
-    : Effect.map(
-      model.generateObject({ prompt, schema: Written, objectName: "verdict" }),
-      ({ value: { reason, verdict } }) => ({ _tag: tags[verdict], reason })
-    )
-}
-
-const tags = { allow: "Allow", person: "Person", deny: "Deny" } as const

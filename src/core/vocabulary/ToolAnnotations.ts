@@ -25,11 +25,11 @@ import type * as JsonSchema from "effect/JsonSchema"
 import type * as Schedule from "effect/Schedule"
 import type * as Schema from "effect/Schema"
 import type { Declared } from "../../internal/secrets/index.ts"
-import type * as Provenances from "../provenance/Declared.ts"
 import type { Own } from "../rules/ToolRule.ts"
 import type { FileChange } from "./FileChange.ts"
 import type { TargetKind } from "./TargetKind.ts"
 import type { Circuit, ToolRate } from "./ToolLimits.ts"
+import type * as Provenances from "./ToolProvenance.ts"
 
 /**
  * Whether calls of a mutating tool may overlap with others (`ConcurrentMut`) instead of running alone (`SerialMut`).

@@ -1,9 +1,10 @@
 /** A conversation that is restored from its record, whatever the record left out. */
 import { assert, describe, it } from "@effect/vitest"
 import * as RecordedConversation from "../../../src/core/engine/resume/RecordedConversation.ts"
-import * as Declared from "../../../src/core/provenance/Declared.ts"
-import * as Ledger from "../../../src/core/provenance/Ledger.ts"
 import type * as Journal from "../../../src/core/store/Journal.ts"
+import * as Declared from "../../../src/provenance/Declared.ts"
+import * as Ledger from "../../../src/provenance/Ledger.ts"
+import * as Provenance from "../../../src/provenance/Provenance.ts"
 import { seeds } from "../../support/seeds.ts"
 
 const list = Declared.make("list", { effect: "read", output: { id: "own:file", name: "label", address: "own" } })
@@ -106,13 +107,13 @@ describe("a conversation that is restored", () => {
       if (pruned > 0) isWhole = false
       const restored = Ledger.make()
       RecordedConversation.read(entries.slice(units[pruned]), { batch: "b", session: "talk" }, {
-        ledger: restored,
+        witness: Provenance.witness(restored, () => list),
         heard: (text, from) => restored.heard(text, from),
         reviewed: () => undefined,
         approved: () => undefined,
         settled: () => undefined,
         counted: (count) => assert.strictEqual(count, units.length),
-        toolOf: () => ({ declared: list, outputsOf: (value) => ({ declared: [value], foreign: [] }) })
+        toolOf: () => undefined
       })
       // what is listed next depends on whether a stranger may have chosen the query
       const more = {

@@ -8,7 +8,6 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as Approvals from "../../../src/core/gates/Approvals.ts"
 import type { Review } from "../../../src/core/gates/Policy.ts"
-import * as Reviewer from "../../../src/core/gates/Reviewer.ts"
 import {
   Journal,
   LocalExecutor,
@@ -19,6 +18,7 @@ import {
   ToolExecutors,
   ToolHandlers
 } from "../../../src/index.ts"
+import * as Reviewer from "../../../src/review/Reviewer.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { call, type Env, open, type Options, tags, toolkit, type ToolSpec } from "../../support/Harness.ts"
 

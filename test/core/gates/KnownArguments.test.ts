@@ -6,7 +6,7 @@ import * as Logger from "effect/Logger"
 import * as Schema from "effect/Schema"
 import * as KnownArguments from "../../../src/core/gates/KnownArguments.ts"
 import type * as Policy from "../../../src/core/gates/Policy.ts"
-import * as Reviewer from "../../../src/core/gates/Reviewer.ts"
+import * as Reviewer from "../../../src/review/Reviewer.ts"
 import * as VirtualTime from "../../../src/testing/VirtualTime.ts"
 import { open, type Options } from "../../support/Harness.ts"
 

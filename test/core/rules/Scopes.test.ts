@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { kinds, type Tag, type ToolRule } from "../../../src/core/rules/RuleKinds.ts"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
-import * as RuleWalk from "../../../src/core/rules/RuleWalk.ts"
+import * as RuleWalk from "../../../src/policy/RuleWalk.ts"
 
 const names = ["a", "b", "c"]
 const known = new Map(names.map((name) => [name, {}]))

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import * as RuleSet from "../../../src/core/rules/RuleSet.ts"
-import * as RuleWalk from "../../../src/core/rules/RuleWalk.ts"
+import * as RuleWalk from "../../../src/policy/RuleWalk.ts"
 
 const schema = {
   type: "object",

@@ -20,8 +20,7 @@ import { type Outages, outagesOf } from "../../../internal/outages.ts"
 import { ToolContext } from "../../contract/ToolContext.ts"
 import type { ReviewProblem, ReviewVerdict } from "../../facts/Fact.ts"
 import { type ApprovalRequest, type Approvals, type NewRequest, Resolution } from "../../gates/Approvals.ts"
-import { ReviewBreaker } from "../../gates/ReviewBreaker.ts"
-import { type Reviewer, type ReviewRequest, Verdict } from "../../gates/Reviewer.ts"
+import { type Breaker, type Reviewer, type ReviewRequest, Verdict } from "../../gates/Reviewer.ts"
 import { ArtifactError, type ArtifactStore } from "../../output/ArtifactStore.ts"
 import { CheckpointError, type Checkpoints } from "../../output/Checkpoints.ts"
 import { type Journal, JournalError } from "../../store/Journal.ts"
@@ -199,20 +198,20 @@ export interface Said {
 /** A reviewer as an executor asks it: it never fails, dies or hangs, whatever the driver does. */
 export interface Reviewing {
   readonly model: string
-  readonly breaker: ReviewBreaker
+  readonly breaker: Breaker
   readonly review: (request: ReviewRequest, about: CallLog.About) => Effect.Effect<Said>
 }
 
 /** A reviewer that answers in time. Only a well-formed verdict counts. */
 export const reviewer = (driver: Reviewer["Service"]): Reviewing => {
-  const { breaker, concurrency, timeoutMillis } = driver.limits
+  const { concurrency, timeoutMillis } = driver.limits
   // a wave may have a thousand calls
   const places = Semaphore.makeUnsafe(concurrency)
   const asked = (request: ReviewRequest) => Detached.within(Effect.suspend(() => driver.review(request)), timeoutMillis)
   const without = (problem: NonNullable<Said["problem"]>, reason: string): Said => ({ verdict: "ask", reason, problem })
   return {
     model: driver.model,
-    breaker: new ReviewBreaker(breaker),
+    breaker: driver.breaker(),
     review: (request, about) =>
       Effect.flatMap(places.withPermits(1)(asked(request)), (exit) => {
         if (exit === undefined) {

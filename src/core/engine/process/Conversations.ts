@@ -1,21 +1,16 @@
 /**
- * The conversations of an executor: what their users said, and a ledger of where values come from.
+ * The conversations of an executor: what their users said, and who listens to that and to what calls return.
  *
  * A conversation is the session of a process, or its batch where it has none. Sub-agents belong to the conversation of
  * their call. What is forgotten or could not be restored is not proved, so calls need approval.
  */
-import * as Context from "effect/Context"
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
-import { IsForeign } from "../../../internal/toolSchemas.ts"
 import type { RecalledResult } from "../../contract/ToolProcess.ts"
-import type { Evidence } from "../../facts/Evidence.ts"
 import * as Permissions from "../../gates/Permissions.ts"
-import type { Provenance } from "../../gates/Provenance.ts"
-import type { ReviewBreaker } from "../../gates/ReviewBreaker.ts"
-import * as Declared from "../../provenance/Declared.ts"
-import * as Ledger from "../../provenance/Ledger.ts"
-import type { RegisteredTool, ToolHandlers } from "../../vocabulary/ToolHandlers.ts"
+import type { Provenance, Witness } from "../../gates/Provenance.ts"
+import type { Breaker } from "../../gates/Reviewer.ts"
+import type { ToolHandlers } from "../../vocabulary/ToolHandlers.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 import type { Call } from "../call/Call.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
@@ -33,7 +28,8 @@ const maxHeard = 10_000
 const maxWords = 50_000
 
 interface Conversation {
-  readonly ledger: Ledger.Ledger
+  /** Who listens to it, if anybody does. */
+  readonly witness: Witness | undefined
   /** What the user said, oldest first. */
   words: ReadonlyArray<string>
   /** Texts that were heard, so that one that is submitted again counts once. */
@@ -56,7 +52,7 @@ export class Conversations {
   private readonly forgotten = new Set<string>()
   private readonly provenance: Provenance["Service"] | undefined
   private readonly handlers: ToolHandlers["Service"]
-  private readonly breaker: ReviewBreaker | undefined
+  private readonly breaker: Breaker | undefined
   private readonly journal: JournalWriter | undefined
   private readonly principal: string
   private readonly now: () => number
@@ -65,7 +61,7 @@ export class Conversations {
     readonly provenance: Provenance["Service"] | undefined
     readonly handlers: ToolHandlers["Service"]
     /** Counts the denials of a reviewer, if there is one. */
-    readonly breaker: ReviewBreaker | undefined
+    readonly breaker: Breaker | undefined
     readonly journal: JournalWriter | undefined
     readonly principal: string
     readonly now: () => number
@@ -120,28 +116,13 @@ export class Conversations {
     return this.of(process).words
   }
 
-  /** Says why approval is needed, if values of a call are not proved. */
+  /** Says why approval is needed, if who listens objects to a call. */
   unproved({ agent, gateCall, parent }: Call, process: ProcessState): Permissions.Objection | undefined {
-    const { provenance } = this
-    if (provenance === undefined || gateCall === undefined) return undefined
+    if (this.provenance === undefined || gateCall === undefined) return undefined
     // the host's rule chose the arguments
     if (process.fires !== undefined && parent === undefined) return undefined
-    const tool = provenance.tool(gateCall.tool)
-    if (tool.effect === "read" || Permissions.skipsProvenance(agent.permissions, gateCall.tool)) return undefined
-    const { ledger } = this.of(process)
-    const verdict = ledger.decide(tool, gateCall.args)
-    switch (verdict._tag) {
-      case "Proved":
-        return undefined
-      case "Undeclared":
-        return { why: "nobody declared where the arguments of the tool may come from" }
-      case "Unproved": {
-        const evidence = verdict.values.map((value) => evidenceOf(value, ledger.explain(value)))
-        const [first, ...rest] = evidence
-        const more = rest.length === 0 ? "" : ` (and ${rest.length} more)`
-        return { why: `neither the user nor a trusted output named the value of ${first!.path}${more}`, evidence }
-      }
-    }
+    if (Permissions.skipsProvenance(agent.permissions, gateCall.tool)) return undefined
+    return this.of(process).witness!.objects(gateCall)
   }
 
   /**
@@ -150,40 +131,33 @@ export class Conversations {
    */
   received(
     process: ProcessState,
-    call: Call,
+    { gateCall }: Call,
     outcome: ToolOutcome,
     ran: { readonly value: unknown } | undefined
   ): void {
-    const { provenance } = this
-    const { gateCall } = call
-    if (provenance === undefined || gateCall === undefined) return
-    const { calls, ledger } = this.of(process)
-    const tool = provenance.tool(gateCall.tool)
+    if (this.provenance === undefined || gateCall === undefined) return
+    const { calls, witness } = this.of(process)
+    const { args, tool } = gateCall
     const { callId } = outcome
+    const from = { name: tool.name, callId }
     know(calls, tool.name, callId)
-    if (outcome._tag === "Succeeded") {
-      const { output } = outcome
-      const value = ran?.value ?? (output._tag === "Artifact" ? undefined : output.value)
-      if (value === undefined) {
-        // an artifact of an earlier call: what it holds is not known here
-        ledger.forgot()
-        ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.output.modelText })
-      } else {
-        const { args } = gateCall
-        RecordedConversation.receive(ledger, { callId, args, tool }, outputsOf(gateCall.tool, value))
-      }
-    } else if (outcome._tag === "Failed") {
-      ledger.received({ tool: Declared.undeclared(tool.name), callId, args: {}, output: outcome.error })
-    }
+    if (outcome._tag === "Failed") return witness!.foreign(from, outcome.error)
+    if (outcome._tag !== "Succeeded") return
+    const { output } = outcome
+    const value = ran?.value ?? (output._tag === "Artifact" ? undefined : output.value)
+    if (value !== undefined) return witness!.received({ ...from, tool }, args, value)
+    // an artifact of an earlier call: what it holds is not known here
+    witness!.forgot()
+    witness!.foreign(from, output.modelText)
   }
 
   /** Adds the results of tools that the model's provider executed: nothing is declared about them. */
   provided(process: ProcessState, calls: ReadonlyArray<RecalledResult>): void {
     if (this.provenance === undefined) return
-    const { calls: known, ledger } = this.of(process)
+    const { calls: known, witness } = this.of(process)
     for (const { id: callId, name, output } of calls) {
       know(known, name, callId)
-      ledger.received({ tool: Declared.undeclared(name), callId, args: {}, output })
+      witness!.foreign({ name, callId }, output)
     }
   }
 
@@ -206,20 +180,12 @@ export class Conversations {
     it: Conversation,
     session: string
   ): Effect.Effect<void> {
-    const { breaker, handlers, principal, provenance, recorded } = this
+    const { breaker, handlers, principal, recorded } = this
     const id = RecordedConversation.idOf(name)
     const read = Effect.map(
       RecordedConversation.restore(journal, principal, name, {
-        ledger: it.ledger,
-        toolOf: (name) => {
-          const tool = handlers.current().get(name)
-          const declared = provenance === undefined
-            ? Declared.undeclared(name)
-            : tool === undefined
-            ? provenance.named(name)
-            : provenance.tool(tool)
-          return { declared, outputsOf: (value) => outputsOf(tool, value) }
-        },
+        witness: it.witness,
+        toolOf: (name) => handlers.current().get(name),
         heard: (text, from) => this.take(it, text, from),
         reviewed: (isDenial, at) => breaker?.count(session, isDenial, at),
         approved: () => breaker?.close(session),
@@ -259,10 +225,10 @@ export class Conversations {
   }
 
   private begin(isOnRecord: boolean): Conversation {
-    const ledger = Ledger.make(this.provenance?.limits)
+    const witness = this.provenance?.begin()
     // it may be one that was evicted, and what strangers wrote in it is not known any more
-    if (this.hasEvicted && !isOnRecord) ledger.forgot()
-    return { ledger, words: [], heard: new Set<string>(), restored: undefined, calls: new Set<string>(), count: 0 }
+    if (this.hasEvicted && !isOnRecord) witness?.forgot()
+    return { witness, words: [], heard: new Set<string>(), restored: undefined, calls: new Set<string>(), count: 0 }
   }
 
   /** Adds a text; false if it was heard before. */
@@ -271,7 +237,7 @@ export class Conversations {
     if (it.heard.has(known)) return false
     if (it.heard.size >= maxHeard) it.heard.clear()
     it.heard.add(known)
-    it.ledger.heard(text, from)
+    it.witness?.heard(text, from)
     if (from === "user") {
       it.words = [...it.words, text]
       let size = it.words.reduce((sum, it) => sum + it.length, 0)
@@ -293,38 +259,3 @@ const nameOf = ({ batch, session }: ProcessState): RecordedConversation.Name & {
   session.name === undefined
     ? { key: batch.key, batch: batch.id, session: undefined }
     : { key: session.key, batch: batch.id, session: session.name }
-
-/**
- * The outputs of a result, as declarations mean them. Of an MCP server's tool that is the value of the result; the texts
- * that come with it are foreign. Without a value, each text is an output.
- */
-const outputsOf = (tool: RegisteredTool | undefined, value: unknown): RecordedConversation.Outputs => {
-  const isResult = tool !== undefined && Context.get(tool.annotations, IsForeign) && typeof value === "object" &&
-    value !== null && "content" in value && Array.isArray(value.content)
-  if (!isResult) return { declared: [value], foreign: [] }
-  const { content, structuredContent } = value as McpShape
-  const texts = content.flatMap(({ text }) => typeof text === "string" ? [text] : [])
-  return structuredContent === undefined
-    ? { declared: texts, foreign: [] }
-    : { declared: [structuredContent], foreign: texts }
-}
-
-/** The result of an MCP server's tool. */
-interface McpShape {
-  readonly content: ReadonlyArray<{ readonly text?: unknown }>
-  readonly structuredContent?: unknown
-}
-
-const evidenceOf = (
-  { origin: proved, path, value }: Ledger.Unproved,
-  { from, origin }: Ledger.Explained
-): Extract<Evidence, { readonly _tag: "Origin" }> => ({
-  _tag: "Origin",
-  path,
-  value: value.length > 500 ? `${value.slice(0, 500)}…` : value,
-  origin: origin === "untrusted" ? origin : proved,
-  ...(from.length === 0 ? {} : { from: from.map(wordsOf).join(", ") })
-})
-
-const wordsOf = ({ callId, tool }: { readonly callId: string; readonly tool: string }): string =>
-  tool === "" ? "text that the user pasted" : `the output of call ${callId} (${tool})`

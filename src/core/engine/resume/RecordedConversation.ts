@@ -8,9 +8,9 @@ import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import * as CallLog from "../../../internal/callLog.ts"
 import * as Detached from "../../../internal/detached.ts"
-import * as Declared from "../../provenance/Declared.ts"
-import type * as Ledger from "../../provenance/Ledger.ts"
+import type { Witness } from "../../gates/Provenance.ts"
 import type * as Journal from "../../store/Journal.ts"
+import type { RegisteredTool } from "../../vocabulary/ToolHandlers.ts"
 import * as TimedPorts from "../ports/TimedPorts.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
 
@@ -31,34 +31,11 @@ export interface Names {
   after: number
 }
 
-/** What is known of a tool. */
-export interface Known {
-  readonly declared: Declared.Tool
-  readonly outputsOf: (value: unknown) => Outputs
-}
-
-/** The outputs of one result. */
-export interface Outputs {
-  /** Those that the declaration of the tool is about. */
-  readonly declared: ReadonlyArray<unknown>
-  readonly foreign: ReadonlyArray<unknown>
-}
-
-/** Adds the outputs of one result. */
-export const receive = (
-  ledger: Ledger.Ledger,
-  call: Omit<Ledger.Received, "output">,
-  { declared, foreign }: Outputs
-): void => {
-  for (const output of declared) ledger.received({ ...call, output })
-  const tool = Declared.undeclared(call.tool.name)
-  for (const output of foreign) ledger.received({ tool, callId: call.callId, args: {}, output })
-}
-
 /** What a record is read into. */
 export interface Into {
-  readonly ledger: Ledger.Ledger
-  readonly toolOf: (name: string) => Known
+  /** Who listens to the conversation, if anybody does. */
+  readonly witness: Witness | undefined
+  readonly toolOf: (name: string) => RegisteredTool | undefined
   readonly heard: (text: string, from: "user" | "foreign") => void
   /** A reviewer gave a verdict. */
   readonly reviewed: (isDenial: boolean, at: number) => void
@@ -90,12 +67,12 @@ export const restore = Effect.fnUntraced(function*(
   const exit = yield* Detached.within(entries, TimedPorts.timeoutMillis)
   if (exit?._tag === "Success") {
     const isPart = exit.value.length === mostEntries
-    if (isPart) into.ledger.forgot()
+    if (isPart) into.witness?.forgot()
     const entries = exit.value.map(({ entry }) => entry).reverse()
     read(entries, name, into)
     return isPart ? undefined : { names: new Set(entries.flatMap(namesIn)), after: exit.value[0]?.place ?? 0 }
   }
-  into.ledger.forgot()
+  into.witness?.forgot()
   const message = "A conversation continues without its record, which could not be read: more calls need approval"
   yield* CallLog.log("Warn", message, exit === undefined ? Cause.empty : exit.cause, { principal })
   return undefined
@@ -127,22 +104,22 @@ const namesIn = (entry: Journal.JournalEntry): ReadonlyArray<string> =>
 export const read = (
   entries: ReadonlyArray<Journal.JournalEntry>,
   name: Name,
-  { approved, counted, heard, ledger, reviewed, settled, toolOf }: Into
+  { approved, counted, heard, reviewed, settled, toolOf, witness }: Into
 ): void => {
   const isOf = isIn(name)
   const { count, isWhole } = countOf(entries.filter(isOf))
-  if (!isWhole) ledger.forgot()
+  if (!isWhole) witness?.forgot()
   counted(count)
   // by the key of their calls
   const arguments_ = new Map<string, { readonly args: Journal.KeptArguments; isEdited: boolean }>()
   for (const entry of entries) {
     switch (entry._tag) {
       case "Gap":
-        ledger.forgot()
+        witness?.forgot()
         break
       case "Heard":
         if (!isOf(entry)) break
-        if (entry.text === undefined) ledger.forgot()
+        if (entry.text === undefined) witness?.forgot()
         else heard(entry.text, entry.from)
         break
       case "Arrived":
@@ -164,7 +141,7 @@ export const read = (
         const known = arguments_.get(entry.key)
         if (known === undefined) break
         settled(entry.tool, entry.callId)
-        receiveRecorded(entry, known, ledger, toolOf)
+        if (witness !== undefined) receiveRecorded(entry, known, witness, toolOf(entry.tool))
         break
       }
     }
@@ -194,17 +171,16 @@ const countOf = (entries: ReadonlyArray<Numbered>): { readonly count: number; re
 const receiveRecorded = (
   { callId, isIncomplete, outcome, tool: name }: Journal.Of<"Settled">,
   { args, isEdited }: { readonly args: Journal.KeptArguments; readonly isEdited: boolean },
-  ledger: Ledger.Ledger,
-  toolOf: (name: string) => Known
+  witness: Witness,
+  tool: RegisteredTool | undefined
 ): void => {
-  const foreign = (output: unknown) => ledger.received({ tool: Declared.undeclared(name), callId, args: {}, output })
-  if (outcome._tag === "Failed") return foreign(outcome.error)
+  const from = { name, callId }
+  if (outcome._tag === "Failed") return witness.foreign(from, outcome.error)
   if (outcome._tag !== "Succeeded") return
   const { output } = outcome
   if (output._tag === "Artifact" || isIncomplete === true || args._tag !== "Full" || isEdited) {
-    ledger.forgot()
-    return foreign("value" in output && output.value !== undefined ? output.value : output.modelText)
+    witness.forgot()
+    return witness.foreign(from, "value" in output && output.value !== undefined ? output.value : output.modelText)
   }
-  const { declared: tool, outputsOf } = toolOf(name)
-  receive(ledger, { callId, args: args.value, tool }, outputsOf(output.value ?? output.modelText))
+  witness.received({ ...from, tool }, args.value, output.value ?? output.modelText)
 }

@@ -1,0 +1,2 @@
+export type * from "../LocalExecutor.ts"
+export { layer, layerGates } from "../LocalExecutor.ts"

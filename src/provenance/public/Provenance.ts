@@ -1,0 +1,2 @@
+export type * from "../Provenance.ts"
+export { layer, Provenance } from "../Provenance.ts"

@@ -1,0 +1,2 @@
+export type * from "../Reviewer.ts"
+export { layer, layerFunction, Reviewer } from "../Reviewer.ts"
