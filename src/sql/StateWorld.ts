@@ -5,6 +5,7 @@
  * It loads nothing and waits for nothing: its caller brings all that is needed.
  */
 import type { KeptPast } from "../core/rules/SharedPast.ts"
+import { lessOf } from "../core/store/Claims.ts"
 import type {
   BatchClaim,
   Claim,
@@ -82,11 +83,13 @@ export class World {
     return this.find(claims, now, {})
   }
 
-  reserve({ claims, owner, replaces, session, starts }: Request, now: number): Reservation | Refused {
+  reserve(request: Request, now: number): Reservation | Refused {
+    const { claims, owner, replaces, session, starts } = request
     if (replaces !== undefined) this.settle(replaces, nothing, now)
     const found: Found = {}
     const refused = this.find(claims, now, found)
-    if (refused !== undefined) return refused
+    const less = refused && lessOf(request, refused)
+    if (refused !== undefined) return less === undefined ? refused : this.reserve(less, now)
     const { clock, key, own, principal, shared } = found
     const isEarly = starts !== undefined
     if (starts?.mutates !== undefined) this.mutated(starts.mutates)

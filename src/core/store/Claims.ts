@@ -119,6 +119,8 @@ export interface Request {
    * refuse the call itself, and no other call can take it in between.
    */
   readonly replaces?: Reservation | undefined
+  /** The call has used it already: claims that would be refused are left out. It is refused if nothing is left. */
+  readonly isPartial?: boolean | undefined
   /**
    * The call starts as soon as it has what it asks for. A driver that leases may count it as started in the same step,
    * as `start` does, and `mutated` for its principal if it may change things; then the reservation says so. One that is
@@ -223,4 +225,26 @@ export interface Settlement {
   readonly mutates?: string | undefined
   /** The call succeeded, and is remembered so in the batch and the session that it has claimed anything of. */
   readonly succeeded?: Mark | undefined
+}
+
+/** What is left of a partial request without the claims that are refused; `undefined` if nothing is. */
+export const lessOf = (request: Request, it: Refused): Request | undefined => {
+  const { claims, isPartial } = request
+  const left = isPartial === true ? claims.filter((claim) => !isRefusedBy(claim, it)) : []
+  return left.length === 0 || left.length === claims.length
+    ? undefined
+    : { ...request, claims: left, replaces: undefined }
+}
+
+const isRefusedBy = (claim: Claim, it: Refused): boolean => {
+  switch (it._tag) {
+    case "KeyTaken":
+      return claim._tag === "Key"
+    case "CallsUsedUp":
+      return claim._tag === "Calls"
+    case "GroupTaken":
+      return claim._tag === "Group" && claim.group === it.group
+    case "CoolingDown":
+      return claim._tag === "Cooldown"
+  }
 }

@@ -17,6 +17,7 @@ import {
   type CooldownClaim,
   type GroupClaim,
   type KeyClaim,
+  lessOf,
   nameOf,
   type Refused,
   type Request,
@@ -121,11 +122,13 @@ export const make = (options?: Options) => {
     return undefined
   }
 
-  const reserve = ({ claims, owner, replaces, session }: Request, now: number): Reservation | Refused => {
+  const reserve = (request: Request, now: number): Reservation | Refused => {
+    const { claims, owner, replaces, session } = request
     if (replaces !== undefined) settle(replaces, nothing, now)
     const it = new Held(session)
     const refused = findAll(claims, it, now)
-    if (refused !== undefined) return refused
+    const less = refused && lessOf(request, refused)
+    if (refused !== undefined) return less === undefined ? refused : reserve(less, now)
     held.add(it)
     for (let part: Held | undefined = it; part !== undefined; part = part.also) {
       const { batch, clock, count, groups } = part

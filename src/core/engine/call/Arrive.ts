@@ -36,13 +36,13 @@ export const arrive = (wave: WaveState): Effect.Effect<void> => {
 
 /** Repeats gates 4 and 5 with arguments that an approver edited. */
 export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
-  const { gateCall: before, resumed, tool } = call
+  const { gateCall: before, memory, tool } = call
   const admitted = admit(wave, call, takeHeartbeat(call, params))
-  if (before === undefined || resumed?.idempotencyKey === undefined) return admitted
+  if (before === undefined || memory?._tag !== "Started") return admitted
   const canonical = ({ args, params }: GateCall) => tool!.canonical(params, args)
   return Effect.map(admitted, () => {
     // with the old idempotency key, services would take the edited call for the original one
-    if (canonical(call.gateCall!) !== canonical(before)) call.resumed = { ...call.resumed, idempotencyKey: undefined }
+    if (canonical(call.gateCall!) !== canonical(before)) memory.idempotencyKey = undefined
   })
 }
 

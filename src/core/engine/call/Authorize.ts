@@ -26,10 +26,10 @@ const ends = (end: End): Authorized => ({ _tag: "Ends", end })
 
 /** Returns the approval request that a call still needs, if any. */
 export const asks = (call: Call): ApprovalRound.Question | undefined => {
-  const { consent: { approved, editedBy }, gateCall, resumed, tool } = call
+  const { consent: { approved, editedBy }, gateCall, tool, why } = call
   if (approved === undefined) {
     const question = needed(call)
-    if (resumed?.why !== undefined) return { ...question, why: resumed.why, remember: "call" }
+    if (why !== undefined) return { ...question, why, remember: "call" }
     return question === undefined || tool!.form === undefined ? question : { ...question, remember: "call" }
   }
   if (editedBy === undefined) return undefined
@@ -47,8 +47,8 @@ const needed = (call: Call): Permissions.Asks | undefined => {
 }
 
 /** Whether approvers or a reviewer can be asked about a call, or approvers answered before a crash. */
-export const isAnswerable = ({ process: { people } }: WaveState, { consent, resumed }: Call): boolean =>
-  people !== undefined || resumed?.answers !== undefined || consent.isReviewable === true
+export const isAnswerable = ({ process: { people } }: WaveState, { answers, consent }: Call): boolean =>
+  people !== undefined || answers?.given !== undefined || consent.isReviewable === true
 
 /** Refuses the calls that need approval if nobody can give it: no approver, no reviewer that may, and no grant. */
 export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
@@ -139,10 +139,10 @@ export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined
   const own = call.gateCall!.targets
   // the nearest: among many writers to one target, each waits for the one before it
   for (let index = call.index - 1; index >= 0; index--) {
-    const { decided, gateCall, isSettled, phase, resumed, tool } = calls[index]!
+    const { decided, past, gateCall, isSettled, phase, tool } = calls[index]!
     if (isSettled || decided !== undefined || gateCall === undefined || tool?.preview === undefined) continue
     // it writes nothing any more
-    if (resumed?.recalled !== undefined) continue
+    if (past !== undefined) continue
     // it shares another call's outcome, and writes nothing itself
     if (phase._tag === "Joined") continue
     const { targets } = gateCall

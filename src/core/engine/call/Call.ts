@@ -6,15 +6,13 @@
 import type * as Effect from "effect/Effect"
 import type * as Fiber from "effect/Fiber"
 import type { Answer } from "../../contract/ToolContext.ts"
-import type { ReviewProblem, ReviewVerdict } from "../../facts/Fact.ts"
-import type { ApprovalRequest, Resolution } from "../../gates/ApprovalRequest.ts"
 import type { Gate, GateCall } from "../../gates/Gate.ts"
 import type { Objection, Permissions } from "../../gates/Permissions.ts"
 import type { Permit, Ticket } from "../../gates/Permit.ts"
 import type { ShadowPolicy } from "../../gates/ShadowPolicy.ts"
 import type { Checkpoint } from "../../output/Checkpoints.ts"
 import type { WaveHistory } from "../../rules/RuleHistory.ts"
-import type { Success, ToolRules } from "../../rules/RuleSet.ts"
+import type { ToolRules } from "../../rules/RuleSet.ts"
 import type { Reservation } from "../../store/Claims.ts"
 import type { GivenApproval } from "../../vocabulary/Approvers.ts"
 import type { FileChange } from "../../vocabulary/FileChange.ts"
@@ -25,6 +23,7 @@ import type { ToolRefusal } from "../../vocabulary/ToolRefusal.ts"
 import type { CallRecord } from "../report/CallRecord.ts"
 import type { CallTrace } from "../report/CallTrace.ts"
 import type { Observed, Reporter } from "../report/Reporter.ts"
+import type * as Memory from "../resume/Memory.ts"
 import type { Received } from "./arrive/Received.ts"
 import type { Attempt } from "./attempt/Attempt.ts"
 import * as CallEnd from "./CallEnd.ts"
@@ -83,63 +82,6 @@ export type Previewing = Effect.Effect<ReadonlyArray<FileChange>, unknown>
 export interface Shown {
   readonly again: Previewing
   readonly fingerprint: string
-}
-
-/** The place in its wave of a call that does not run again. */
-export interface Recalled {
-  /** The class that it had in its wave when it was submitted before. */
-  readonly class: ToolClass | "ShortCircuit"
-  /** Epoch milliseconds at which it ended, or at which it started if its end is unknown. */
-  readonly endedAt: number
-  /** Routes of its output, if recorded. */
-  readonly routes?: Success["routes"] | undefined
-  /** Its end is not on record, but its tool confirms that it ran and returns its result. */
-  readonly happened?: { readonly result: unknown; readonly attempt: number } | undefined
-}
-
-/** An answer on record. It holds for the same request about the same call. */
-export interface Answered {
-  /** What approvers were shown, as recorded. */
-  readonly shown: string
-  /** The request was about running the call again. */
-  readonly again: boolean
-  readonly resolution: Resolution
-}
-
-/** A verdict of a reviewer on record. It holds for the same request. */
-export interface Reviewed {
-  /** What approvers would have been shown, as recorded. */
-  readonly shown: string
-  readonly verdict: typeof ReviewVerdict.Type
-  readonly reason: string
-  readonly model: string
-  /** Why there was no verdict. */
-  readonly problem?: typeof ReviewProblem.Type
-}
-
-/** The recorded state of a call that is submitted again after a crash. */
-export interface Resumed {
-  /** Its end unless it starts again: it had started, and may have changed things. */
-  readonly unless?: CallEnd.End | undefined
-  /** The key that services know its earlier attempts by. */
-  readonly idempotencyKey?: string | undefined
-  /** Why approval is requested before it runs again. */
-  readonly why?: string | undefined
-  /** The approval request that was pending. */
-  readonly question?:
-    | Pick<ApprovalRequest, "id" | "requestedAt" | "expiresAt" | "approvals"> & {
-      /** What approvers were shown of it, as recorded. */
-      readonly shown: string
-    }
-    | undefined
-  /** Earlier answers that still hold. */
-  readonly answers?: ReadonlyArray<Answered> | undefined
-  /** The last verdict of a reviewer. */
-  readonly reviewed?: Reviewed | undefined
-  /** It had started, so neither order nor limits refuse it; `spent` if the store has counted it. */
-  readonly started?: "spent" | "unknown" | undefined
-  /** It does not run again. It ends at its place in the wave, as decided or as its tool confirms. */
-  readonly recalled?: Recalled | undefined
 }
 
 /** The decisions of gates and approvers about a call. */
@@ -265,8 +207,8 @@ export class Call implements Ticket {
   undo: Undo = nothing
   /** Who observes it. */
   observed: Observed = nothing
-  /** Its recorded state from before a crash. */
-  declare resumed?: Resumed
+  /** What is on record of it from before a crash. */
+  declare memory?: Memory.Memory
 
   constructor(
     driver: Driver,
@@ -337,7 +279,45 @@ export class Call implements Ticket {
 
   /** Its handler was started, now or before a crash. */
   get hasStarted(): boolean {
-    return this.attempt !== undefined || this.resumed?.started !== undefined
+    return this.attempt !== undefined || this.hasRun
+  }
+
+  /** Its handler was started in an earlier life: what it used stays used. */
+  get hasRun(): boolean {
+    return this.recounts !== undefined
+  }
+
+  /** Whether the store has counted its start in an earlier life; absent: there was none. */
+  get recounts(): Memory.Counted | undefined {
+    const { memory } = this
+    return memory === undefined || memory._tag === "Asked" ? undefined : memory.counted
+  }
+
+  /** Its place in the wave, if it does not run again. */
+  get past(): Memory.Ended | undefined {
+    return this.memory?._tag === "Ended" ? this.memory : undefined
+  }
+
+  /** Its end unless it starts again. */
+  get unless(): CallEnd.End | undefined {
+    const { memory } = this
+    return memory === undefined || memory._tag === "Asked" ? undefined : memory.unless
+  }
+
+  /** What approvers and a reviewer were asked about it in an earlier life. */
+  get answers(): Memory.Answers | undefined {
+    const { memory } = this
+    return memory === undefined || memory._tag === "Ended" ? undefined : memory.answers
+  }
+
+  /** Why approval is requested before it runs again. */
+  get why(): string | undefined {
+    return this.memory?._tag === "Started" ? this.memory.why : undefined
+  }
+
+  /** The key that services know its earlier attempts by. */
+  get earlierKey(): string | undefined {
+    return this.memory?._tag === "Started" ? this.memory.idempotencyKey : undefined
   }
 
   /** The call whose outcome it waits for. Permits use it to find deadlocks. */
@@ -353,17 +333,17 @@ export class Call implements Ticket {
 
   /** Reports that its handler starts, or that the result of an earlier attempt is used instead. */
   began(attempt: number, limitMillis: number): void {
-    const { driver, gateCall, resumed } = this
+    const { driver, gateCall, past } = this
     const { facts } = driver
     if (facts === undefined) return
     const at = driver.now()
-    if (resumed?.recalled === undefined) facts.report(this.start("Started", at, attempt, limitMillis), this)
+    if (past === undefined) facts.report(this.start("Started", at, attempt, limitMillis), this)
     else facts.report({ _tag: "Recalled", at, attempt, args: gateCall?.args }, this)
   }
 
   /** Returns the fact that reports its start. */
   start<T extends "Starting" | "Started">(_tag: T, at: number, attempt: number, limitMillis: number) {
-    const { consent: { approved, grant }, gateCall, reservation, resumed, tool } = this
+    const { consent: { approved, grant }, earlierKey, gateCall, reservation, tool } = this
     const { sandbox } = gateCall!
     return {
       _tag,
@@ -373,7 +353,7 @@ export class Call implements Ticket {
       mutates: tool!.readOnly !== true,
       allowedBy: grant?.id ?? (approved === undefined || approved === "unchanged" ? "policy" : approved),
       input: gateCall!,
-      idempotencyKey: resumed?.idempotencyKey,
+      idempotencyKey: earlierKey,
       sandbox: sandbox && { driver: sandbox.driver, network: sandbox.network },
       reservation: reservation?.leaseMillis === undefined ? undefined : reservation
     }

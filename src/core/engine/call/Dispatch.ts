@@ -139,17 +139,15 @@ const decideFrom = (
 ): Effect.Effect<ReadonlyArray<Dispatching>> => {
   for (let at = from; at < run.length; at++) {
     const it = run[at]!
-    const { answer, call, wanted } = it
-    let next: Effect.Effect<Dispatched>
-    if (wanted._tag === "Recalled" || (wanted._tag === "Request" && isRecalled(call))) {
-      next = recalled(wave, call, answer)
-    } else if (answer !== undefined && "operation" in answer) {
+    const { answer, call } = it
+    if (answer !== undefined && "operation" in answer && !isReplayed(call)) {
       // the calls of one request share the error: log it once
       if (!state.isLogged) wave.unanswered(call, answer)
       state.isLogged = true
       it.next = ends(call.decided ?? unavailable(answer))
       continue
-    } else next = judged(wave, it, state.isSlow, state.now)
+    }
+    const next = judged(wave, it, state.isSlow, state.now)
     if (next === passes) continue
     const known = exitOf(next)
     if (known?._tag === "Success") it.next = known.value
@@ -182,7 +180,7 @@ export const uncount = (process: ProcessState, call: Call): void => {
 }
 
 const admitted: Dispatched = { _tag: "Admitted" }
-const recalls: Dispatched = { _tag: "Recalled" }
+const replays: Effect.Effect<Dispatched> = Effect.succeed({ _tag: "Recalled" })
 const passes: Effect.Effect<Dispatched> = Effect.succeed(admitted)
 const ends = (end: End): Dispatched => ({ _tag: "Ends", end })
 
@@ -192,8 +190,6 @@ export type Wanted =
   /** An ordering rule forbids it. That is reported unless it is refused as a duplicate. */
   | { readonly _tag: "OutOfOrder"; readonly end: End; readonly key: Claim | undefined }
   | { readonly _tag: "Nothing" }
-  /** Its end is known, and what it used is counted. */
-  | { readonly _tag: "Recalled" }
   | { readonly _tag: "Request"; readonly request: Request }
 
 const nothing: Wanted = { _tag: "Nothing" }
@@ -201,18 +197,19 @@ const nothing: Wanted = { _tag: "Nothing" }
 /** Decides about a call after the store answered. */
 const judged = (wave: WaveState, it: Dispatching, isSlow: boolean, now: number): Effect.Effect<Dispatched> => {
   const { answer, call, wanted } = it
-  const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, call.counted, now)
+  if (isReplayed(call)) return reserved(wave, call)
+  const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, isCounted(call), now)
   if (over !== undefined) return Effect.succeed(ends(over))
   if (wanted._tag === "OutOfOrder") return Effect.mapEager(outOfOrder(wave, call, wanted), ends)
-  const end = isSlow && call.resumed?.started === undefined ? CallClaims.orderEnd(wave, call) : undefined
+  const end = isSlow && !call.hasRun ? CallClaims.orderEnd(wave, call) : undefined
   if (end !== undefined) return Effect.succeed(ends(end))
   return answer !== undefined && "_tag" in answer ? taken(wave, call, answer as Refused) : reserved(wave, call)
 }
 
 const want = (wave: WaveState, call: Call, now: number, unread: StateStoreError | undefined): Wanted => {
-  if (call.resumed?.started !== undefined) return wantAgain(wave, call, now)
-  const found = claims(wave, call, now)
+  const found = isReplayed(call) ? CallClaims.of(wave, call) : claims(wave, call, now)
   if ("_tag" in found) return { _tag: "Ends", end: found }
+  if (call.hasRun) return ask(wave, call, found)
   if (unread !== undefined && call.rules!.asks.length > 0) {
     wave.unanswered(call, unread)
     return { _tag: "Ends", end: unavailable(unread) }
@@ -224,85 +221,20 @@ const want = (wave: WaveState, call: Call, now: number, unread: StateStoreError 
   return ask(wave, call, found)
 }
 
-/**
- * Returns what a call asks of the store that had started before a crash. What it used stays used and never refuses it.
- */
-const wantAgain = (wave: WaveState, call: Call, now: number): Wanted => {
-  const isOver = isRecalled(call)
-  const end = isOver
-    ? undefined
-    : call.decided ?? turnEnd(wave.process, true, now) ?? denied(call.consent.refused ?? call.consent.guarded)
-  if (end !== undefined) return { _tag: "Ends", end }
-  const all = isOver && call.resumed!.started === "spent" ? [] : CallClaims.again(wave, call)
-  // what it used before stays counted; its key shares this end with equal calls, and its success is remembered
-  const claims = call.resumed!.started === "spent"
-    ? all.filter((it) => it._tag === "Key" || it._tag === "Batch")
-    : all
-  const wanted = ask(wave, call, claims)
-  return isOver && wanted._tag === "Nothing" ? { _tag: "Recalled" } : wanted
-}
-
-const isRecalled = (call: Call): boolean => call.resumed?.recalled !== undefined
+/** It ran in an earlier life and does not run again: what it used is counted, and it ends at its place. */
+const isReplayed = (call: Call): boolean => call.past !== undefined && call.hasRun
 
 const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>): Wanted => {
   const { call: { id: owner }, reservation: replaces } = call
   const { session } = wave.engine.store
   if (replaces === undefined) {
     if (claims.length === 0) return nothing
-    return { _tag: "Request", request: { owner, session, claims } }
+    const request = { owner, session, claims }
+    return { _tag: "Request", request: call.hasRun ? { ...request, isPartial: true } : request }
   }
   // no call may join it any more; the reservation is this call's until the store has replaced it
   wave.engine.leaders.delete(replaces.id)
-  return { _tag: "Request", request: { owner, session, claims, replaces } }
-}
-
-/** Counts what a recalled call used, and its place in the turn. The call ends later, in order. */
-const recalled = (
-  wave: WaveState,
-  call: Call,
-  answer: Reservation | Refused | StateStoreError | undefined
-): Effect.Effect<Dispatched> => {
-  count(wave.process, call)
-  const spent = answer !== undefined && "_tag" in answer && !("operation" in answer)
-    ? spendRest(wave, call, answer)
-    : Effect.void
-  return Effect.mapEager(spent, () => {
-    if (call.reservation !== undefined && CallClaims.leads(wave, call)) {
-      wave.engine.leaders.set(call.reservation.id, call)
-    }
-    return recalls
-  })
-}
-
-/** Reserves the rest of what a resumed call used, when the store refused some of its claims. */
-const spendRest = Effect.fnUntracedEager(function*(wave: WaveState, call: Call, refused: Refused) {
-  const { call: { id: owner } } = call
-  const { store } = wave.engine
-  const { session } = store
-  let claims = CallClaims.again(wave, call)
-  for (let it: Refused | undefined = refused; it !== undefined;) {
-    const left: ReadonlyArray<Claim> = claims.filter((claim) => !isRefusedBy(claim, it!))
-    if (left.length === 0 || left.length === claims.length) return
-    claims = left
-    const asked = { owner, session, claims }
-    const answers: ReadonlyArray<Reserved> = yield* store.reserve([asked], wave.now(), wave.patience)
-    const answer = answers[0]!
-    note(wave, call, asked, answer)
-    it = "_tag" in answer && !("operation" in answer) ? answer : undefined
-  }
-})
-
-const isRefusedBy = (claim: Claim, it: Refused): boolean => {
-  switch (it._tag) {
-    case "KeyTaken":
-      return claim._tag === "Key"
-    case "CallsUsedUp":
-      return claim._tag === "Calls"
-    case "GroupTaken":
-      return claim._tag === "Group" && claim.group === it.group
-    case "CoolingDown":
-      return claim._tag === "Cooldown"
-  }
+  return { _tag: "Request", request: { owner, session, claims, replaces, isPartial: call.hasRun } }
 }
 
 /**
@@ -313,7 +245,7 @@ const isRefusedBy = (claim: Claim, it: Refused): boolean => {
  */
 const starting = ({ engine, gates }: WaveState, call: Call, request: Request): Request => {
   const { approval, journal, pools, principal, store } = engine
-  const isAtOnce = store.outlives && journal !== undefined && call.resumed === undefined &&
+  const isAtOnce = store.outlives && journal !== undefined && call.memory === undefined &&
     request.replaces === undefined && approval !== "upfront" && gates.admit.length === 0 &&
     gates.recheck.length === 0 &&
     pools.isFree(call.tool!) && Authorize.asks(call) === undefined
@@ -335,13 +267,17 @@ const note = (
 }
 
 const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
-  call.decided ?? turnEnd(wave.process, call.counted, now) ?? blockedEnd(wave.process, call.call.name) ??
-    denied(call.consent.refused)
+  call.decided ?? turnEnd(wave.process, isCounted(call), now) ??
+    (call.hasRun ? undefined : blockedEnd(wave.process, call.call.name)) ?? denied(call.consent.refused)
+
+/** Whether it has its place in the turn. */
+const isCounted = (call: Call): boolean => call.counted || call.hasRun
 
 /** Counts a call whose claims are all reserved, then runs gate 12 as far as grants answer it. */
 const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
   count(wave.process, call)
   if (call.reservation !== undefined && CallClaims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
+  if (call.past !== undefined) return replays
   const question = toAsk(wave, call)
   return question === undefined ?
     passes :
@@ -365,10 +301,8 @@ const taken = Effect.fnUntracedEager(function*(
   it: Refused
 ): Effect.fn.Return<Dispatched> {
   const { leaders, rules, store } = wave.engine
-  if (call.resumed?.started !== undefined) {
-    yield* spendRest(wave, call, it)
-    return yield* reserved(wave, call)
-  }
+  // all that it used is used by others now
+  if (call.hasRun) return yield* reserved(wave, call)
   if (it._tag !== "KeyTaken") {
     return ends(refused(HostGates.orRefused("Rules", () => rules.explain(call.call.name, it), call.gateCall!, wave)))
   }

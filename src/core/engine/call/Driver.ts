@@ -235,8 +235,8 @@ const rests = (call: Call): boolean => !call.isSettled && call.driver.rests(call
  * Whether a call is skipped: no outcome, not even on record, and not started. A call that joined a running one counts
  * as running.
  */
-const isSkipped = ({ hasStarted, isSettled, joined, resumed }: Call): boolean =>
-  !isSettled && !hasStarted && resumed?.recalled === undefined && joined?.hasStarted !== true
+const isSkipped = ({ hasStarted, isSettled, joined, past }: Call): boolean =>
+  !isSettled && !hasStarted && past === undefined && joined?.hasStarted !== true
 
 /** Returns whether the call continues to its permits, once that is decided. */
 const allowed = Effect.fnUntracedEager(function*(

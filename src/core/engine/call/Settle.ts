@@ -34,7 +34,7 @@ export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fibe
 const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
   const { attempt, joined: leader, waiting } = call
   // nothing of a call that did not begin may have happened here, and nobody waits for its end
-  const mayWait = attempt === undefined && call.resumed?.unless === undefined && end._tag !== "Cancelled"
+  const mayWait = attempt === undefined && call.unless === undefined && end._tag !== "Cancelled"
   const isDropped = end._tag === "Cancelled" && call.decided === end && !wave.isSuspended(call)
   call.phase = { _tag: "Doubted", leader, attempt, mayWait, isDropped }
   call.decided ??= end
@@ -55,7 +55,7 @@ const settled = (
   const { attempt, joined, reservation, waiting } = call
   const now = wave.now()
   // a call that started in an earlier life and does not run again was not refused
-  const own = attempt === undefined ? call.resumed?.unless ?? end : isUnknown(wave, call) ? unknown : end
+  const own = attempt === undefined ? call.unless ?? end : isUnknown(wave, call) ? unknown : end
   const outcome = outcomeOf(call, attempt, withNote(call, fitted(wave, call, own)), now)
   call.phase = { _tag: "Settled", outcome, attempt }
   const ran = attempt ?? joined?.attempt
@@ -88,7 +88,7 @@ const settled = (
       reservation,
       CallClaims.settlement(wave, call, outcome, fiber !== undefined, succeeded),
       // a call that ended in an earlier life counts from that time
-      call.resumed?.recalled?.endedAt ?? now,
+      call.past?.endedAt ?? now,
       wave.patienceAt(now),
       call
     )
@@ -229,7 +229,7 @@ const mark = (
 /** Records a success for the rules, with the whole output even if only a part of it was kept. */
 const remember = (wave: WaveState, call: Call, output: ToolOutcome.Output, ran: Attempt | undefined): void => {
   const { rules: { current } } = wave.engine
-  const routes = call.resumed?.recalled?.routes
+  const routes = call.past?.routes
   wave.process.history.record(current(), call.history, call.index, call.call.name, valueOf(output, ran), routes)
 }
 
@@ -255,7 +255,7 @@ const conclude = (
 ): void => {
   const { pools } = wave.engine
   // reads made while a mutating call ran are stale, too
-  if (call.attempt !== undefined || call.resumed?.started === "unknown") written(wave, call)
+  if (call.attempt !== undefined || call.recounts === "unknown") written(wave, call)
   if (fiber !== undefined) linger(wave, call, fiber)
   wave.facts?.report({ _tag: "Concluded", at: wave.now(), outcome, dropped: call.observed.dropped ?? 0 }, call)
   for (const follower of call.peers.followers ?? none) {

@@ -35,8 +35,8 @@ export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefine
  * handler had just returned it.
  */
 export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
-  const { decided, driver, resumed } = call
-  const { endedAt, happened } = resumed!.recalled!
+  const { decided, driver } = call
+  const { endedAt, happened } = call.past!
   if (happened === undefined) {
     driver.settle(call, decided!)
     return Effect.void
@@ -89,7 +89,7 @@ const nothing: Effect.Effect<Grants> = Effect.undefined
 /** The current targets of the call, and the grants if one let it through. */
 const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
   const found = Targets.findAgain(wave, call)
-  const recalled = call.resumed?.started === undefined && CallClaims.looksFurther(wave)
+  const recalled = !call.hasRun && CallClaims.looksFurther(wave)
     ? CallClaims.recall(wave, [call], wave.now(), soon)
     : Effect.undefined
   // asked as of the time it was given: it may have been revoked elsewhere, but expiry since then does not matter

@@ -9,7 +9,7 @@ import * as Detached from "../../../internal/detached.ts"
 import type * as Journal from "../../store/Journal.ts"
 import type { Earlier, Reconciled } from "../../vocabulary/ToolAnnotations.ts"
 import * as ToolAnswers from "../call/arrive/ToolAnswers.ts"
-import type { Answered, Call, Recalled } from "../call/Call.ts"
+import type { Call } from "../call/Call.ts"
 import { cancelled, type End } from "../call/CallEnd.ts"
 import * as TimedPorts from "../ports/TimedPorts.ts"
 import * as State from "../process/State.ts"
@@ -18,6 +18,7 @@ import type { JournalWriter } from "../report/JournalWriter.ts"
 import type { ResumeProblem, Resumption } from "../wave/WaveOptions.ts"
 import type { WaveState } from "../wave/WaveState.ts"
 import * as EarlierWaves from "./EarlierWaves.ts"
+import type { Answered, Counted, Ended, Started } from "./Memory.ts"
 import * as RecordedLives from "./RecordedLives.ts"
 
 /** A call and its journal record. */
@@ -76,11 +77,8 @@ export const resume = Effect.fnUntraced(function*(
       call.observed = { ...call.observed, record }
       wave.facts?.report({ _tag: "Arrived", at: begunAt, isResumed: true }, call)
       if (life === undefined) return Effect.void
-      return Effect.map(goOn(wave, { call, record }, life, resumption.asks), () => {
-        const answers = life.answered.flatMap((it) => answerOf(it, revoked, begunAt))
-        if (answers.length > 0) call.resumed = { ...call.resumed, answers }
-        if (life.reviewed !== undefined) call.resumed = { ...call.resumed, reviewed: life.reviewed }
-      })
+      const given = life.answered.flatMap((it) => answerOf(it, revoked, begunAt))
+      return goOn(wave, { call, record }, life, given, resumption.asks)
     },
     { concurrency: "unbounded", discard: true }
   )
@@ -149,25 +147,29 @@ const recall = (
   const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
   const { call } = it
   call.decided = end as unknown as End
-  call.resumed = {
-    ...(outcome.startedAt === undefined ? {} : { started: startOf(wave, it, life) }),
-    recalled: { class: classOf(call, life), endedAt: outcome._tag === "Unknown" ? outcome.startedAt : at, routes }
+  call.memory = {
+    _tag: "Ended",
+    counted: outcome.startedAt === undefined ? undefined : countedOf(wave, it, life),
+    unless: undefined,
+    class: classOf(call, life),
+    endedAt: outcome._tag === "Unknown" ? outcome.startedAt : at,
+    routes
   }
 }
 
 /** The class that a call had in its wave. Calls refused before anything ran block nobody. */
-const classOf = ({ tool }: Call, { arrived, started }: RecordedLives.Life): Recalled["class"] => {
+const classOf = ({ tool }: Call, { arrived, started }: RecordedLives.Life): Ended["class"] => {
   if (started === undefined && arrived?.isRefused === true) return "ShortCircuit"
   const known = arrived?.class ?? tool?.class
   return known === "ReadOnly" || known === "ConcurrentMut" || known === "SerialMut" ? known : "ShortCircuit"
 }
 
 /** Whether limits must count the start of a call again. Also notes whether this turn has counted it already. */
-const startOf = (
+const countedOf = (
   { engine: { store }, origin, process }: WaveState,
   { call, record: { key } }: Record,
   { isSpent, started }: RecordedLives.Life
-): "spent" | "unknown" | undefined => {
+): Counted | undefined => {
   if (started === undefined) return undefined
   const inTurn = started.session === store.session && started.process === process.id && started.wave < origin.wave
   call.counted = inTurn || process.recalled.has(key)
@@ -225,62 +227,60 @@ const goOn = Effect.fnUntraced(function*(
   wave: WaveState,
   it: Record,
   life: RecordedLives.Life,
+  given: ReadonlyArray<Answered>,
   asks: boolean
 ): Effect.fn.Return<void> {
   const { call } = it
-  const { asked, started } = life
-  const question = asked === undefined
-    ? {}
-    : {
-      question: {
-        id: asked.requestId,
-        requestedAt: asked.at,
-        expiresAt: asked.expiresAt,
-        shown: asked.shown,
-        approvals: RecordedLives.approvalsOf(life, asked)
-      }
-    }
+  const { asked, reviewed, started } = life
+  const open = asked && {
+    id: asked.requestId,
+    requestedAt: asked.at,
+    expiresAt: asked.expiresAt,
+    shown: asked.shown,
+    approvals: RecordedLives.approvalsOf(life, asked)
+  }
+  const answers = { given: given.length === 0 ? undefined : given, reviewed }
   if (started === undefined) {
-    call.resumed = question
+    call.memory = { _tag: "Asked", answers: { ...answers, open } }
     return
   }
-  const { at, attempt, idempotencyKey, isEdited } = started
-  const { decided, tool } = call
+  const { at, attempt, idempotencyKey } = started
+  const counted = countedOf(wave, it, life)!
   const unless = { _tag: "Unknown", startedAt: at, attempt } as unknown as End
-  const again = { unless, idempotencyKey, started: startOf(wave, it, life) }
-  const recalled = { class: classOf(call, life), endedAt: at }
-  if (tool?.readOnly === true) {
-    call.resumed = { idempotencyKey, started: again.started }
+  const again: Started = { _tag: "Started", counted, idempotencyKey, unless, why: undefined, answers }
+  const ended: Ended = { _tag: "Ended", counted, unless, class: classOf(call, life), endedAt: at }
+  if (call.tool?.readOnly === true) {
+    call.memory = { ...again, unless: undefined }
     return
   }
-  // from here on the call can only end with what is known of it
-  call.resumed = again
-  if (
-    decided === undefined && tool !== undefined && (yield* said(wave, call, started, "continues", asContinued, false))
-  ) return
-  if (decided === undefined && isEdited !== true && tool !== undefined) {
-    if (tool.idempotent) return
-    const reconciled = yield* said(wave, call, started, "reconcile", asReconciled, cannotTell)
-    if (reconciled._tag === "DidNotHappen") {
-      call.resumed = { idempotencyKey, started: again.started }
-      return
-    }
-    if (reconciled._tag === "Happened") {
-      call.resumed = { ...again, recalled: { ...recalled, happened: { result: reconciled.result, attempt } } }
-      return
-    }
-    if (asks) {
-      // the open request may have been about what the call would write
-      call.resumed = {
-        ...again,
-        why: RecordedLives.mayHaveHappened,
-        ...(asked?.why === RecordedLives.mayHaveHappened ? question : {})
-      }
-      return
-    }
+  // while its tool is asked, the call can only end with what is known of it
+  call.memory = again
+  const found = yield* foundOut(wave, call, started)
+  if (found._tag === "Repeatable") return
+  if (found._tag === "DidNotHappen") call.memory = { ...again, unless: undefined }
+  else if (found._tag === "Happened") call.memory = { ...ended, happened: { result: found.result, attempt } }
+  else if (found._tag === "CannotTell" && asks) {
+    const { mayHaveHappened: why } = RecordedLives
+    // the open request may have been about what the call would write
+    call.memory = { ...again, why, answers: { ...answers, open: asked?.why === why ? open : undefined } }
+  } else {
+    call.decided = unless
+    call.memory = ended
   }
-  call.decided = unless
-  call.resumed = { ...again, recalled }
+})
+
+/** What became of a call that started; `Unknown`: nobody can tell, and nobody is asked. */
+const foundOut = Effect.fnUntraced(function*(
+  wave: WaveState,
+  call: Call,
+  started: Journal.Of<"Started">
+): Effect.fn.Return<Reconciled<unknown> | { readonly _tag: "Repeatable" | "Unknown" }> {
+  const { decided, tool } = call
+  if (decided !== undefined || tool === undefined) return { _tag: "Unknown" }
+  if (yield* said(wave, call, started, "continues", asContinued, false)) return { _tag: "Repeatable" }
+  if (started.isEdited === true) return { _tag: "Unknown" }
+  if (tool.idempotent) return { _tag: "Repeatable" }
+  return yield* said(wave, call, started, "reconcile", asReconciled, cannotTell)
 })
 
 /** Asks the tool itself what became of a call; `otherwise` if it does not say. */

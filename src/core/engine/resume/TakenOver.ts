@@ -76,7 +76,7 @@ const nothing: Effect.Effect<undefined> = Effect.undefined
 
 const unknown = (wave: WaveState, call: Call): End =>
   (call.attempt === undefined
-    ? call.resumed?.unless ?? { _tag: "Unknown", startedAt: wave.now() }
+    ? call.unless ?? { _tag: "Unknown", startedAt: wave.now() }
     : { _tag: "Unknown" }) as End
 
 const isLeft = (wave: WaveState, call: Call): boolean =>

@@ -122,7 +122,7 @@ export class Wave implements Watcher, UnderWay {
     driver.cancel(wave.calls, reason)
     for (const call of wave.calls) {
       // a call with a recorded end keeps that end
-      const end = call.resumed?.recalled === undefined ? undefined : call.decided
+      const end = call.past === undefined ? undefined : call.decided
       if (call.phase._tag === "Arrived") driver.settle(call, end ?? cancelled(reason))
     }
   }
@@ -136,7 +136,7 @@ export class Wave implements Watcher, UnderWay {
 
   /** Ends those that are on record; the others once they are. */
   private endDropped(calls: ReadonlyArray<Call>): void {
-    const open = calls.filter((call) => call.phase._tag === "Arrived" && call.resumed?.recalled === undefined)
+    const open = calls.filter((call) => call.phase._tag === "Arrived" && call.past === undefined)
     this.dropped = open.filter((call) => call.record === undefined)
     for (const call of open) if (call.record !== undefined) this.driver.settle(call, call.decided!)
   }
@@ -416,12 +416,12 @@ const isSettled = (call: Call): boolean => call.isSettled
 
 /** Sorts calls by their end; calls whose end is unknown come last. */
 const inTime = <A extends { readonly call: Call }>(calls: ReadonlyArray<A>): ReadonlyArray<A> => {
-  const endOf = ({ call: { record, resumed } }: A) => record === undefined ? resumed!.recalled!.endedAt : Infinity
+  const endOf = ({ call: { past, record } }: A) => record === undefined ? past!.endedAt : Infinity
   return calls.toSorted((one, other) => endOf(one) === endOf(other) ? 0 : endOf(one) - endOf(other))
 }
 
-const itemOf = ({ decided, resumed, rules, tool }: Call): WaveRuns.Item => ({
-  class: resumed?.recalled?.class ?? (decided === undefined ? tool!.class : "ShortCircuit"),
+const itemOf = ({ decided, past, rules, tool }: Call): WaveRuns.Item => ({
+  class: past?.class ?? (decided === undefined ? tool!.class : "ShortCircuit"),
   closesRun: rules?.closesRun ?? false
 })
 

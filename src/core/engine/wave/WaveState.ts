@@ -225,11 +225,11 @@ export class WaveState implements Host, HostGates.Reporter {
    * Whether a call that is being cancelled may be resumed: it is on record, its host is stopping, and it has not
    * started or its handler can continue it. A call whose record has not been read or made may be submitted again, too.
    */
-  isSuspended({ attempt, phase, record, resumed, tool }: Call): boolean {
+  isSuspended({ attempt, past, phase, record, tool }: Call): boolean {
     if (phase._tag === "Doubted" && phase.isDropped) return false
     const { caller, engine, options, process, tally } = this
     const isResumable = options.resume !== undefined || (engine.journal !== undefined && process.isNamed)
-    const isUnread = record === undefined && isResumable && resumed?.recalled === undefined
+    const isUnread = record === undefined && isResumable && past === undefined
     if ((record === undefined && !isUnread) || (attempt !== undefined && tool?.continues === undefined)) return false
     return caller !== undefined && Agents.isSameTree(engine, caller)
       ? caller.isSuspending

@@ -54,7 +54,7 @@ export const recorded = (wave: WaveState): void => {
   const { early = [] } = wave
   wave.early = undefined
   // one that arrived before was looked at then
-  for (const [call, fact] of early) if (call.resumed === undefined) report(wave, call, fact)
+  for (const [call, fact] of early) if (call.memory === undefined) report(wave, call, fact)
 }
 
 const note = (wave: WaveState, call: Call, fact: Of<"Shadowed">): void => {

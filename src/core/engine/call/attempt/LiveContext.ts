@@ -109,7 +109,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
 
   get idempotencyKey(): string {
     const { call, wave } = this
-    return call.resumed?.idempotencyKey ?? IdempotencyKey.of(call.gateCall!.principal, wave.origin, call)
+    return call.earlierKey ?? IdempotencyKey.of(call.gateCall!.principal, wave.origin, call)
   }
 
   /** The call's id, as `Toolkit.handle` passes it to handlers. */
@@ -172,7 +172,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   }
 
   get isResumed(): boolean {
-    return this.call.resumed?.started !== undefined && this.call.tool!.continues !== undefined
+    return this.call.hasRun && this.call.tool!.continues !== undefined
   }
 
   get suspend(): Service["suspend"] {

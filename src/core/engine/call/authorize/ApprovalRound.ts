@@ -44,7 +44,7 @@ export type Answer = Approvals.Resolution | Review.Decided | { readonly _tag: "U
 export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
-    const { answers, question: open, reviewed } = call.resumed ?? {}
+    const { given: answers, open, reviewed } = call.answers ?? {}
     const may = open === undefined ? Review.mandate(wave, call, reason) : undefined
     if (people === undefined && answers === undefined && may === undefined) return Effect.succeed(nobody(reason))
     const question = withEvidence(reason, call.gateCall!)
@@ -65,7 +65,7 @@ const afterReview = Effect.fnUntracedEager(function*(
   may: Permissions.Asks["review"]
 ): Effect.fn.Return<Answer> {
   const about = aboutOf(call, question)
-  const hasAnswer = call.resumed?.answers !== undefined && onRecord(call, about) !== undefined
+  const hasAnswer = call.answers?.given !== undefined && onRecord(call, about) !== undefined
   const said = hasAnswer ? undefined : yield* Review.review(wave, call, about, may)
   if (said === undefined) return yield* askPeople(wave, call, question)
   if (said._tag !== "Asks") return said
@@ -109,7 +109,7 @@ const aboutOf = (call: Call, question: Question): Approvals.NewRequest => {
 const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
-    const { answers, question: open } = call.resumed ?? {}
+    const { given: answers, open } = call.answers ?? {}
     const about: Approvals.NewRequest = {
       ...aboutOf(call, question),
       ...(open === undefined ? {} : { id: open.id, requestedAt: open.requestedAt, expiresAt: open.expiresAt })
@@ -121,7 +121,7 @@ const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effe
     }
     if (people === undefined) return Effect.succeed<Approvals.Resolution>(nobody(question))
     // a later request is a new one
-    if (open !== undefined) call.resumed = { ...call.resumed, question: undefined }
+    if (open !== undefined) call.answers!.open = undefined
     const diff = question.preview?._tag === "Diff" ? question.preview.diff : undefined
     const put = (request: Approvals.ApprovalRequest) => {
       const { id: requestId } = request
@@ -249,13 +249,13 @@ const shownOf = ({ approvers, evidence, isAlways, preview, why }: Question) => (
 const unrecorded: Answer = { _tag: "Unrecorded" }
 
 /** Returns the answer given before a crash, if approvers would see the same request now. */
-const onRecord = ({ record, resumed }: Call, about: Approvals.NewRequest): Approvals.Resolution | undefined => {
+const onRecord = ({ answers, record, why }: Call, about: Approvals.NewRequest): Approvals.Resolution | undefined => {
   const shown = record!.shown(about)
-  const again = about.why === resumed!.why
+  const again = about.why === why
   // where each call is asked about now, what covered another call does not count, nor what a handler has used before
   const counts = (it: Approvals.Resolution) =>
     about.isAlways !== true || it._tag !== "Approved" || (it.isOwn && !about.isRunning)
-  return resumed!.answers!
+  return answers!.given!
     .find((it) => it.shown === shown && it.again === again && counts(it.resolution))?.resolution
 }
 

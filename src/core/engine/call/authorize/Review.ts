@@ -14,8 +14,9 @@ import type { ReviewRequest } from "../../../gates/ReviewRequest.ts"
 import type { TargetKind } from "../../../vocabulary/TargetKind.ts"
 import type { Said } from "../../ports/TimedPorts.ts"
 import { Secrets } from "../../report/Secrets.ts"
+import type { Reviewed } from "../../resume/Memory.ts"
 import type { WaveState } from "../../wave/WaveState.ts"
-import type { Call, Reviewed } from "../Call.ts"
+import type { Call } from "../Call.ts"
 
 /** A call that needs approval. */
 export interface Reviewable extends Permissions.Asks {
@@ -47,7 +48,7 @@ export const mandate = ({ engine: { reviewer } }: WaveState, call: Call, questio
   const { approvers, isAlways, review, targets = call.gateCall!.targets } = question
   if (reviewer === undefined || review === undefined || isAlways === true || approvers !== undefined) return undefined
   // only people fill in forms
-  if (call.resumed?.why !== undefined || (call.attempt === undefined && call.tool!.form !== undefined)) return undefined
+  if (call.why !== undefined || (call.attempt === undefined && call.tool!.form !== undefined)) return undefined
   const { mayDeny } = review
   const mayAllow = review.mayAllow && targets !== undefined && targets.every(({ kind }) => !isForPeople(kind))
   return mayAllow || mayDeny ? { mayAllow, mayDeny } : undefined
@@ -106,10 +107,10 @@ export const approved = ({ engine: { reviewer }, process: { session } }: WaveSta
 const unrecorded: Result = { _tag: "Unrecorded" }
 
 /** The verdict on record, if approvers would see the same request now and, without a verdict, had seen it then. */
-const onRecord = ({ record, resumed }: Call, about: NewRequest): Reviewed | undefined => {
-  const { answers, question, reviewed } = resumed ?? {}
+const onRecord = ({ answers, record }: Call, about: NewRequest): Reviewed | undefined => {
+  const { given, open, reviewed } = answers ?? {}
   if (reviewed === undefined || reviewed.shown !== record!.shown(about)) return undefined
-  return reviewed.problem === undefined || question !== undefined || answers !== undefined ? reviewed : undefined
+  return reviewed.problem === undefined || open !== undefined || given !== undefined ? reviewed : undefined
 }
 
 /** What the reviewer may decide once it has: the policy may have changed meanwhile. */

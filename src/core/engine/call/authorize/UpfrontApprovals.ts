@@ -26,7 +26,7 @@ import * as StandingGrants from "./StandingGrants.ts"
 
 /** Requests approval for every call of the wave that the earlier gates would let through, and waits for all answers. */
 export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
-  const live = wave.calls.filter((call) => call.decided === undefined && call.resumed?.recalled === undefined)
+  const live = wave.calls.filter((call) => call.decided === undefined && call.past === undefined)
   if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
   const asked = yield* rehearse(wave, runs)
   const previews = yield* previewsOf(wave, asked)
@@ -133,7 +133,7 @@ const rehearseRuns = Effect.fnUntraced(function*(
     // calls of one run are dispatched together: only the next run sees their effects
     const ran: Array<RuleSet.Success> = []
     for (const call of run) {
-      const isRecalled = call.resumed?.recalled !== undefined
+      const isRecalled = call.past !== undefined
       if (call.decided !== undefined && !isRecalled) continue
       const { batch, exitWanted, last, session } = process.history
       const seen = (past: RuleSet.Past): RuleSet.Past => ({
@@ -172,11 +172,11 @@ const rehearseRuns = Effect.fnUntraced(function*(
 })
 
 /** The success that is expected of a call, or that it had in an earlier life. */
-const successOf = (wave: WaveState, { call: { name: tool }, decided, resumed }: Call): RuleSet.Success | undefined => {
-  if (resumed?.recalled === undefined || resumed.recalled.happened !== undefined) return { tool, routes: [] }
+const successOf = (wave: WaveState, { call: { name: tool }, decided, past }: Call): RuleSet.Success | undefined => {
+  if (past === undefined || past.happened !== undefined) return { tool, routes: [] }
   if (decided?._tag !== "Succeeded") return undefined
   const { output } = decided
-  const { routes } = resumed.recalled
+  const { routes } = past
   return routes !== undefined
     ? { tool, routes }
     : RuleSet.success(wave.engine.rules.current(), tool, "value" in output ? output.value : undefined)
@@ -189,28 +189,24 @@ const reserve = Effect.fnUntraced(function*(
   history: RuleSet.History
 ): Effect.fn.Return<ReadonlyArray<Reservation> | undefined> {
   const { rules, store } = wave.engine
-  const { resumed } = call
-  if (resumed?.recalled !== undefined && resumed.started === undefined) return []
-  const claims = resumed?.started === undefined
-    ? Dispatch.claims(wave, call, wave.now())
-    : resumed.started === "spent"
-    ? []
-    : CallClaims.again(wave, call)
+  const { hasRun, past } = call
+  if (past !== undefined && !hasRun) return []
+  const claims = past === undefined ? Dispatch.claims(wave, call, wave.now()) : CallClaims.of(wave, call)
   if ("_tag" in claims) return undefined
   // a rule that throws here throws again at the dispatch of the call, and is logged there
-  const forbidden = resumed?.started !== undefined ? undefined : HostGates.orRefused(
+  const forbidden = hasRun ? undefined : HostGates.orRefused(
     "Rules",
     () => rules.check(history, call.call.name, call.gateCall),
     call.gateCall!
   )
   if (forbidden !== undefined) return undefined
   if (claims.length === 0) return []
-  const request = { owner: call.call.id, session: store.session, claims }
+  const request = { owner: call.call.id, session: store.session, claims, isPartial: hasRun }
   const answers = yield* waitFor(wave, call, store.reserve([request], wave.now(), wave.patience))
   const answer = answers?.[0]
   if (answer === undefined || "operation" in answer) return undefined
   if (!("_tag" in answer)) return [answer]
-  if (resumed?.started !== undefined) return []
+  if (hasRun) return []
   // a call that may share another's outcome needs approval like one that runs
   const gets = answer._tag === "KeyTaken" ? CallClaims.duplicate(wave, call, answer, true)._tag : "Refused"
   return gets === "Joins" || gets === "Replays" ? [] : undefined

@@ -19,7 +19,10 @@ import type { Call } from "../Call.ts"
 import { denied, type End, refused } from "../CallEnd.ts"
 
 /** Returns the claims of a call, or its end if it is refused. */
-export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
+export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> =>
+  call.hasRun ? again(wave, call) : own(wave, call)
+
+const own = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
   const { limits, options } = toolClaims(wave, call)
   if ("_tag" in limits) return refused(limits)
   const key = keyOf(wave, call, options)
@@ -29,15 +32,17 @@ export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
 }
 
 /**
- * Returns the claims of a resumed call that had started. What it used is claimed even if other calls conflict with it.
+ * Returns the claims of a call that had started in an earlier life. What the store has counted stays counted: then its
+ * key alone shares its end with equal calls, and its success is remembered. If it ended, nothing is left to claim.
  */
-export const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
-  // its parameters are unknown
-  if (call.gateCall === undefined) return []
-  const claims = of(wave, call)
-  return "_tag" in claims
-    ? []
-    : claims.map((it): Claim => it._tag === "Key" ? { ...it, settled: "none" as const, running: "none" as const } : it)
+const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
+  const isSpent = call.recounts === "spent"
+  // its parameters may be unknown
+  if (call.gateCall === undefined || (isSpent && call.past !== undefined)) return []
+  const claims = own(wave, call)
+  if ("_tag" in claims) return []
+  const left = isSpent ? claims.filter(({ _tag }) => _tag === "Key" || _tag === "Batch") : claims
+  return left.map((it): Claim => it._tag === "Key" ? { ...it, settled: "none" as const, running: "none" as const } : it)
 }
 
 /** Brings what gate 9 needs of other processes up to date. Returns the error if the store has no answer. */
@@ -67,7 +72,7 @@ export const markOf = (wave: WaveState, call: Call, value: unknown): Mark | unde
   const { place } = call.history
   if (rules === undefined || place === undefined || rules.notedIn.length === 0) return undefined
   const { routes, tool } = RuleSet.success(wave.engine.rules.current(), call.call.name, value)
-  return { tool, routes: call.resumed?.recalled?.routes ?? routes, place, index }
+  return { tool, routes: call.past?.routes ?? routes, place, index }
 }
 
 /** Gate 9: returns the end of a call that the rules of order forbid at this place of its process. */
@@ -135,8 +140,8 @@ export const settlement = (
 }
 
 /** Whether another process has taken the call over before it started: what it needs is reserved there. */
-const isOthers = ({ attempt, joined, resumed }: Call, { _tag }: ToolOutcome): boolean =>
-  _tag === "Unknown" && attempt === undefined && joined === undefined && resumed?.started === undefined
+const isOthers = ({ attempt, hasRun, joined }: Call, { _tag }: ToolOutcome): boolean =>
+  _tag === "Unknown" && attempt === undefined && joined === undefined && !hasRun
 
 const unused: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
 

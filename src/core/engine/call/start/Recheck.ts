@@ -22,7 +22,7 @@ export const recheck = (
   call.decided ??
     turnEnd(wave.process, call.counted, now) ??
     denied(Permissions.check(call.agent.permissions, call.gateCall!, wave)) ??
-    (call.resumed?.started === undefined ? outOfOrder(wave, call) : undefined) ??
+    outOfOrder(wave, call) ??
     denied(Targets.changed(call, now)) ??
     denied(withdrawn(wave, call, grants))
 
@@ -46,7 +46,7 @@ export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
 
 /** Checks blocks and order again. A call that had started in an earlier life is exempt. */
 const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
-  blockedEnd(wave.process, call.call.name) ?? CallClaims.orderEnd(wave, call)
+  call.hasRun ? undefined : blockedEnd(wave.process, call.call.name) ?? CallClaims.orderEnd(wave, call)
 
 /**
  * Checks a grant again: it may have been revoked. One that has expired meanwhile still holds, because the
