@@ -23,7 +23,16 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     { name: "output", core: true, files: ["core/output/"] },
     // What a handler and a host see of an executor, without the engine.
     { name: "contract", core: true, files: ["core/contract/"] },
-    { name: "engine", core: true, files: ["core/engine/"] },
+    // The engine, from what it works with to what a host holds. A call knows its wave, a wave drives its calls.
+    { name: "engine: data of a call", core: true, files: ["core/engine/data/"] },
+    { name: "engine: ports made safe", core: true, files: ["core/engine/ports/"] },
+    { name: "engine: report", core: true, files: ["core/engine/report/"] },
+    { name: "engine: state", core: true, files: ["core/engine/state/"] },
+    { name: "engine: call", core: true, files: ["core/engine/call/"] },
+    { name: "engine: resume", core: true, files: ["core/engine/resume/"] },
+    { name: "engine: wave", core: true, files: ["core/engine/wave/"] },
+    { name: "engine: process", core: true, files: ["core/engine/process/"] },
+    { name: "engine: executor", core: true, files: ["core/engine/executor/", "core/engine/"] },
     // Lists what a module shows, where it has more than that. Each room has such a folder.
     { name: "face", core: true, files: ["core/public/"] },
     // Beside the path of a call: listeners, a reviewer, and what looks at policies without a call.
@@ -192,8 +201,9 @@ describe("the rings", () => {
     allows("internal/json-schema/check.ts", `import { clip } from "../clip.ts"`)
     refuses("testing/Scenario.ts", `import * as Run from "../cli/Run.ts"`)
     refuses("tools/Files.ts", `import { ToolCall } from "../index.ts"`)
-    refuses("core/engine/process/Conversations.ts", `import * as Ledger from "../../../provenance/Ledger.ts"`)
+    refuses("core/engine/state/Conversations.ts", `import * as Ledger from "../../../provenance/Ledger.ts"`)
     allows("policy/PolicyDiff.ts", `import type { Policy } from "../core/gates/Policy.ts"`)
+    refuses("core/engine/call/Settle.ts", `import { Wave } from "../wave/Wave.ts"`)
     refuses("Unknown.ts", "")
     refuses("index.ts", `export { ToolCall } from "./core/vocabulary/ToolCall.ts"`)
     allows("index.ts", `export * as ToolCall from "./core/vocabulary/ToolCall.ts"`)

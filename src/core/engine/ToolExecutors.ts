@@ -38,8 +38,8 @@ import * as RateLimits from "../gates/RateLimits.ts"
 import * as ShadowPolicy from "../gates/ShadowPolicy.ts"
 import * as StateStore from "../store/StateStore.ts"
 import type { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
-import * as ExecutorSettings from "./executor/ExecutorSettings.ts"
-import { RolesOf } from "./executor/Principal.ts"
+import { RolesOf } from "./data/Principal.ts"
+import * as ExecutorSettings from "./state/ExecutorSettings.ts"
 import * as ToolExecutor from "./ToolExecutor.ts"
 
 /** The executors of all sessions. */

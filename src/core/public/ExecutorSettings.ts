@@ -1,2 +1,2 @@
-export type * from "../engine/executor/ExecutorSettings.ts"
-export { layer } from "../engine/executor/ExecutorSettings.ts"
+export type * from "../engine/state/ExecutorSettings.ts"
+export { layer } from "../engine/state/ExecutorSettings.ts"

@@ -1,6 +1,6 @@
 /** A conversation that is restored from its record, whatever the record left out. */
 import { assert, describe, it } from "@effect/vitest"
-import * as RecordedConversation from "../../../src/core/engine/resume/RecordedConversation.ts"
+import * as RecordedConversation from "../../../src/core/engine/state/RecordedConversation.ts"
 import type * as Journal from "../../../src/core/store/Journal.ts"
 import * as Declared from "../../../src/provenance/Declared.ts"
 import * as Ledger from "../../../src/provenance/Ledger.ts"

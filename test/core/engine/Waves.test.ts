@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
-import * as WaveRuns from "../../../src/core/engine/wave/WaveRuns.ts"
+import * as WaveRuns from "../../../src/core/engine/call/WaveRuns.ts"
 
 const Item = Schema.Struct({
   class: Schema.Literals(["ReadOnly", "ConcurrentMut", "SerialMut", "ShortCircuit"]),

@@ -20,13 +20,13 @@ import type { Given, Grant } from "../../vocabulary/Grant.ts"
 import type { RegisteredTool, ToolClass } from "../../vocabulary/ToolHandlers.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../../vocabulary/ToolRefusal.ts"
+import * as CallEnd from "../data/CallEnd.ts"
+import type * as Memory from "../data/Memory.ts"
+import type { Received } from "../data/Received.ts"
 import type { CallRecord } from "../report/CallRecord.ts"
 import type { CallTrace } from "../report/CallTrace.ts"
 import type { Observed, Reporter } from "../report/Reporter.ts"
-import type * as Memory from "../resume/Memory.ts"
-import type { Received } from "./arrive/Received.ts"
 import type { Attempt } from "./attempt/Attempt.ts"
-import * as CallEnd from "./CallEnd.ts"
 
 export type Phase =
   /** Its run has not begun, or is being dispatched. */

@@ -11,14 +11,14 @@ import type * as Permissions from "../../gates/Permissions.ts"
 import type { Claim, KeyTaken, Refused, Request, Reservation } from "../../store/Claims.ts"
 import type { StateStoreError } from "../../store/StateStore.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
+import { denied, type End, refused } from "../data/CallEnd.ts"
 import type { Reserved } from "../ports/RetryingStore.ts"
-import { blockedEnd, type ProcessState, turnEnd } from "../process/State.ts"
-import type { WaveState } from "../wave/WaveState.ts"
+import { blockedEnd, type ProcessState, turnEnd } from "../state/State.ts"
 import * as CallGates from "./arrive/CallGates.ts"
 import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
-import { denied, type End, refused } from "./CallEnd.ts"
 import * as CallClaims from "./dispatch/CallClaims.ts"
+import type { WaveState } from "./WaveState.ts"
 
 /** The result of dispatching a call. */
 export type Dispatched =

@@ -6,9 +6,9 @@
  */
 import * as Effect from "effect/Effect"
 import { exitOf } from "../../../internal/exitOf.ts"
-import type { WaveState } from "../wave/WaveState.ts"
 import * as ToolAnswers from "./arrive/ToolAnswers.ts"
 import type { Call } from "./Call.ts"
+import type { WaveState } from "./WaveState.ts"
 
 /** Ends once the call holds everything it needs. */
 export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {

@@ -15,15 +15,15 @@ import * as TurnBudget from "../../gates/TurnBudget.ts"
 import * as TurnState from "../../gates/TurnState.ts"
 import { readOptions } from "../../vocabulary/ConfigurationError.ts"
 import * as Grant from "../../vocabulary/Grant.ts"
-import * as Revisions from "../call/authorize/Revisions.ts"
+import * as Agents from "../call/Agents.ts"
+import { Caller, type Engine } from "../call/Engine.ts"
+import * as Revisions from "../data/Revisions.ts"
 import { orFail } from "../ports/RetryingStore.ts"
 import * as TimedPorts from "../ports/TimedPorts.ts"
-import * as Agents from "../process/Agents.ts"
 import * as Batches from "../process/Batches.ts"
 import * as Process from "../process/Process.ts"
 import * as ShownTools from "../process/ShownTools.ts"
 import * as Reporter from "../report/Reporter.ts"
-import { Caller, type Engine } from "./Engine.ts"
 
 /** Creates the executor of an engine. With `handle` it acts for that call and ends with it. */
 export const fromEngine = (

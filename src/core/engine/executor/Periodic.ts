@@ -12,7 +12,7 @@ import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import type { RuleSet } from "../../rules/RuleIndex.ts"
 import * as ToolOutcome from "../../vocabulary/ToolOutcome.ts"
-import type { Orphans } from "./Orphans.ts"
+import type { Orphans } from "../state/Orphans.ts"
 
 /** Starts one runner per rule. Calls that do not succeed are logged as warnings, and so are skipped times. */
 export const start = (

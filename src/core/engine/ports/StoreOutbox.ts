@@ -12,7 +12,7 @@ import * as Detached from "../../../internal/detached.ts"
 import { exitOf } from "../../../internal/exitOf.ts"
 import type { Outages } from "../../../internal/outages.ts"
 import { type Settlement, StateStoreError } from "../../store/StateStore.ts"
-import { Principal } from "../executor/Principal.ts"
+import { Principal } from "../data/Principal.ts"
 import { inTime } from "./TimedPorts.ts"
 
 /** The call that a message is sent for. */

@@ -16,11 +16,11 @@ import type * as TurnBudget from "../../gates/TurnBudget.ts"
 import { RuleHistory } from "../../rules/RuleHistory.ts"
 import { SharedPast } from "../../rules/SharedPast.ts"
 import { StateStoreError } from "../../store/StateStore.ts"
-import { tooLate } from "../call/CallEnd.ts"
-import type { Above, Caller, Engine } from "../executor/Engine.ts"
+import type { Above, Caller, Engine } from "../call/Engine.ts"
+import { tooLate } from "../data/CallEnd.ts"
 import type { People } from "../ports/TimedPorts.ts"
 import { EventHub } from "../report/EventHub.ts"
-import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "./State.ts"
+import { batchOver, type BatchState, type BatchTree, keep, type OpenBatch, type ProcessState } from "../state/State.ts"
 
 /** The open batches of one executor. */
 export class Batches implements BatchTree {

@@ -15,10 +15,10 @@ import { cut } from "../../output/OutputPolicy.ts"
 import { ConfigurationError } from "../../vocabulary/ConfigurationError.ts"
 import * as ToolContent from "../../vocabulary/ToolContent.ts"
 import * as ToolOutcome from "../../vocabulary/ToolOutcome.ts"
-import * as Received from "../call/arrive/Received.ts"
-import type { Engine } from "../executor/Engine.ts"
+import type { Engine } from "../call/Engine.ts"
+import * as Received from "../data/Received.ts"
+import { hasTool, type ProcessState } from "../state/State.ts"
 import * as ModelSteps from "./ModelSteps.ts"
-import { hasTool, type ProcessState } from "./State.ts"
 
 /** Guards a toolkit for a process; fails if the process lacks one of its tools. */
 export const make = <Tools extends Record<string, Tool.Any>>(

@@ -5,7 +5,7 @@
 import * as Effect from "effect/Effect"
 import type { HostArguments } from "../../contract/ToolProcess.ts"
 import * as ToolOutcome from "../../vocabulary/ToolOutcome.ts"
-import * as Received from "../call/arrive/Received.ts"
+import * as Received from "../data/Received.ts"
 
 /** Whether there are arguments for a tool; unreadable ones count as missing. */
 export const has = (args: HostArguments, tool: string): boolean => {

@@ -8,9 +8,9 @@ import * as Effect from "effect/Effect"
 import * as Permissions from "../../gates/Permissions.ts"
 import * as RuleSet from "../../rules/RuleSet.ts"
 import type { Claim } from "../../store/Claims.ts"
-import type { Engine } from "../executor/Engine.ts"
-import * as SharedHistory from "./SharedHistory.ts"
-import { hasTool, over, type ProcessState, scopeOf } from "./State.ts"
+import type { Engine } from "../call/Engine.ts"
+import * as SharedHistory from "../call/SharedHistory.ts"
+import { hasTool, over, type ProcessState, scopeOf } from "../state/State.ts"
 
 /** Gives the tools that may be called next. */
 export const allowed = (engine: Engine, process: ProcessState): Effect.Effect<ReadonlyArray<string>> =>

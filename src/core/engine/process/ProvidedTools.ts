@@ -6,9 +6,9 @@ import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import type { ProvidedCall } from "../../contract/ToolProcess.ts"
 import * as RuleSet from "../../rules/RuleSet.ts"
-import type { Engine } from "../executor/Engine.ts"
-import * as SharedHistory from "./SharedHistory.ts"
-import { type ProcessState, scopeOf } from "./State.ts"
+import type { Engine } from "../call/Engine.ts"
+import * as SharedHistory from "../call/SharedHistory.ts"
+import { type ProcessState, scopeOf } from "../state/State.ts"
 
 /** Records calls that a provider has executed, in order. If `isKnown`, limits have already counted them. */
 export const note = (

@@ -10,7 +10,7 @@ import * as JsonSchemas from "../../../internal/json-schema/index.ts"
 import * as Permissions from "../../gates/Permissions.ts"
 import type { ToolRules } from "../../rules/RuleSet.ts"
 import { heartbeatArgument, type RegisteredTool } from "../../vocabulary/ToolHandlers.ts"
-import type { Engine } from "../executor/Engine.ts"
+import type { Engine } from "../call/Engine.ts"
 
 /** Gives a tool as the model sees it. */
 export const show = (tool: RegisteredTool, rules: ToolRules, needsHeartbeat: boolean): RegisteredTool => {

@@ -7,7 +7,7 @@
 import type { End } from "../../facts/ToolEvent.ts"
 import type { GateCall } from "../../gates/Gate.ts"
 import type { RegisteredTool, Registry } from "../../vocabulary/ToolHandlers.ts"
-import type { Received } from "../call/arrive/Received.ts"
+import type { Received } from "../data/Received.ts"
 import type { Body } from "./EventFold.ts"
 import { Secrets } from "./Secrets.ts"
 

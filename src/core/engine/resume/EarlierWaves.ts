@@ -13,9 +13,9 @@ import type { Request, Settlement } from "../../store/Claims.ts"
 import type * as Journal from "../../store/Journal.ts"
 import { isOfCall } from "../../store/Journal.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
+import type { WaveState } from "../call/WaveState.ts"
 import * as TimedPorts from "../ports/TimedPorts.ts"
-import { block, recounts } from "../process/State.ts"
-import type { WaveState } from "../wave/WaveState.ts"
+import { block, recounts } from "../state/State.ts"
 import * as RecordedLives from "./RecordedLives.ts"
 
 /** Whether an entry is about a call of the wave's agent, and of its process if the host named that. */

@@ -1,9 +1,9 @@
 /** The journal records of a wave's calls, begun once all calls have arrived and their targets are known. */
 import * as Effect from "effect/Effect"
 import type { Term } from "../../store/Journal.ts"
+import type { WaveState } from "../call/WaveState.ts"
 import { CallRecord, type RecordedWave } from "../report/CallRecord.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
-import type { WaveState } from "../wave/WaveState.ts"
 import * as EarlierWaves from "./EarlierWaves.ts"
 import * as Resume from "./Resume.ts"
 

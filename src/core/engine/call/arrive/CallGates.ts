@@ -7,9 +7,9 @@ import * as Effect from "effect/Effect"
 import type { Gate, Moment, Verdict } from "../../../gates/Gate.ts"
 import * as HostGates from "../../../gates/HostGates.ts"
 import type { ToolOutcome } from "../../../vocabulary/ToolOutcome.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
+import { denied } from "../../data/CallEnd.ts"
 import type { Call } from "../Call.ts"
-import { denied } from "../CallEnd.ts"
+import type { WaveState } from "../WaveState.ts"
 
 /** Asks the gates of a moment about a call. */
 export const ask = (

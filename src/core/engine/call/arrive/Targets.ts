@@ -7,9 +7,9 @@ import type { GateCall } from "../../../gates/Gate.ts"
 import * as Permissions from "../../../gates/Permissions.ts"
 import * as Grant from "../../../vocabulary/Grant.ts"
 import type { ToolRefusal } from "../../../vocabulary/ToolRefusal.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
-import * as Revisions from "../authorize/Revisions.ts"
+import * as Revisions from "../../data/Revisions.ts"
 import type { Call } from "../Call.ts"
+import type { WaveState } from "../WaveState.ts"
 import { lookUp, readKeys, readTargets } from "./ToolAnswers.ts"
 
 /** The targets of a call; `undefined` if they cannot be determined. */

@@ -7,8 +7,8 @@ import * as Detached from "../../../../internal/detached.ts"
 import { TargetKind } from "../../../vocabulary/TargetKind.ts"
 import type * as ToolAnnotations from "../../../vocabulary/ToolAnnotations.ts"
 import type { RegisteredTool } from "../../../vocabulary/ToolHandlers.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
 import type { Call } from "../Call.ts"
+import type { WaveState } from "../WaveState.ts"
 
 /**
  * Milliseconds for decoding, or for finding what a call touches; at most what is left of the call's limit and the turn.

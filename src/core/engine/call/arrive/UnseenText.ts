@@ -2,7 +2,7 @@
 import * as Unseen from "../../../../internal/unseen.ts"
 import * as ToolContent from "../../../vocabulary/ToolContent.ts"
 import type { ParameterIssue } from "../../../vocabulary/ToolRefusal.ts"
-import type { End } from "../CallEnd.ts"
+import type { End } from "../../data/CallEnd.ts"
 
 /** What becomes of invisible text. */
 export type Mode = "show" | "remove" | "refuse"

@@ -10,8 +10,8 @@ import * as PlainJson from "../../../../wire/PlainJson.ts"
 import { cut, textOf } from "../../../output/OutputPolicy.ts"
 import type { RegisteredTool } from "../../../vocabulary/ToolHandlers.ts"
 import type { Output } from "../../../vocabulary/ToolOutcome.ts"
-import { Principal } from "../../executor/Principal.ts"
-import type { End } from "../CallEnd.ts"
+import type { End } from "../../data/CallEnd.ts"
+import { Principal } from "../../data/Principal.ts"
 
 /** The call that has ended. */
 export interface Ended {

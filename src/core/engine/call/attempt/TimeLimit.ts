@@ -7,7 +7,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import type { Deadline, Deadlines } from "../../../../internal/deadlines.ts"
 import type { RegisteredTool } from "../../../vocabulary/ToolHandlers.ts"
-import type { End } from "../CallEnd.ts"
+import type { End } from "../../data/CallEnd.ts"
 
 /** The clock of a wave, and the timer shared by all its limits. */
 export interface Timer {

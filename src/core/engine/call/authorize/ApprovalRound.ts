@@ -16,10 +16,10 @@ import type * as Permissions from "../../../gates/Permissions.ts"
 import type { GivenApproval } from "../../../vocabulary/Approvers.ts"
 import * as Grant from "../../../vocabulary/Grant.ts"
 import * as WhoApproves from "../../../vocabulary/WhoApproves.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
+import * as Revisions from "../../data/Revisions.ts"
 import type { Call } from "../Call.ts"
+import type { WaveState } from "../WaveState.ts"
 import * as Review from "./Review.ts"
-import * as Revisions from "./Revisions.ts"
 import * as StandingGrants from "./StandingGrants.ts"
 
 /** What approvers are asked about a call. */

@@ -8,8 +8,8 @@ import type * as Approvals from "../../../gates/Approvals.ts"
 import type { GateCall } from "../../../gates/Gate.ts"
 import * as Permissions from "../../../gates/Permissions.ts"
 import * as FileChange from "../../../vocabulary/FileChange.ts"
-import type { Engine } from "../../executor/Engine.ts"
 import type { Call, Shown } from "../Call.ts"
+import type { Engine } from "../Engine.ts"
 
 /** A preview, or why it is missing. */
 export interface Previewed {

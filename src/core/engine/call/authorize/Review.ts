@@ -12,11 +12,11 @@ import type { GateCall } from "../../../gates/Gate.ts"
 import * as Permissions from "../../../gates/Permissions.ts"
 import type { ReviewRequest } from "../../../gates/ReviewRequest.ts"
 import type { TargetKind } from "../../../vocabulary/TargetKind.ts"
+import type { Reviewed } from "../../data/Memory.ts"
 import type { Said } from "../../ports/TimedPorts.ts"
 import { Secrets } from "../../report/Secrets.ts"
-import type { Reviewed } from "../../resume/Memory.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
 import type { Call } from "../Call.ts"
+import type { WaveState } from "../WaveState.ts"
 
 /** A call that needs approval. */
 export interface Reviewable extends Permissions.Asks {

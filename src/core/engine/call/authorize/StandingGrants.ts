@@ -4,9 +4,9 @@ import type { GateCall } from "../../../gates/Gate.ts"
 import type * as Permissions from "../../../gates/Permissions.ts"
 import type { StateStoreError } from "../../../store/StateStore.ts"
 import * as Grant from "../../../vocabulary/Grant.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
+import * as Revisions from "../../data/Revisions.ts"
 import type { Call } from "../Call.ts"
-import * as Revisions from "./Revisions.ts"
+import type { WaveState } from "../WaveState.ts"
 
 /**
  * Returns the grant that covers a call, if any. Without an answer from the store there is none, so

@@ -12,11 +12,11 @@ import type { Claim, KeyClaim, KeyTaken, Settlement } from "../../../store/Claim
 import type { StateStoreError } from "../../../store/StateStore.ts"
 import type { ToolOutcome } from "../../../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../../../vocabulary/ToolRefusal.ts"
-import * as SharedHistory from "../../process/SharedHistory.ts"
-import type { ToolClaims, WaveState } from "../../wave/WaveState.ts"
+import { denied, type End, refused } from "../../data/CallEnd.ts"
 import * as Targets from "../arrive/Targets.ts"
 import type { Call } from "../Call.ts"
-import { denied, type End, refused } from "../CallEnd.ts"
+import * as SharedHistory from "../SharedHistory.ts"
+import type { ToolClaims, WaveState } from "../WaveState.ts"
 
 /** Returns the claims of a call, or its end if it is refused. */
 export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> =>

@@ -2,7 +2,7 @@
 import { cut, type Room, withFiles } from "../../../output/OutputPolicy.ts"
 import * as ToolContent from "../../../vocabulary/ToolContent.ts"
 import type { Output, ToolOutcome } from "../../../vocabulary/ToolOutcome.ts"
-import type { End } from "../CallEnd.ts"
+import type { End } from "../../data/CallEnd.ts"
 
 /** Gives the end of a call that joined another call's execution. */
 export const join = (outcome: ToolOutcome, heartbeat: boolean): End => {

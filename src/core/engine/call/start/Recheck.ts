@@ -4,13 +4,13 @@ import * as Permissions from "../../../gates/Permissions.ts"
 import type { StateStoreError } from "../../../store/StateStore.ts"
 import type * as Grant from "../../../vocabulary/Grant.ts"
 import type { ToolRefusal } from "../../../vocabulary/ToolRefusal.ts"
-import { blockedEnd, turnEnd } from "../../process/State.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
+import { denied, type End } from "../../data/CallEnd.ts"
+import * as Revisions from "../../data/Revisions.ts"
+import { blockedEnd, turnEnd } from "../../state/State.ts"
 import * as Targets from "../arrive/Targets.ts"
-import * as Revisions from "../authorize/Revisions.ts"
 import type { Call } from "../Call.ts"
-import { denied, type End } from "../CallEnd.ts"
 import * as CallClaims from "../dispatch/CallClaims.ts"
+import type { WaveState } from "../WaveState.ts"
 
 /** Runs gates 1, 2, 5, 6, 9 and 12 again. `grants` are those now in the store, if they matter. */
 export const recheck = (

@@ -5,9 +5,9 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as ToolAnnotations from "../../../vocabulary/ToolAnnotations.ts"
-import type { WaveState } from "../../wave/WaveState.ts"
+import { refused } from "../../data/CallEnd.ts"
 import type { Call } from "../Call.ts"
-import { refused } from "../CallEnd.ts"
+import type { WaveState } from "../WaveState.ts"
 
 /**
  * Records a call that is about to start and may change things. If the journal cannot be written, the call is refused.

@@ -4,9 +4,9 @@
  * An invalid call becomes a call with a `problem`: it is refused like any other, and its siblings are not affected.
  * Parameters are copied as JSON, so a getter, a proxy or a later change has no effect.
  */
-import type { MalformedArguments, ToolCall } from "../../../vocabulary/ToolCall.ts"
-import type { ParameterIssue } from "../../../vocabulary/ToolRefusal.ts"
-import { unreadable } from "../CallEnd.ts"
+import type { MalformedArguments, ToolCall } from "../../vocabulary/ToolCall.ts"
+import type { ParameterIssue } from "../../vocabulary/ToolRefusal.ts"
+import { unreadable } from "./CallEnd.ts"
 
 /** A call that was read. */
 export interface Received extends ToolCall {

@@ -6,7 +6,7 @@ import type { ReviewProblem, ReviewVerdict } from "../../facts/Fact.ts"
 import type { ApprovalRequest, Resolution } from "../../gates/ApprovalRequest.ts"
 import type { Success } from "../../rules/RuleSet.ts"
 import type { ToolClass } from "../../vocabulary/ToolHandlers.ts"
-import type { End } from "../call/CallEnd.ts"
+import type { End } from "./CallEnd.ts"
 
 export type Memory = Asked | Started | Ended
 

@@ -1,10 +1,10 @@
 /** The key that lets a tool's services recognize repeated attempts of one call. */
 import { sha256 } from "@noble/hashes/sha2.js"
 import * as Hex from "effect/encoding/Hex"
-import type { Origin } from "../../../facts/Fact.ts"
-import type { GateCall } from "../../../gates/Gate.ts"
-import type { RegisteredTool } from "../../../vocabulary/ToolHandlers.ts"
-import type { Received } from "../arrive/Received.ts"
+import type { Origin } from "../../facts/Fact.ts"
+import type { GateCall } from "../../gates/Gate.ts"
+import type { RegisteredTool } from "../../vocabulary/ToolHandlers.ts"
+import type { Received } from "./Received.ts"
 
 /** What distinguishes a call from the others of its wave. */
 export interface Keyed {

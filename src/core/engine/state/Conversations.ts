@@ -7,15 +7,15 @@
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import type { RecalledResult } from "../../contract/ToolProcess.ts"
+import type { GateCall } from "../../gates/Gate.ts"
 import * as Permissions from "../../gates/Permissions.ts"
 import type { Provenance, Witness } from "../../gates/Provenance.ts"
 import type { Breaker } from "../../gates/Reviewer.ts"
 import type { ToolHandlers } from "../../vocabulary/ToolHandlers.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
-import type { Call } from "../call/Call.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
 import * as Reporter from "../report/Reporter.ts"
-import * as RecordedConversation from "../resume/RecordedConversation.ts"
+import * as RecordedConversation from "./RecordedConversation.ts"
 import type { ProcessState } from "./State.ts"
 
 /** So many conversations are kept in memory. */
@@ -40,6 +40,13 @@ interface Conversation {
   readonly calls: Set<string>
   /** How much arrived and was heard in it. */
   count: number
+}
+
+/** A call, as far as those who listen are concerned. */
+interface Heard {
+  readonly agent: { readonly permissions: Permissions.Permissions["Service"] }
+  readonly gateCall: GateCall | undefined
+  readonly parent: object | undefined
 }
 
 /** The conversations of an executor and its sub-agents. */
@@ -117,7 +124,7 @@ export class Conversations {
   }
 
   /** Says why approval is needed, if who listens objects to a call. */
-  unproved({ agent, gateCall, parent }: Call, process: ProcessState): Permissions.Objection | undefined {
+  unproved({ agent, gateCall, parent }: Heard, process: ProcessState): Permissions.Objection | undefined {
     if (this.provenance === undefined || gateCall === undefined) return undefined
     // the host's rule chose the arguments
     if (process.fires !== undefined && parent === undefined) return undefined
@@ -131,7 +138,7 @@ export class Conversations {
    */
   received(
     process: ProcessState,
-    { gateCall }: Call,
+    { gateCall }: Pick<Heard, "gateCall">,
     outcome: ToolOutcome,
     ran: { readonly value: unknown } | undefined
   ): void {

@@ -5,9 +5,9 @@ import { DepthExceeded } from "../../contract/Executor.ts"
 import * as ToolContext from "../../contract/ToolContext.ts"
 import * as Permissions from "../../gates/Permissions.ts"
 import * as ShadowPolicy from "../../gates/ShadowPolicy.ts"
-import type { Agent } from "../call/Call.ts"
-import { type Above, Caller, type Engine, type Parent } from "../executor/Engine.ts"
-import type { OpenBatch } from "./State.ts"
+import type { OpenBatch } from "../state/State.ts"
+import type { Agent } from "./Call.ts"
+import { type Above, Caller, type Engine, type Parent } from "./Engine.ts"
 
 /** How deep sub-agents may be nested. */
 export const maxDepth = 8

@@ -3,10 +3,10 @@
  * and lapses when the tool changes.
  */
 import { memoize } from "effect/Function"
-import { canonicalJson } from "../../../../internal/canonicalJson.ts"
-import { hashOf } from "../../../vocabulary/FileChange.ts"
-import type { Grant } from "../../../vocabulary/Grant.ts"
-import type { RegisteredTool, ToolHandlers } from "../../../vocabulary/ToolHandlers.ts"
+import { canonicalJson } from "../../../internal/canonicalJson.ts"
+import { hashOf } from "../../vocabulary/FileChange.ts"
+import type { Grant } from "../../vocabulary/Grant.ts"
+import type { RegisteredTool, ToolHandlers } from "../../vocabulary/ToolHandlers.ts"
 
 /** The revision of a tool: equal for tools with the same description and arguments. */
 export const of: (tool: RegisteredTool) => string = memoize(({ description, form, jsonSchema }: RegisteredTool) =>

@@ -1,8 +1,8 @@
 /** Stop mode: the place at which a wave ends because a call was refused, timed out or has an unknown end. */
 import { clip } from "../../../internal/clip.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
-import type { Call } from "../call/Call.ts"
-import type { End } from "../call/CallEnd.ts"
+import type { End } from "../data/CallEnd.ts"
+import type { Call } from "./Call.ts"
 
 /** A wave with calls that may be behind the place. */
 export interface Stoppable {

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import { around } from "../../../internal/around.ts"
 import { operations, type StateStore } from "../../store/StateStore.ts"
-import type { Telemetry } from "../report/Telemetry.ts"
+import type { Telemetry } from "./Telemetry.ts"
 
 type Driver = StateStore["Service"]
 

@@ -8,7 +8,7 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import { Deadlines } from "../../../internal/deadlines.ts"
 import * as Detached from "../../../internal/detached.ts"
-import type { Call } from "../call/Call.ts"
+import type { Call } from "./Call.ts"
 
 /** Makes an effect as interruptible as the caller is. */
 export type Restore = <A, E, R>(effect: Effect.Effect<A, E, R>) => Effect.Effect<A, E, R>

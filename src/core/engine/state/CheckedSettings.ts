@@ -3,8 +3,8 @@ import * as Effect from "effect/Effect"
 import type { Mode } from "../../contract/ToolProcess.ts"
 import * as OutputPolicy from "../../output/OutputPolicy.ts"
 import { type ConfigurationError, readOptions } from "../../vocabulary/ConfigurationError.ts"
+import { Principal, RolesOf } from "../data/Principal.ts"
 import * as ExecutorSettings from "./ExecutorSettings.ts"
-import { Principal, RolesOf } from "./Principal.ts"
 
 /** The settings, with every default filled in. */
 export interface CheckedSettings {

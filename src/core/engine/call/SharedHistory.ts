@@ -10,8 +10,8 @@ import type { SharedScope } from "../../rules/RuleKind.ts"
 import type { Mark } from "../../rules/SharedPast.ts"
 import type { BatchClaim } from "../../store/Claims.ts"
 import { StateStoreError } from "../../store/StateStore.ts"
-import type { Engine } from "../executor/Engine.ts"
-import type { ProcessState } from "./State.ts"
+import type { ProcessState } from "../state/State.ts"
+import type { Engine } from "./Engine.ts"
 
 /**
  * Brings what a process remembers of shared scopes up to date with the store, where that is older than some

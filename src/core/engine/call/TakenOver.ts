@@ -8,12 +8,12 @@ import * as Stream from "effect/Stream"
 import * as Detached from "../../../internal/detached.ts"
 import type { Term } from "../../store/Journal.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
-import type { Attempt } from "../call/attempt/Attempt.ts"
-import type { Call } from "../call/Call.ts"
-import { cancelled, type End } from "../call/CallEnd.ts"
+import { cancelled, type End } from "../data/CallEnd.ts"
 import * as TimedPorts from "../ports/TimedPorts.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
-import type { WaveState } from "../wave/WaveState.ts"
+import type { Attempt } from "./attempt/Attempt.ts"
+import type { Call } from "./Call.ts"
+import type { WaveState } from "./WaveState.ts"
 
 /**
  * Gives the end of a call: `end` if the call still belongs to this process, else what the journal says, else `Unknown`.

@@ -1,8 +1,8 @@
 /** What a caller may choose for one wave. */
 import type * as Effect from "effect/Effect"
 import type { Mode } from "../../contract/ToolProcess.ts"
-import type { Caller } from "../executor/Engine.ts"
 import type { EventHub } from "../report/EventHub.ts"
+import type { Caller } from "./Engine.ts"
 import type { StopPlace } from "./StopPlace.ts"
 import type * as WaveRuns from "./WaveRuns.ts"
 
