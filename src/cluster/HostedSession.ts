@@ -9,7 +9,6 @@ import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Latch from "effect/Latch"
-import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
@@ -17,13 +16,7 @@ import type { Epoch, Left, SessionRegistry } from "../core/store/SessionRegistry
 import { Unavailable } from "../server/ApiProblems.ts"
 import { annotated, type Owner, toPrincipal } from "../server/Principals.ts"
 import type { SessionHost } from "../server/SessionHost.ts"
-
-/** The session moves to another process. Ask again. */
-export class Moved extends Schema.TaggedError<Moved>("effect-tool-executor/cluster/Moved")("Moved", {}) {
-  override get message(): string {
-    return "The session moves to another process"
-  }
-}
+import { Moved } from "../server/SessionMethods.ts"
 
 /** What a hosted session stands on. */
 export interface Around {

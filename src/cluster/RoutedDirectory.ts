@@ -14,16 +14,14 @@ import type {
 } from "effect/cluster/ClusterError"
 import { Sharding } from "effect/cluster/Sharding"
 import * as Effect from "effect/Effect"
-import * as Option from "effect/Option"
 import * as Schedule from "effect/Schedule"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { WaveSse } from "../server/ApiModels.ts"
-import type { AgentSse } from "../server/ApiOperations.ts"
 import { NotFound, Unavailable } from "../server/ApiProblems.ts"
 import { type Owner, toPrincipal } from "../server/Principals.ts"
-import { namedMessage, namedOperation, namedWave, SessionDirectory } from "../server/SessionDirectory.ts"
-import { Moved } from "./HostedSession.ts"
+import { named, SessionDirectory } from "../server/SessionDirectory.ts"
+import * as Methods from "../server/SessionMethods.ts"
+import { Moved } from "../server/SessionMethods.ts"
 import type { Hosted, Messages } from "./SessionHandlers.ts"
 import { SessionEntity } from "./SessionMessages.ts"
 
@@ -81,7 +79,7 @@ export const make = Effect.fnUntraced(function*(
   }
 
   /** A runner that is frozen keeps what it was sent. Whoever waits for an answer asks the next one. */
-  const gone = Effect.andThen(departed, Effect.suspend(() => Effect.fail(new Moved())))
+  const left = Effect.andThen(departed, Effect.suspend(() => Effect.fail(new Moved())))
 
   const outOfPatience = Effect.andThen(
     Effect.raceFirst(Effect.sleep(patience), unready),
@@ -102,7 +100,7 @@ export const make = Effect.fnUntraced(function*(
   const ask = <A, E extends Tagged>(owner: Owner, message: (to: Sent) => Effect.Effect<A, E>) =>
     answered(Effect.suspend(() => {
       const to = at(owner)
-      return to === hosted.open(toPrincipal(owner)) ? message(to) : Effect.raceFirst(message(to), gone)
+      return to === hosted.open(toPrincipal(owner)) ? message(to) : Effect.raceFirst(message(to), left)
     }))
 
   /**
@@ -155,80 +153,61 @@ export const make = Effect.fnUntraced(function*(
       return next
     })
 
-  const poke = (owner: Owner) => Effect.ignore(ask(owner, (it) => it.Poke()))
+  const poke = (owner: Owner) => Effect.ignore(ask(owner, (it) => it.poke()))
   const pokeSoon = (owner: Owner) => Effect.forkIn(poke(owner), scope)
   const pokeAll = (owners: ReadonlyArray<Owner>) => {
     const unique = new Map(owners.map(({ session, user }) => [toPrincipal({ session, user }), { session, user }]))
     return Effect.forEach(unique.values(), pokeSoon, { discard: true })
   }
 
+  /** Every method of a session, wherever it is. */
+  const routed = Methods.each<Methods.Methods>((name) => {
+    const send = (to: Sent, args: ReadonlyArray<unknown>) => (to[name] as (args: ReadonlyArray<unknown>) => never)(args)
+    const isEnd = Methods.endOf(name)
+    if (isEnd === undefined) {
+      const once = gone.has(name)
+        ? askOnce
+        : <A, E extends Tagged>(...[owner, , to]: Parameters<typeof askOnce<A, E>>) => ask(owner, to)
+      return (owner: Owner, ...args: ReadonlyArray<unknown>) => once(owner, undefined, (to) => send(to, args))
+    }
+    return (owner: Owner, of: unknown, after?: string) => {
+      const connect = (after?: string): Stream.Stream<Sse | null, Tagged> => send(at(owner), [of, after])
+      return Effect.as(
+        ask(owner, (to) => Stream.runHead(send(to, [of, after]) as Stream.Stream<Sse | null, Tagged>)),
+        reconnecting(after, connect, isEnd as (item: Sse) => boolean)
+      )
+    }
+  })
   const directory = SessionDirectory.of({
     ...local,
-    submit: (owner, message) =>
-      Effect.flatMap(namedWave(message), (message) => ask(owner, (it) => it.Submit({ message }))),
-    wave: (owner, name) => ask(owner, (it) => it.Wave({ name })),
+    ...routed,
+    submit: (owner, message) => Effect.flatMap(named("wave", "wave")(message), (it) => routed.submit(owner, it)),
+    start: (owner, message) => Effect.flatMap(named("id", "operation")(message), (it) => routed.start(owner, it)),
+    say: (owner, name, message) => Effect.flatMap(named("id", "said")(message), (it) => routed.say(owner, name, it)),
     result: (owner, name) =>
-      Effect.repeat(ask(owner, (it) => it.Result({ name })), { until: (it) => it !== null }).pipe(
+      Effect.repeat(ask(owner, (it) => it.result([name])), { until: (it) => it !== null }).pipe(
         Effect.flatMap((it) => it === null ? Effect.fail(new NotFound({})) : Effect.succeed(it))
       ),
-    watch: (owner, name, after) =>
-      Effect.as(
-        ask(owner, (it) => it.HasWave({ name })),
-        reconnecting(after, (after) => at(owner).Watch({ name, ...afterOf(after) }), isWaveEnd)
-      ),
-    happened: (owner, name, from) => ask(owner, (it) => it.Happened({ name, from })),
-    cancel: (owner, name, of) => ask(owner, (it) => it.Cancel({ name, ...of })),
-    endTurn: (owner, name) => askOnce(owner, undefined, (it) => it.EndTurn({ name })),
-    endSession: (owner) => askOnce(owner, undefined, (it) => it.EndSession()),
-    tools: (owner) => ask(owner, (it) => it.Tools()),
-
-    start: (owner, message) =>
-      Effect.flatMap(namedOperation(message), (message) => ask(owner, (it) => it.Start({ message }))),
-    operation: (owner, name) => ask(owner, (it) => it.Operation({ name })),
-    operations: (owner) => ask(owner, (it) => it.Operations()),
-    running: (owner) => Effect.map(ask(owner, (it) => it.Running()), Option.fromNullOr),
-    watchOperation: (owner, name, after) =>
-      Effect.as(
-        ask(owner, (it) => it.Operation({ name })),
-        reconnecting(after, (after) => at(owner).WatchOperation({ name, ...afterOf(after) }), isOperationEnd)
-      ),
-    say: (owner, name, message) =>
-      Effect.flatMap(namedMessage(message), (message) => ask(owner, (it) => it.Say({ name, ...message }))),
-    cancelOperation: (owner, name, reason) => ask(owner, (it) => it.CancelOperation({ name, reason })),
-
-    history: (owner) => ask(owner, (it) => it.History()),
-    conversation: (owner) => Effect.map(ask(owner, (it) => it.Conversation()), Option.fromNullOr),
-    conversationDetail: (owner, isShared) => ask(owner, (it) => it.ConversationDetail({ isShared })),
-    watchConversation: (owner, { after, isShared }) =>
+    undo: (owner, name, force) =>
       Effect.flatMap(
-        ask(owner, (it) => it.Conversation()),
-        (it) =>
-          it === null ? Effect.fail(new NotFound({})) : Effect.succeed(
-            reconnecting(after, (after) => at(owner).WatchConversation({ isShared, ...afterOf(after) }), () => false)
-          )
+        routed.undoPlan(owner, name),
+        (plan) => askOnce(owner, plan, (it) => it.undo([name, force]))
       ),
-
     // files of a request are where its call waits
     approvalPart: (user, of) =>
       Effect.catchTag(
         local.approvalPart(user, of),
         "NotFound",
-        () => Effect.flatMap(local.approval(user, of.id), (owner) => ask(owner, (it) => it.ApprovalPart(of)))
+        () => Effect.flatMap(local.approval(user, of.id), (owner) => ask(owner, (it) => it.part([of])))
       ),
     answer: (user, given) => Effect.tap(local.answer(user, given), pokeSoon),
-    answerAll: (user, given) => Effect.tap(local.answerAll(user, given), pokeAll),
-
-    revoke: (owner, name) => askOnce(owner, undefined, (it) => it.Revoke({ name })),
-    checkpoints: (owner) => ask(owner, (it) => it.Checkpoints()),
-    undoPlan: (owner, name) => ask(owner, (it) => it.UndoPlan({ name })),
-    undo: (owner, name, force) =>
-      Effect.flatMap(
-        ask(owner, (it) => it.UndoPlan({ name })),
-        (plan) => askOnce(owner, plan, (it) => it.Undo({ name, force }))
-      )
+    answerAll: (user, given) => Effect.tap(local.answerAll(user, given), pokeAll)
   })
   return { directory, poke }
 })
+
+/** Methods that find nothing when they are sent again. */
+const gone: ReadonlySet<Methods.Name> = new Set(["endSession", "endTurn", "revoke"])
 
 /** Ends a stream where it begins anew: its message was sent again, from the position of the first time. */
 const begunOnce = <A, E>(stream: Stream.Stream<A | null, E>): Stream.Stream<A, E> => {
@@ -238,8 +217,6 @@ const begunOnce = <A, E>(stream: Stream.Stream<A | null, E>): Stream.Stream<A, E
     Stream.filter((item) => item !== null)
   )
 }
-
-const afterOf = (after: string | undefined) => after === undefined ? {} : { after }
 
 const lost: ReadonlySet<string> = new Set([
   "AlreadyProcessingMessage",
@@ -258,11 +235,6 @@ interface Tagged {
 interface Sse {
   readonly id?: string | undefined
 }
-
-const isWaveEnd = ({ data }: WaveSse): boolean =>
-  (data._tag === "ToolsEnd" || data._tag === "WaveSuspended") && data.agentPath.length === 0
-
-const isOperationEnd = ({ data }: AgentSse): boolean => data._tag === "OperationEnd" && data.agentPath.length === 0
 
 const unreachable = () => new Unavailable({ detail: "No runner answers for the session now." })
 

@@ -4,59 +4,49 @@ import type { Sharding } from "effect/cluster/Sharding"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
+import type * as Rpc from "effect/rpc/Rpc"
+import type * as RpcSchema from "effect/rpc/RpcSchema"
 import type * as Scope from "effect/Scope"
+import type * as Stream from "effect/Stream"
 import type { User } from "../server/ApiAccess.ts"
-import type { Submission } from "../server/ApiModels.ts"
-import type { OperationSubmission } from "../server/ApiOperations.ts"
 import { fromPrincipal, type Owner } from "../server/Principals.ts"
-import type { Cancellation, PartOf, Said, SessionDirectory } from "../server/SessionDirectory.ts"
+import type { SessionDirectory } from "../server/SessionDirectory.ts"
+import * as Methods from "../server/SessionMethods.ts"
 import { type Around, HostedSession } from "./HostedSession.ts"
-import { SessionEntity } from "./SessionMessages.ts"
+import { type Message, SessionEntity } from "./SessionMessages.ts"
 
 /** How long a message waits for the end of a wave before the question has to be repeated. */
 const resultWait = "20 seconds"
 
 /** What a session answers, by the names of its messages. */
-export const messagesOf = (directory: SessionDirectory["Service"], owner: Owner, session: HostedSession) => ({
-  Submit: ({ message }: { readonly message: Submission }) => session.use(directory.submit(owner, message)),
-  Wave: ({ name }: Named) => session.use(directory.wave(owner, name)),
-  Result: ({ name }: Named) =>
+export type Messages = {
+  readonly [R in Message as R["_tag"]]: (
+    payload: Rpc.Payload<R>
+  ) => Rpc.SuccessSchema<R> extends RpcSchema.Stream<infer Item, infer _> ?
+    Stream.Stream<Item["Type"], Rpc.ErrorExit<R>>
+    : Effect.Effect<Rpc.Success<R>, Rpc.ErrorExit<R>>
+}
+
+/** The messages of one session. */
+export const messagesOf = (
+  directory: SessionDirectory["Service"],
+  owner: Owner,
+  session: HostedSession
+): Messages => ({
+  ...Methods.each<Pick<Messages, Methods.Name>>((name) => {
+    const run = directory[name] as (owner: Owner, ...args: ReadonlyArray<unknown>) => Effect.Effect<never, never>
+    return Methods.endOf(name) === undefined
+      ? (args: ReadonlyArray<unknown>) => session.use(Effect.suspend(() => run(owner, ...args)))
+      : (args: ReadonlyArray<unknown>) => session.stream(Effect.suspend(() => run(owner, ...args)))
+  }),
+  result: ([name]) =>
     session.use(
       Effect.map(Effect.timeoutOption(directory.result(owner, name), resultWait), Option.getOrNull)
     ),
-  HasWave: ({ name }: Named) => session.use(Effect.asVoid(directory.watch(owner, name))),
-  Watch: ({ after, name }: From) => session.stream(directory.watch(owner, name, after)),
-  Happened: ({ from, name }: Named & { readonly from: number }) => session.use(directory.happened(owner, name, from)),
-  Cancel: ({ name, ...of }: Named & Cancellation) => session.use(directory.cancel(owner, name, of)),
-  EndTurn: ({ name }: Named) => session.use(directory.endTurn(owner, name)),
-  EndSession: () => session.use(directory.endSession(owner)),
-  Tools: () => session.use(directory.tools(owner)),
-  Start: ({ message }: { readonly message: OperationSubmission }) => session.use(directory.start(owner, message)),
-  Operation: ({ name }: Named) => session.use(directory.operation(owner, name)),
-  Operations: () => session.use(directory.operations(owner)),
-  Running: () => session.use(Effect.map(directory.running(owner), Option.getOrNull)),
-  WatchOperation: ({ after, name }: From) => session.stream(directory.watchOperation(owner, name, after)),
-  Say: ({ name, ...message }: Named & Said & { readonly id: string }) =>
-    session.use(directory.say(owner, name, message)),
-  CancelOperation: ({ name, reason }: Named & { readonly reason: string }) =>
-    session.use(directory.cancelOperation(owner, name, reason)),
-  History: () => session.use(directory.history(owner)),
-  Conversation: () => session.use(Effect.map(directory.conversation(owner), Option.getOrNull)),
-  ConversationDetail: ({ isShared }: { readonly isShared: boolean }) =>
-    session.use(directory.conversationDetail(owner, isShared)),
-  WatchConversation: (reading: { readonly after?: string; readonly isShared: boolean }) =>
-    session.stream(directory.watchConversation(owner, reading)),
-  ApprovalPart: (of: PartOf) => session.use(directory.approvalPart(approverOf(owner), of)),
-  Revoke: ({ name }: Named) => session.use(directory.revoke(owner, name)),
-  Checkpoints: () => session.use(directory.checkpoints(owner)),
-  UndoPlan: ({ name }: Named) => session.use(directory.undoPlan(owner, name)),
-  Undo: ({ force, name }: Named & { readonly force: boolean }) => session.use(directory.undo(owner, name, force)),
-  Poke: () => session.poke,
-  Run: () => session.stay
+  part: ([of]) => session.use(directory.approvalPart(approverOf(owner), of)),
+  poke: () => session.poke,
+  run: () => session.stay
 })
-
-/** The messages of one session. */
-export type Messages = ReturnType<typeof messagesOf>
 
 /** The sessions of this process. */
 export class Hosted {
@@ -81,14 +71,6 @@ export class Hosted {
   }
 }
 
-interface Named {
-  readonly name: string
-}
-
-interface From extends Named {
-  readonly after?: string
-}
-
 /** Layer that hosts the sessions of this process. */
 export const layer = (
   directory: SessionDirectory["Service"],
@@ -100,41 +82,15 @@ export const layer = (
       const address = yield* Entity.CurrentAddress
       const self = (yield* SessionEntity.client)(address.entityId)
       const owner = fromPrincipal(address.entityId)
-      const session = new HostedSession(owner, around, Effect.asVoid(Effect.exit(self.Run())))
+      const session = new HostedSession(owner, around, Effect.asVoid(Effect.exit(self.run())))
       // however the entity ends, the session ends before
       yield* Effect.addFinalizer(() => session.move)
       const messages = messagesOf(directory, owner, session)
       yield* hosted.add(address.entityId, session, messages)
-      return SessionEntity.of({
-        Submit: ({ payload }) => messages.Submit(payload),
-        Wave: ({ payload }) => messages.Wave(payload),
-        Result: ({ payload }) => messages.Result(payload),
-        HasWave: ({ payload }) => messages.HasWave(payload),
-        Watch: ({ payload }) => messages.Watch(payload),
-        Happened: ({ payload }) => messages.Happened(payload),
-        Cancel: ({ payload }) => messages.Cancel(payload),
-        EndTurn: ({ payload }) => messages.EndTurn(payload),
-        EndSession: () => messages.EndSession(),
-        Tools: () => messages.Tools(),
-        Start: ({ payload }) => messages.Start(payload),
-        Operation: ({ payload }) => messages.Operation(payload),
-        Operations: () => messages.Operations(),
-        Running: () => messages.Running(),
-        WatchOperation: ({ payload }) => messages.WatchOperation(payload),
-        Say: ({ payload }) => messages.Say(payload),
-        CancelOperation: ({ payload }) => messages.CancelOperation(payload),
-        History: () => messages.History(),
-        Conversation: () => messages.Conversation(),
-        ConversationDetail: ({ payload }) => messages.ConversationDetail(payload),
-        WatchConversation: ({ payload }) => messages.WatchConversation(payload),
-        ApprovalPart: ({ payload }) => messages.ApprovalPart(payload),
-        Revoke: ({ payload }) => messages.Revoke(payload),
-        Checkpoints: () => messages.Checkpoints(),
-        UndoPlan: ({ payload }) => messages.UndoPlan(payload),
-        Undo: ({ payload }) => messages.Undo(payload),
-        Poke: () => messages.Poke(),
-        Run: () => messages.Run()
-      })
+      const handlers = Object.entries(messages).map(([name, answer]) =>
+        [name, ({ payload }: { readonly payload: never }) => answer(payload)] as const
+      )
+      return Object.fromEntries(handlers) as unknown as Entity.HandlersFrom<Message>
     }),
     // gates of the session serialise what must not run at once; a defect of one message is not one of the others
     { concurrency: "unbounded", disableFatalDefects: true }

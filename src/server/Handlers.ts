@@ -150,7 +150,7 @@ const operations = HttpApiBuilder.group(
       conversationEvents: Effect.fnUntraced(function*({ headers, params, query }) {
         const { isShared, name } = yield* readerOf(params)
         const after = Sse.placeOf({ headers, query })
-        return yield* Sse.respond(yield* directory.watchConversation(params, { after, isShared }), limits.turn(name))
+        return yield* Sse.respond(yield* directory.watchConversation(params, isShared, after), limits.turn(name))
       })
     })
   })

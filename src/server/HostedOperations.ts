@@ -1,6 +1,5 @@
 /** The operations of one session: opened, stopped and forgotten together. */
 import * as Clock from "effect/Clock"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import type { Access } from "./Access.ts"
@@ -8,9 +7,10 @@ import type { Conversation } from "./ApiOperations.ts"
 import { type KnownConversations, logged } from "./KnownConversations.ts"
 import * as Refusals from "./OperationRefusals.ts"
 import type { OpenConversation, OperationStore, OperationStoreError } from "./OperationStore.ts"
-import { annotated, type Owner } from "./Principals.ts"
+import { annotated } from "./Principals.ts"
+import type { ServedConversation } from "./ServedConversation.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
-import { retryMillis, type SessionPart, stateOf, type Unfinished, unfinished } from "./SessionPart.ts"
+import { type SessionPart, unfinished } from "./SessionPart.ts"
 
 export interface Given {
   readonly access: Access["Service"]
@@ -32,12 +32,8 @@ export interface HostedOperations extends SessionPart {
 
 export const make = (given: Given): HostedOperations => {
   const { interrupt, isDraining, known, store } = given
-  const all = (owner: Owner): ReadonlyArray<ServedOperation> => known.get(owner)?.operations ?? []
   /** Conversations as they were before their requests were suspended. */
-  const leaving = new WeakMap<ServedOperation, Conversation>()
-  const running = (owner: Owner) => all(owner).filter((it) => !it.isOver)
-  const interruptAll = (operations: ReadonlyArray<ServedOperation>) =>
-    Effect.forEach(operations, interrupt, { concurrency: "unbounded", discard: true })
+  const leaving = new WeakMap<ServedConversation, Conversation>()
   return {
     openAll: Effect.gen(function*() {
       for (const conversation of yield* store.conversations) {
@@ -56,50 +52,27 @@ export const make = (given: Given): HostedOperations => {
         known.drop(owner)
         yield* recall(given, kept)
       }).pipe(Refusals.orUnavailable, annotated(owner)),
-    state: (owner) => stateOf(running(owner).map((it) => it.isWaiting ? "waiting" : "running")),
-    isAsking: (owner) => running(owner).some((it) => it.info.pending > 0),
+    works: (owner) => known.get(owner)?.operations ?? [],
     changed: (owner) => known.stirs.next(owner),
-    leave: (owner) =>
-      Effect.sync(() => {
+    interrupt,
+    leaves: (owner) => {
+      const conversation = known.get(owner)
+      if (conversation?.operations.some((it) => !it.isOver && it.left === undefined) === true) {
+        leaving.set(conversation, conversation.summary)
+      }
+    },
+    halt: (_, operations: ReadonlyArray<ServedOperation>) =>
+      Effect.forEach(operations, interrupt, { concurrency: "unbounded", discard: true }),
+    drop: (owner) =>
+      Effect.suspend(() => {
         const conversation = known.get(owner)
-        for (const operation of running(owner)) {
-          if (operation.left === undefined && conversation !== undefined) leaving.set(operation, conversation.summary)
-          operation.left ??= "closed"
-        }
-      }),
-    stop: (owner) =>
-      Effect.suspend(() => {
-        const operations = running(owner)
-        for (const operation of operations) operation.left = "stopped"
-        const over = Effect.forEach(operations, (it) => Deferred.await(it.over), { discard: true })
-        return Effect.andThen(interruptAll(operations), over)
-      }),
-    retryAt: (owner, now) => all(owner).some((it) => leftOf(it) === "failed") ? now + retryMillis : Infinity,
-    forget: (owner) =>
-      Effect.suspend(() => {
-        const left = unfinished(all(owner).map(leftOf))
-        const summary = all(owner).map((it) => leaving.get(it)).findLast((it) => it !== undefined)
+        const left = unfinished(conversation?.operations.map((it) => it.remains) ?? [])
         known.drop(owner)
-        const listed = left === "waiting" && summary !== undefined
-          ? logged(store.list(summary))
-          : Effect.void
-        return Effect.as(listed, left)
-      }),
-    lose: (owner) =>
-      Effect.suspend(() => {
-        const operations = running(owner)
-        for (const operation of operations) {
-          operation.left = "lost"
-          operation.log.close()
-        }
-        known.drop(owner)
-        return interruptAll(operations)
+        const listed = conversation === undefined ? undefined : leaving.get(conversation)
+        return left === "waiting" && listed !== undefined ? logged(store.list(listed)) : Effect.void
       })
   }
 }
-
-const leftOf = ({ hasEnded, isStored, left }: ServedOperation): Unfinished =>
-  hasEnded && isStored ? "nothing" : left === "stopped" ? left : left === "closed" && !hasEnded ? "waiting" : "failed"
 
 /** Adds a conversation that was stored, and continues what has no end. */
 const recall = Effect.fnUntraced(function*(

@@ -103,7 +103,7 @@ export const layer: Layer.Layer<
           operations: isShared ? all.map((it) => Operations.shared(it, secrets)) : all
         }
       }),
-      watchConversation: (owner, { after, isShared }) =>
+      watchConversation: (owner, isShared, after) =>
         Effect.andThen(found(operations.conversation(owner)), found(operations.events(owner, after, isShared))),
 
       sessions: Effect.fnUntraced(function*(user) {

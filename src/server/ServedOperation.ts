@@ -12,9 +12,10 @@ import * as Spending from "../agent/Spending.ts"
 import type { Operation } from "./ApiOperations.ts"
 import type { OperationLog } from "./OperationLog.ts"
 import type { KeptEvents, OperationStore, OperationStoreError, SubmittedOperation } from "./OperationStore.ts"
+import { retryMillis, type Unfinished, type Work } from "./SessionPart.ts"
 import { Stirs } from "./Stirs.ts"
 
-export class ServedOperation {
+export class ServedOperation implements Work {
   submitted: SubmittedOperation
   readonly log: OperationLog
   /** Completes once it has ended or is suspended. */
@@ -88,6 +89,19 @@ export class ServedOperation {
   /** Whether it runs and waits for nothing but approvals. */
   get isWaiting(): boolean {
     return this.agent?.isWaiting() === true
+  }
+
+  get isAsking(): boolean {
+    return this.info.pending > 0
+  }
+
+  get remains(): Unfinished {
+    if (this.hasEnded && this.isStored) return "nothing"
+    return this.left === "stopped" ? "stopped" : this.left === "closed" && !this.hasEnded ? "waiting" : "failed"
+  }
+
+  retryAt(now: number): number {
+    return this.remains === "failed" ? now + retryMillis : Infinity
   }
 
   get usage(): AgentEvent.Usage {

@@ -9,12 +9,13 @@ import type { Wave, WaveInfo } from "./ApiModels.ts"
 import { Unavailable } from "./ApiProblems.ts"
 import type { LiveLog } from "./LiveLog.ts"
 import * as LostWave from "./LostWave.ts"
+import { retryMillis, type Unfinished, type Work } from "./SessionPart.ts"
 import type { Stirs } from "./Stirs.ts"
 import type { WaveLog } from "./WaveLog.ts"
 import type { Ended, SubmittedWave } from "./WaveStore.ts"
 import { isLifecycle, type LifecycleEvent } from "./WaveText.ts"
 
-export class ServedWave {
+export class ServedWave implements Work {
   readonly submitted: SubmittedWave
   readonly calls: ReadonlyArray<ToolCall>
   /** Completes once the wave is stored and about to run, or fails if it cannot be. */
@@ -107,6 +108,16 @@ export class ServedWave {
   /** Whether approval requests of its calls are pending. */
   get isAsking(): boolean {
     return this.requests > 0
+  }
+
+  get remains(): Unfinished {
+    if (this.hasFailed) return "failed"
+    if (this.hasEnded) return "nothing"
+    return this.left === undefined ? "failed" : this.left === "stopped" ? "stopped" : "waiting"
+  }
+
+  retryAt(now: number): number {
+    return this.hasFailed ? this.stuck?.retryAt ?? now + retryMillis : Infinity
   }
 
   /** Whether an executor runs its calls. */

@@ -7,6 +7,7 @@
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
+import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -15,7 +16,7 @@ import type { Unavailable } from "./ApiProblems.ts"
 import { Operations } from "./Operations.ts"
 import { PendingApprovals } from "./PendingApprovals.ts"
 import { type Owner, toPrincipal } from "./Principals.ts"
-import { type SessionPart, stateOf, unfinished } from "./SessionPart.ts"
+import { type SessionPart, unfinished } from "./SessionPart.ts"
 import { Waves } from "./Waves.ts"
 
 export class SessionHost extends Context.Service<SessionHost, {
@@ -50,17 +51,48 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
     const approvals = yield* PendingApprovals
     const parts: ReadonlyArray<SessionPart> = [waves, operations]
     const each = <A, E>(of: (part: SessionPart) => Effect.Effect<A, E>) => Effect.forEach(parts, of, together)
-    const state = (owner: Owner) => stateOf(parts.map((it) => it.state(owner)))
+    const runningOf = (part: SessionPart, owner: Owner) => part.works(owner).filter((it) => !it.isOver)
+    const running = (owner: Owner) => parts.flatMap((part) => runningOf(part, owner))
+    /** `waiting`: everything that runs waits for nothing but approvals. `over`: nothing runs. */
+    const state = (owner: Owner): "running" | "waiting" | "over" => {
+      const works = running(owner)
+      return works.length === 0 ? "over" : works.every((it) => it.isWaiting) ? "waiting" : "running"
+    }
     /** Waits until the state may have changed since this was called. */
     const changed = (owner: Owner) => {
       const changes = parts.map((it) => it.changed(owner))
       // an agent may begin to wait for its agents in the background without an event
       const news = Effect.raceAll(
-        parts.some((it) => it.isAsking(owner)) ? [...changes, Effect.sleep("1 second")] : changes
+        running(owner).some((it) => it.isAsking) ? [...changes, Effect.sleep("1 second")] : changes
       )
       // what is reported of a call comes before it waits
       return Effect.andThen(news, Effect.yieldNow)
     }
+    const stop = (owner: Owner) =>
+      each((part) =>
+        Effect.suspend(() => {
+          const works = runningOf(part, owner)
+          for (const it of works) it.left = "stopped"
+          return Effect.andThen(
+            part.halt(owner, works),
+            Effect.forEach(works, (it) => Deferred.await(it.over), { discard: true })
+          )
+        })
+      )
+    const lose = (owner: Owner) =>
+      each((part) =>
+        Effect.suspend(() => {
+          const works = runningOf(part, owner)
+          for (const it of works) {
+            it.left = "lost"
+            it.log.close()
+          }
+          return Effect.andThen(
+            part.drop(owner),
+            Effect.forEach(works, (it) => part.interrupt(it), { ...together, discard: true })
+          )
+        })
+      )
     return SessionHost.of({
       open: (owner) => Effect.asVoid(each((it) => it.open(owner))),
       idle: (owner) =>
@@ -80,19 +112,24 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
           const change = changed(owner)
           if (state(owner) === "over") break
           if (state(owner) === "waiting") {
-            yield* each((it) => it.leave(owner))
+            // what is suspended from now on is not reported: readers connect again
+            for (const part of parts) part.leaves?.(owner)
+            for (const it of running(owner)) it.left ??= "closed"
             const suspended = yield* approvals.suspendOf(principal, "the session is not in memory")
             until = earliest(until, suspended.until)
             isStored = isStored && suspended.isStored
             end = Math.max(end, (yield* Clock.currentTimeMillis) + endMillis)
           }
           const left = end - (yield* Clock.currentTimeMillis)
-          if (left <= 0) yield* each((it) => it.stop(owner))
+          if (left <= 0) yield* stop(owner)
           else if (state(owner) !== "over") yield* Effect.timeoutOption(change, left)
         }
         const now = yield* Clock.currentTimeMillis
-        const retryAt = Math.min(...parts.map((it) => it.retryAt(owner, now)))
-        switch (unfinished(yield* each((it) => it.forget(owner)))) {
+        const works = parts.flatMap((it) => it.works(owner))
+        const retryAt = Math.min(...works.map((it) => it.retryAt(now)))
+        const remains = unfinished(works.map((it) => it.remains))
+        yield* each((it) => it.drop(owner))
+        switch (remains) {
           case "nothing":
             // withdraws requests whose calls were cancelled before they could ask again
             yield* approvals.suspendOf(principal, "nothing of the session is left")
@@ -105,7 +142,7 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
             return isStored ? { _tag: "Waiting", until } : { _tag: "Open" }
         }
       }, Effect.uninterruptible),
-      lose: (owner) => Effect.asVoid(Effect.timeoutOption(each((it) => it.lose(owner)), "5 seconds"))
+      lose: (owner) => Effect.asVoid(Effect.timeoutOption(lose(owner), "5 seconds"))
     })
   })
 )

@@ -26,7 +26,6 @@ import { Access } from "./Access.ts"
 import type { Session, Submission, Wave, WaveInfo, WaveSse } from "./ApiModels.ts"
 import { Invalid, TooMany, Unavailable, WaveConflict, WaveUnreadable } from "./ApiProblems.ts"
 import * as EndListener from "./EndListener.ts"
-import * as HostedWaves from "./HostedWaves.ts"
 import { KnownWaves } from "./KnownWaves.ts"
 import { LiveLog } from "./LiveLog.ts"
 import { annotated, fromPrincipal, type Owner, toPrincipal } from "./Principals.ts"
@@ -273,10 +272,8 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     const here = known.get(wave, wave.wave)
     if (here === undefined || here.isSuspended) yield* recall(wave, undefined, how)
   })
-  const hosting = HostedWaves.make({
-    executors,
-    known,
-    turns: around.turns,
+  const interrupt = (wave: ServedWave) => FiberMap.remove(running, wave)
+  const hosting: SessionPart = {
     open: (owner) =>
       Effect.gen(function*() {
         if (isDraining) return yield* stopping
@@ -285,8 +282,23 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
         const mayRun = yield* access.mayRun(owner.user)
         for (const wave of waves) yield* resume(wave, { mayRun, isPatient: true })
       }).pipe(orUnavailable, annotated(owner)),
-    interrupt: (wave) => FiberMap.remove(running, wave)
-  })
+    works: (owner) => known.of(owner),
+    changed: (owner) => known.stirs.next(owner),
+    interrupt,
+    halt: (owner, waves: ReadonlyArray<ServedWave>) =>
+      Effect.andThen(
+        Effect.forEach(waves.filter((it) => !it.isUnderWay), interrupt, { discard: true }),
+        waves.some((it) => it.isUnderWay)
+          ? executors.end(toPrincipal(owner), "the session is being moved")
+          : Effect.void
+      ),
+    drop: (owner) =>
+      Effect.suspend(() => {
+        for (const wave of known.of(owner)) known.remove(wave)
+        known.stirs.stir(owner)
+        return Effect.andThen(around.turns.leaveAll(owner), executors.invalidate(toPrincipal(owner)))
+      })
+  }
   const open = yield* store.open
   const runners = new Map<string, boolean>()
   for (const user of new Set(open.map((it) => it.user))) {

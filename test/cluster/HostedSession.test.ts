@@ -1,11 +1,12 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Deferred, Effect, Exit, Fiber, Stream } from "effect"
 import { TestClock } from "effect/testing"
-import { HostedSession, Moved } from "../../src/cluster/HostedSession.ts"
+import { HostedSession } from "../../src/cluster/HostedSession.ts"
 import * as MemorySessions from "../../src/core/store/MemorySessions.ts"
 import type { Left } from "../../src/core/store/SessionRegistry.ts"
 import { Unavailable } from "../../src/server/ApiProblems.ts"
 import type { SessionHost } from "../../src/server/SessionHost.ts"
+import { Moved } from "../../src/server/SessionMethods.ts"
 
 const owner = { user: "ada", session: "one" }
 const principal = "ada/one"

@@ -4,13 +4,13 @@ import * as ShardId from "effect/cluster/ShardId"
 import { Sharding } from "effect/cluster/Sharding"
 import { TestClock } from "effect/testing"
 import * as ClusterRunner from "../../src/cluster/ClusterRunner.ts"
-import { Moved } from "../../src/cluster/HostedSession.ts"
 import * as RoutedDirectory from "../../src/cluster/RoutedDirectory.ts"
 import * as RunnerHealth from "../../src/cluster/RunnerHealth.ts"
 import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
 import * as SessionHandlers from "../../src/cluster/SessionHandlers.ts"
 import { NotFound } from "../../src/server/ApiProblems.ts"
 import { SessionDirectory } from "../../src/server/SessionDirectory.ts"
+import { Moved } from "../../src/server/SessionMethods.ts"
 
 /** A runner with a lease and shards that a test takes from it, and what it logs. */
 const runner = Effect.gen(function*() {
@@ -43,7 +43,7 @@ class Silent extends SessionHandlers.Hosted {
   answer: Effect.Effect<unknown, Moved | NotFound> = Effect.never
   override open() {
     const answer = () => Effect.suspend(() => this.answer)
-    const names = ["EndSession", "EndTurn", "Revoke", "Undo", "UndoPlan", "Wave"]
+    const names = ["endSession", "endTurn", "revoke", "undo", "undoPlan", "wave"]
     return Object.fromEntries(names.map((it) => [it, answer])) as unknown as SessionHandlers.Messages
   }
 }

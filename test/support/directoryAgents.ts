@@ -269,7 +269,7 @@ export const sentences: ReadonlyArray<Sentence> = [
           env.at.say(theirs, "x", { text: "hi" }),
           env.at.cancelOperation(theirs, "x", "no"),
           env.at.conversationDetail(theirs, true),
-          env.at.watchConversation(theirs, { isShared: true })
+          env.at.watchConversation(theirs, true)
         ]
       ) assert.strictEqual((yield* Effect.flip(missing))._tag, "NotFound")
       assert.deepEqual(yield* env.at.operations(theirs), [])
@@ -323,7 +323,7 @@ export const sentences: ReadonlyArray<Sentence> = [
         yield* start(env, `pay ${env.key("a")}`, "x")
         yield* env.pending()
         const ends = yield* Queue.unbounded<string>()
-        const events = yield* env.at.watchConversation(env.owner, { isShared: false })
+        const events = yield* env.at.watchConversation(env.owner, false)
         yield* Effect.forkChild(
           Stream.runForEach(
             events,
