@@ -121,8 +121,8 @@ export class KnownConversations {
       const now = yield* Clock.currentTimeMillis
       for (const conversation of Array.from(this.known.values())) {
         const { operations } = conversation
-        for (const it of operations) if (it.hasEnded && !it.isStored) yield* logged(keepEnd(it))
-        const isOld = (it: ServedOperation) => it.isStored && it.hasEnded && it.overSince! + listed < now
+        for (const it of operations) if (it.hasEnded && it.remains !== "nothing") yield* logged(keepEnd(it))
+        const isOld = (it: ServedOperation) => it.remains === "nothing" && it.overSince! + listed < now
         operations.splice(0, operations.length, ...operations.filter((it) => !isOld(it)))
         // a message that is being taken keeps it
         yield* conversation.turns.withPermitsIfAvailable(1)(this.forget(conversation, now))

@@ -40,9 +40,14 @@ export class KnownWaves {
     return Array.from(this.sessions.get(toPrincipal(owner))?.values() ?? [])
   }
 
-  /** Running waves: all, or those of a user. */
-  running(user?: string): ReadonlyArray<ServedWave> {
-    return this.all.filter((it) => it.isRunning && (user === undefined || it.submitted.user === user))
+  /** Running waves of all sessions. */
+  running(): ReadonlyArray<ServedWave> {
+    return this.all.filter((it) => it.status === "running")
+  }
+
+  /** Running waves of a session. */
+  runningOf(owner: Owner): ReadonlyArray<ServedWave> {
+    return this.of(owner).filter((it) => it.status === "running")
   }
 
   /** A wave with a log. What an ended wave has to say never changes, so its log always has the same id. */
@@ -84,9 +89,9 @@ export class KnownWaves {
     const { listedChars, maxListed } = this.bounds
     let [count, chars] = [0, 0]
     for (const wave of this.all.toReversed()) {
-      if (!wave.hasEnded) continue
+      if (wave.end === undefined) continue
       count++
-      chars += wave.chars
+      chars += wave.end.chars
       if (count > maxListed || chars > listedChars) this.remove(wave)
     }
   }

@@ -8,7 +8,6 @@ import * as Prompt from "effect/ai/Prompt"
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import type * as Scope from "effect/Scope"
@@ -59,7 +58,7 @@ export const run = (
   { before, isAgain }: { readonly before?: ServedOperation | undefined; readonly isAgain: boolean }
 ): Effect.Effect<void> =>
   Effect.gen(function*() {
-    if (before !== undefined) yield* Deferred.await(before.over)
+    if (before !== undefined) yield* before.over
     yield* Effect.forkScoped(Effect.forever(
       Effect.andThen(operation.unsaved.await, Effect.delay(saved(around, operation), "100 millis"))
     ))
@@ -67,7 +66,7 @@ export const run = (
     if (Exit.isSuccess(exit)) return yield* end(around, operation, exit.value)
     // the server stops: the next start continues it
     if (Cause.hasInterruptsOnly(exit.cause)) return
-    if (isLost(Cause.squash(exit.cause))) return leave(operation)
+    if (isLost(Cause.squash(exit.cause))) return operation.leave("lost")
     yield* Principals.annotated(operation.submitted)(Effect.logError("An operation could not continue", exit.cause))
     yield* end(around, operation, operation.endOf(failed, yield* Clock.currentTimeMillis))
   }).pipe(
@@ -151,7 +150,7 @@ const once = Effect.fnUntraced(function*(
     cancelled: operation.cancelled,
     prompt: Prompt.fromMessages(inputs.map(({ id, text }) => Conversation.input(text, id)))
   })
-  yield* operation.runs(running)
+  yield* operation.attach(running)
   // said before it ran
   for (const { id, text } of operation.submitted.inputs) {
     if (!known.has(id)) yield* running.say(text, { id, settle: operation.settling.has(id) })
@@ -170,21 +169,19 @@ const once = Effect.fnUntraced(function*(
 const end = (around: Around, operation: ServedOperation, ended: OperationEnd): Effect.Effect<void> =>
   Effect.uninterruptible(Effect.gen(function*() {
     // readers of a session that is closed or lost connect again
-    if (isLeft(operation) || (operation.left !== undefined && ended.reason._tag === "Suspended")) return
-    if (ended.reason._tag !== "Suspended") {
-      // without the end itself, which an ended operation has without its event
-      yield* saved(around, operation)
-      yield* logged(operation, storeEnd(around, operation, operation.ending(ended)))
-      if (isLeft(operation)) return
+    if (operation.isLost) return
+    if (ended.reason._tag === "Suspended") {
+      return operation.leaving === undefined
+        ? operation.finish(ended, false)
+        : undefined
     }
-    operation.tell(ended)
-    if (operation.isStored) yield* logged(operation, around.ended(operation))
+    // without the end itself, which an ended operation has without its event
+    yield* saved(around, operation)
+    const isStored = yield* logged(operation, around.store.end(operation.submitted, operation.ending(ended)))
+    if (operation.isLost) return
+    operation.finish(ended, isStored)
+    if (isStored) yield* logged(operation, around.ended(operation))
   }))
-
-const storeEnd = ({ store }: Around, operation: ServedOperation, ended: Operation) =>
-  Effect.map(store.end(operation.submitted, ended), () => {
-    operation.isStored = true
-  })
 
 /** Stores the end of an operation that could not be stored before. */
 export const keepEnd = (
@@ -192,29 +189,35 @@ export const keepEnd = (
   operation: ServedOperation,
   ended: Operation
 ): Effect.Effect<void, OperationStoreError> =>
-  Effect.andThen(storeEnd(around, operation, ended), Effect.suspend(() => around.ended(operation)))
+  Effect.andThen(
+    around.store.end(operation.submitted, ended),
+    Effect.suspend(() => {
+      operation.keep()
+      return around.ended(operation)
+    })
+  )
 
 const saved = ({ store }: Around, operation: ServedOperation) =>
   Effect.suspend(() =>
-    operation.left === "lost" ? Effect.void : Effect.uninterruptible(logged(operation, operation.save(store)))
+    operation.isLost ? Effect.void : Effect.asVoid(Effect.uninterruptible(logged(operation, operation.save(store))))
   )
 
-/** If storing fails, the next start continues the operation, which has ended in its transcript. */
+/** Whether something was stored. If not, the next start continues the operation, which has ended in its transcript. */
 const logged = (
   operation: ServedOperation,
   effect: Effect.Effect<void, OperationStoreError>
-): Effect.Effect<void> =>
-  Effect.catch(effect, (error) => {
-    if (!isLost(error)) return Effect.logWarning(error.message, error.cause)
-    return Effect.sync(() => leave(operation))
-  }).pipe(Principals.annotated(operation.submitted))
-
-/** Another process has the session, and continues it. */
-const leave = (operation: ServedOperation): void => {
-  operation.left = "lost"
-}
-
-const isLeft = ({ left }: ServedOperation): boolean => left === "lost"
+): Effect.Effect<boolean> =>
+  Effect.as(effect, true).pipe(
+    Effect.catch((error) =>
+      Effect.as(
+        isLost(error)
+          ? Effect.sync(() => operation.leave("lost"))
+          : Effect.logWarning(error.message, error.cause),
+        false
+      )
+    ),
+    Principals.annotated(operation.submitted)
+  )
 
 const failed: EndReason = {
   _tag: "NotKept",

@@ -5,7 +5,6 @@
 import * as Prompt from "effect/ai/Prompt"
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as FiberMap from "effect/FiberMap"
@@ -37,20 +36,18 @@ import {
 import type { Status } from "./ApiRecords.ts"
 import * as EndListener from "./EndListener.ts"
 import * as History from "./History.ts"
-import * as HostedOperations from "./HostedOperations.ts"
-import { KnownConversations, logged } from "./KnownConversations.ts"
+import { KnownConversations } from "./KnownConversations.ts"
 import { LiveLog } from "./LiveLog.ts"
 import * as OperationOptions from "./OperationOptions.ts"
 import * as Refusals from "./OperationRefusals.ts"
 import * as OperationRun from "./OperationRun.ts"
+import { OperationRunner } from "./OperationRunner.ts"
 import * as OperationStore from "./OperationStore.ts"
 import { annotated, type Owner, toPrincipal } from "./Principals.ts"
 import * as RedactedEvents from "./RedactedEvents.ts"
 import * as RunnableAgents from "./RunnableAgents.ts"
-import type { ServedConversation } from "./ServedConversation.ts"
 import type { ServedOperation } from "./ServedOperation.ts"
-import { randomName } from "./SessionDirectory.ts"
-import type { SessionPart } from "./SessionPart.ts"
+import type { Works } from "./Work.ts"
 
 /** A known operation. */
 export interface Handle {
@@ -112,7 +109,7 @@ export class Operations extends Context.Service<Operations, {
   /** Cancels the operation of a session and waits for its end. `false` if none runs. */
   readonly endSession: (owner: Owner) => Effect.Effect<boolean>
   /** What it does for one session at a time; see `SessionHost`. */
-  readonly hosting: SessionPart
+  readonly hosting: Works
   readonly counts: Effect.Effect<{ readonly operations: number; readonly conversations: number }>
   /** The limits of operations, as the API names them. */
   readonly limits: Status["limits"]
@@ -168,9 +165,6 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     secretsIn
   })
   const listener = Option.getOrUndefined(yield* Effect.serviceOption(EndListener.EndListener))
-  const fibers = yield* FiberMap.make<ServedOperation, void, never>()
-  let isDraining = false
-
   const around: OperationRun.Around = {
     agents,
     store,
@@ -189,202 +183,41 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
       yield* store.keepConversation(conversation.record)
     })
   }
-  const launch = (operation: ServedOperation, how: Parameters<typeof OperationRun.run>[2]) => {
-    const told = Effect.suspend(() =>
-      operation.hasEnded && operation.isStored
-        ? EndListener.tell(listener, operation.submitted, "operation", operation.id)
-        : Effect.void
-    )
-    const ran = Effect.andThen(OperationRun.run(around, operation, how), told)
-    return FiberMap.run(fibers, operation, ran, { startImmediately: true })
-  }
-
-  /** Refuses work above the limits. */
-  const admit = (user: string): Effect.Effect<void, TooMany> =>
-    Effect.suspend(() => {
-      const all = known.unfinished
-      const mine = all.filter((it) => it.submitted.user === user)
-      if (all.length >= bounds.maxOperations) return Refusals.tooMany(bounds.maxOperations, "operations")
-      if (mine.length >= bounds.maxOperationsPerUser) {
-        return Refusals.tooMany(bounds.maxOperationsPerUser, "of your operations")
-      }
-      return Effect.void
-    })
-  const begin = Effect.fnUntraced(function*(
-    conversation: ServedConversation,
-    submitted: OperationStore.SubmittedOperation,
-    before?: ServedOperation
-  ) {
-    yield* admit(submitted.user)
-    const operation = known.served(submitted)
-    yield* store.submit(submitted)
-    const { gone, undo } = conversation.begin(operation, submitted.startedAt, bounds.maxListed)
-    yield* Effect.onError(store.keepConversation(conversation.record), () => {
-      undo()
-      return logged(store.removeOperation(submitted, operation.id))
-    })
-    conversation.add(operation)
-    yield* launch(operation, { before, isAgain: false })
-    around.changed(operation)
-    yield* Effect.forEach(gone, (name) => logged(store.removeOperation(submitted, name)), { discard: true })
-    return operation
-  })
-  const say = Effect.fnUntraced(function*(
-    operation: ServedOperation,
-    text: string,
-    { id, settle }: { readonly id?: string | undefined; readonly settle?: boolean | undefined } = {}
-  ): Effect.fn.Return<
-    string | undefined,
-    OperationConflict | OperationStore.OperationStoreError | TooMany | Unavailable
-  > {
-    const before = operation.submitted
-    const { inputs } = before
-    const same = id === undefined ? undefined : inputs.find((it) => it.id === id)
-    if (same !== undefined) return same.text === text ? id : yield* Refusals.conflict
-    if (operation.isOver) return undefined
-    if (isDraining) return yield* Refusals.stopping
-    if (inputs.length >= bounds.maxMessages) return yield* Refusals.tooManyMessages(bounds.maxMessages, "messages")
-    const chars = inputs.reduce((sum, it) => sum + it.text.length, text.length)
-    if (chars > bounds.maxMessageChars) return yield* Refusals.tooManyMessages(bounds.maxMessageChars, "characters")
-    let number = inputs.length
-    // a client may have chosen such an id
-    while (inputs.some((it) => it.id === `${operation.id}-said-${number}`)) number++
-    const said = { id: id ?? `${operation.id}-said-${number}`, text }
-    const submitted: OperationStore.SubmittedOperation = { ...before, inputs: [...inputs, said] }
-    // stored first: the next start says it again
-    yield* store.submit(submitted)
-    operation.submitted = submitted
-    if (settle === true) operation.settling.add(said.id)
-    const { agent } = operation
-    // before the agent runs, the message becomes a part of its prompt
-    const isSaid = agent === undefined ? !operation.isOver : yield* agent.say(text, { id: said.id, settle })
-    if (!isSaid) operation.submitted = before
-    const conversation = known.get(operation.submitted)!
-    conversation.joined(operation)
-    yield* isSaid ? store.keepConversation(conversation.record) : store.submit(operation.submitted)
-    return isSaid ? said.id : undefined
-  })
-  /** One message or cancellation at a time. Nothing of a conversation that is not listed any more is running. */
-  const inTurn = <A, E>(operation: ServedOperation, effect: Effect.Effect<A, E>) =>
-    Effect.suspend((): Effect.Effect<A | undefined, E> => {
-      const conversation = known.get(operation.submitted)
-      return conversation === undefined
-        ? Effect.undefined
-        : conversation.turns.withPermit(Effect.uninterruptible(effect))
-    }).pipe(Refusals.orUnavailable)
-  /** Stops it at once, and stores why: the next start does not continue it. */
-  const cancel = (operation: ServedOperation, reason: string) => {
-    const stored = Effect.suspend(() => {
-      if (operation.hasEnded) return Effect.void
-      operation.submitted = { ...operation.submitted, cancelled: operation.cancelled ?? reason }
-      return store.submit(operation.submitted)
-    })
-    return Effect.andThen(operation.cancel(reason), inTurn(operation, stored))
-  }
-  const handle = (operation: ServedOperation): Handle => ({
-    id: operation.id,
-    info: Effect.sync(() => operation.info),
-    ended: Effect.map(Deferred.await(operation.over), () => operation.info),
-    cursor: Effect.sync(() => operation.log.cursor),
-    events: (after) => operation.log.stream(after),
-    say: (text, how) =>
-      Effect.flatMap(
-        inTurn(operation, Effect.suspend(() => say(operation, text, how))),
-        (id) => id === undefined ? Effect.fail(new OperationEnded({})) : Effect.succeed(id)
-      ),
-    cancel: (reason) => cancel(operation, reason)
-  })
-  const submit = Effect.fnUntraced(function*(
-    conversation: ServedConversation,
-    { agent: name, id: given, onBusy, prompt }: OperationSubmission
-  ) {
-    const agent = agents.get(name)?.agent
-    if (agent === undefined) return yield* Refusals.unknownAgent(name, Array.from(agents.keys()))
-    const { owner } = conversation
-    const same = given === undefined ? undefined : conversation.operationOf(given)
-    const found = same === undefined ? undefined : yield* known.find(owner, same)
-    if (found !== undefined) {
-      const isSame = found.submitted.agent === name &&
-        found.submitted.inputs.some((it) => it.id === given && it.text === prompt)
-      if (!isSame) return yield* Refusals.conflict
-      const isJoined = found === conversation.current && found.id !== given
-      return { operation: found, after: isJoined ? found.log.cursor : undefined }
-    }
-    if (prompt.length > bounds.maxMessageChars) return yield* Refusals.tooLong(bounds.maxMessageChars)
-    if (isDraining) return yield* Refusals.stopping
-    const { current } = conversation
-    const id = given ?? (yield* randomName("operation"))
-    const how = onBusy ?? agent.onBusy
-    if (current !== undefined && how !== "interrupt") {
-      if (current.submitted.agent !== name) {
-        return yield* Refusals.busy(current, Refusals.otherAgent(current.submitted.agent))
-      }
-      if (how === "reject") return yield* Refusals.busy(current, Refusals.isRunning)
-      // taken first: events of the message come after it
-      const after = current.log.cursor
-      const said = yield* say(current, prompt, { id, settle: how === "settle" })
-      if (said !== undefined) return { operation: current, after }
-    }
-    const startedAt = yield* Clock.currentTimeMillis
-    const begun = yield* begin(
-      conversation,
-      { ...owner, operation: id, agent: name, startedAt, inputs: [{ id, text: prompt }] },
-      current
-    )
-    // a message that is refused interrupts nothing
-    if (current !== undefined) yield* current.cancel(Refusals.interrupted)
-    return { operation: begun, after: undefined }
-  })
-  /** One message at a time. It is taken whole, also if its client leaves meanwhile. */
-  const take = (
-    owner: Owner,
-    message: OperationSubmission
-  ): Effect.Effect<Effect.Success<ReturnType<typeof submit>>, Effect.Error<ReturnType<typeof submit>>> =>
-    Effect.suspend(() => {
-      const conversation = known.open(owner, message.agent)
-      return conversation.turns.withPermit(Effect.suspend(() =>
-        known.get(owner) === conversation
-          ? Effect.asSome(Effect.uninterruptible(submit(conversation, message)))
-          : Effect.succeedNone
-      ))
-    }).pipe(
-      // it was forgotten while the message waited for its turn
-      Effect.flatMap(Option.match({ onNone: () => take(owner, message), onSome: Effect.succeed }))
-    )
-
-  const history = (owner: Owner) =>
-    Effect.suspend(() => {
-      const conversation = known.get(owner)
-      if (conversation === undefined) return Effect.succeed(Prompt.empty)
-      // no operation begins meanwhile: a transcript is open once
-      return conversation.turns.withPermit(Effect.suspend(() =>
-        conversation.current?.agent?.history ??
-          Effect.map(
-            Effect.scoped(transcripts.open(owner.session, toPrincipal(owner))),
-            ({ messages }) => Prompt.fromMessages(messages)
-          )
-      ))
-    }).pipe(Refusals.orUnavailable)
-
-  const hosting = HostedOperations.make({
-    known,
-    store,
-    access,
-    isDraining: () => isDraining,
-    ended: around.ended,
-    launch: (operation, before) => launch(operation, { before, isAgain: true }),
-    interrupt: (operation) => FiberMap.remove(fibers, operation)
-  })
-  yield* hosting.openAll
+  const fibers = yield* FiberMap.make<ServedOperation, void, never>()
+  const runner = new OperationRunner({ access, bounds, listener, around, known, fibers })
+  yield* runner.continueAll
   yield* Effect.forkScoped(Effect.repeat(
     known.tidy((operation) => OperationRun.keepEnd(around, operation, operation.info)),
     Schedule.spaced(Math.min(bounds.listed, 60_000))
   ))
+  const handle = (operation: ServedOperation): Handle => ({
+    id: operation.id,
+    info: Effect.sync(() => operation.info),
+    ended: Effect.map(operation.over, () => operation.info),
+    cursor: Effect.sync(() => operation.log.cursor),
+    events: (after) => operation.log.stream(after),
+    say: (text, how) =>
+      Effect.flatMap(
+        runner.say(operation, text, how),
+        (id) => id === undefined ? Effect.fail(new OperationEnded({})) : Effect.succeed(id)
+      ),
+    cancel: (reason) => runner.cancel(operation, reason)
+  })
+  const history = (owner: Owner) => {
+    const kept = Effect.map(
+      Effect.scoped(transcripts.open(owner.session, toPrincipal(owner))),
+      ({ messages }) => Prompt.fromMessages(messages)
+    )
+    return Effect.map(
+      Refusals.orUnavailable(Effect.suspend(() => runner.history(owner, kept))),
+      (it) => it ?? Prompt.empty
+    )
+  }
 
   return {
     agents: listed,
     start: (owner, message) =>
-      take(owner, message).pipe(
+      runner.take(owner, message).pipe(
         Refusals.orUnavailable,
         annotated(owner),
         Effect.map(({ after, operation }) => ({ ...handle(operation), after }))
@@ -415,38 +248,19 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
     endSession: Effect.fnUntraced(function*(owner) {
       const current = known.get(owner)?.current
       if (current === undefined) return false
-      yield* Effect.ignore(cancel(current, "the session has ended"))
-      yield* Deferred.await(current.over)
+      yield* Effect.ignore(runner.cancel(current, "the session has ended"))
+      yield* current.over
       return true
     }),
     counts: Effect.sync(() => ({ operations: known.unfinished.length, conversations: known.size })),
-    hosting,
+    hosting: runner,
     limits: {
       operations: bounds.maxOperations,
       operationsPerUser: bounds.maxOperationsPerUser,
       messages: bounds.maxMessages,
       messageChars: bounds.maxMessageChars
     },
-    drain: (within) =>
-      Effect.suspend(() => {
-        isDraining = true
-        const empty = FiberMap.awaitEmpty(fibers)
-        const waiting = new Set(known.unfinished.filter((it) => it.info.state === "waiting"))
-        const cancel = (which: (operation: ServedOperation) => boolean) =>
-          Effect.suspend(() =>
-            Effect.forEach(known.unfinished.filter(which), (it) => it.cancel("the server is stopping"), {
-              discard: true
-            })
-          )
-        const unlessEmpty = <A>(effect: Effect.Effect<A>) =>
-          Effect.flatMap(Effect.timeoutOption(empty, within), (it) => Option.isSome(it) ? Effect.void : effect)
-        // what waited for people is being suspended; cancelling it would answer for them
-        const stop = Effect.andThen(cancel((it) => !waiting.has(it)), unlessEmpty(cancel(() => true)))
-        return Effect.andThen(unlessEmpty(stop), empty).pipe(
-          // streams end last: they still report the ends of operations
-          Effect.ensuring(Effect.sync(() => known.close()))
-        )
-      })
+    drain: (within) => runner.drain(within)
   }
 })
 

@@ -1,6 +1,5 @@
 /** An operation on the server: its state, folded from its events, and its log. */
 import * as Prompt from "effect/ai/Prompt"
-import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Result from "effect/Result"
@@ -12,22 +11,19 @@ import * as Spending from "../agent/Spending.ts"
 import type { Operation } from "./ApiOperations.ts"
 import type { OperationLog } from "./OperationLog.ts"
 import type { KeptEvents, OperationStore, OperationStoreError, SubmittedOperation } from "./OperationStore.ts"
-import { retryMillis, type Unfinished, type Work } from "./SessionPart.ts"
+import type { Owner } from "./Principals.ts"
 import { Stirs } from "./Stirs.ts"
+import { Work } from "./Work.ts"
 
-export class ServedOperation implements Work {
+type End = NonNullable<Operation["end"]>
+
+export class ServedOperation extends Work<Agent, End> {
   submitted: SubmittedOperation
   readonly log: OperationLog
-  /** Completes once it has ended or is suspended. */
-  readonly over = Deferred.makeUnsafe<void>()
   /** Prices of tokens, if its agent has a cost limit. */
   private readonly prices: Cost | undefined
   /** Secrets in the arguments of the calls of a message. */
   private readonly secretsIn: (message: Prompt.AssistantMessage) => ReadonlyArray<string>
-  private readonly stirs: Stirs
-  private state: "queued" | "running" | "suspended" | "ended" = "queued"
-  private endedAt: number | undefined
-  private end: Operation["end"]
   private turn = 0
   private calls = 0
   private used: AgentEvent.Usage | undefined
@@ -35,16 +31,8 @@ export class ServedOperation implements Work {
   private readonly requests = new Set<string>()
   /** Calls that have started: one that continues after a restart starts again. */
   private readonly started = new Set<string>()
-  /** The running agent. */
-  agent: Agent | undefined
-  /** Why it was cancelled in this start, or in an earlier one. */
-  cancelled: string | undefined
-  /** Why it does not continue by itself: its session was closed or lost. */
-  left: "closed" | "stopped" | "lost" | undefined
   /** Messages that were said before it ran and deny approval requests, by id. */
   readonly settling = new Set<string>()
-  /** Whether its end is stored. */
-  isStored = false
   /** Lifecycle events up to this place are stored, under so many numbers. */
   private stored = { place: 0, numbers: 0 }
   private readonly saving = Semaphore.makeUnsafe(1)
@@ -58,10 +46,9 @@ export class ServedOperation implements Work {
     secretsIn: (message: Prompt.AssistantMessage) => ReadonlyArray<string> = () => [],
     stirs: Stirs = new Stirs()
   ) {
-    this.stirs = stirs
+    super(stirs, { _tag: "Running", process: undefined, wanted: { cancelled: submitted.cancelled } })
     this.secretsIn = secretsIn
     this.submitted = submitted
-    this.cancelled = submitted.cancelled
     this.log = log
     this.prices = prices
   }
@@ -70,38 +57,25 @@ export class ServedOperation implements Work {
     return this.submitted.operation
   }
 
+  get owner(): Owner {
+    return this.submitted
+  }
+
   get prompt(): string {
     return this.submitted.inputs[0].text
   }
 
-  get isOver(): boolean {
-    return this.state === "ended" || this.state === "suspended"
-  }
-
+  /** It is over and has its end. */
   get hasEnded(): boolean {
-    return this.state === "ended"
+    return this.phase._tag === "Over" && this.phase.outcome._tag === "Ended"
   }
 
   get overSince(): number | undefined {
-    return this.endedAt
-  }
-
-  /** Whether it runs and waits for nothing but approvals. */
-  get isWaiting(): boolean {
-    return this.agent?.isWaiting() === true
+    return this.phase._tag === "Over" ? this.phase.at : undefined
   }
 
   get isAsking(): boolean {
     return this.info.pending > 0
-  }
-
-  get remains(): Unfinished {
-    if (this.hasEnded && this.isStored) return "nothing"
-    return this.left === "stopped" ? "stopped" : this.left === "closed" && !this.hasEnded ? "waiting" : "failed"
-  }
-
-  retryAt(now: number): number {
-    return this.remains === "failed" ? now + retryMillis : Infinity
   }
 
   get usage(): AgentEvent.Usage {
@@ -115,37 +89,33 @@ export class ServedOperation implements Work {
 
   get info(): Operation {
     const { agent, session, startedAt } = this.submitted
+    const end = this.outcome?._tag === "Ended" ? this.outcome.end : undefined
     return {
       id: this.id,
       session,
       agent,
-      state: this.state === "running" && this.requests.size > 0 ? "waiting" : this.state,
+      state: this.state,
       startedAt,
-      ...this.endedAt === undefined ? {} : { endedAt: this.endedAt },
+      ...this.overSince === undefined ? {} : { endedAt: this.overSince },
       prompt: this.prompt,
       turn: this.turn,
       usage: this.usage,
       calls: this.calls,
-      pending: this.state === "suspended" ? this.requests.size : this.isOver ? 0 : this.requests.size,
-      ...this.end === undefined ? {} : { end: this.end }
+      pending: end === undefined ? this.requests.size : 0,
+      ...end === undefined ? {} : { end }
     }
   }
 
-  /** Attaches the agent that runs it. A cancellation that came meanwhile reaches it now. */
-  runs(agent: Agent): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      this.agent = agent
-      this.state = "running"
-      return this.cancelled === undefined ? Effect.void : agent.cancel(this.cancelled)
-    })
-  }
-
-  /** Cancels it in this start of the server. */
-  cancel(reason: string): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      this.cancelled ??= reason
-      return this.agent?.cancel(reason) ?? Effect.void
-    })
+  private get state(): Operation["state"] {
+    switch (this.phase._tag) {
+      case "Over":
+        return this.hasEnded ? "ended" : "suspended"
+      case "Running":
+        return this.process === undefined ? "queued" : this.requests.size > 0 ? "waiting" : "running"
+      case "Arrived":
+      case "Closing":
+        return "running"
+    }
   }
 
   /** Adds an event. Tells whether the state changed. */
@@ -189,26 +159,22 @@ export class ServedOperation implements Work {
     }
   }
 
-  /** Ends its log; without an end, it is suspended. */
-  close(at: number): void {
-    this.agent = undefined
-    if (this.end === undefined || this.end.reason._tag === "Suspended") {
-      this.state = "suspended"
-      this.end = undefined
-    } else {
-      this.state = "ended"
-    }
-    this.endedAt = at
-    this.log.close()
-    Deferred.doneUnsafe(this.over, Effect.void)
-    this.stirs.stir(this.submitted)
+  /** Adds the last event. Unless it is suspended, this is its end. */
+  finish(ended: AgentEvent.OperationEnd, isStored: boolean): void {
+    const { end } = this.ending(ended)
+    this.tell(ended)
+    if (ended.reason._tag !== "Suspended" && end !== undefined) this.decide({ _tag: "Ended", end, isStored })
+  }
+
+  /** Restores an operation that is not continued for now. */
+  rest(at: number): void {
+    this.restoreOver({ _tag: "Failed" }, at)
   }
 
   /** Restores the events of earlier starts. */
   restore(kept: ReadonlyArray<KeptEvents>): void {
     this.log.restore(kept)
     for (const { events } of kept) for (const { event } of events) this.fold(event)
-    this.end = undefined
     this.requests.clear()
     this.stored = { place: this.log.place, numbers: kept.length }
   }
@@ -218,15 +184,13 @@ export class ServedOperation implements Work {
     this.calls = calls
     this.turn = turn
     this.used = usage
-    this.end = end
-    this.isStored = true
     const at = endedAt ?? this.submitted.startedAt
     // the server was killed before the event of the end was stored
     if (end !== undefined && !this.log.hasEnd) {
       const about = { agentPath: [], operation: this.id, turn, at }
       this.log.append({ _tag: "OperationEnd", ...about, ...end, usage, turns: turn, calls })
     }
-    this.close(at)
+    this.restoreOver(end === undefined ? { _tag: "Failed" } : { _tag: "Ended", end, isStored: true }, at)
   }
 
   /** Stores the lifecycle events that are not stored yet. */
@@ -241,6 +205,10 @@ export class ServedOperation implements Work {
         this.stored = { place, numbers: numbers + 1 }
       })
     }))
+  }
+
+  protected waits(agent: Agent): boolean {
+    return agent.isWaiting()
   }
 
   private fold(event: AgentEvent.Wire): boolean {
@@ -260,9 +228,6 @@ export class ServedOperation implements Work {
         return true
       case "ToolApprovalResolved":
         return this.requests.delete(event.requestId)
-      case "OperationEnd":
-        this.end = { reason: event.reason, message: event.message, text: event.text }
-        return false
       default:
         return false
     }

@@ -9,43 +9,37 @@ import type { Wave, WaveInfo } from "./ApiModels.ts"
 import { Unavailable } from "./ApiProblems.ts"
 import type { LiveLog } from "./LiveLog.ts"
 import * as LostWave from "./LostWave.ts"
-import { retryMillis, type Unfinished, type Work } from "./SessionPart.ts"
+import type { Owner } from "./Principals.ts"
 import type { Stirs } from "./Stirs.ts"
 import type { WaveLog } from "./WaveLog.ts"
 import type { Ended, SubmittedWave } from "./WaveStore.ts"
 import { isLifecycle, type LifecycleEvent } from "./WaveText.ts"
+import { type Phase, Work } from "./Work.ts"
 
-export class ServedWave implements Work {
+/** The end of a wave in memory. */
+export interface WaveEnd {
+  readonly at: number
+  readonly messages: Schema.Json
+  /** Characters of message, results and log, as JSON. */
+  readonly chars: number
+}
+
+export class ServedWave extends Work<ToolProcess, WaveEnd> {
   readonly submitted: SubmittedWave
   readonly calls: ReadonlyArray<ToolCall>
-  /** Completes once the wave is stored and about to run, or fails if it cannot be. */
-  readonly begun = Deferred.makeUnsafe<void, Unavailable>()
-  /** Completes once the wave has ended or is suspended. */
-  readonly over = Deferred.makeUnsafe<void>()
   /** Characters of the submitted message, as JSON. */
   readonly messageChars: number
   readonly log: WaveLog
   private readonly live: LiveLog["Service"]
-  private readonly stirs: Stirs
+  private readonly begins = Deferred.makeUnsafe<void, Unavailable>()
+  /** Waits until it is stored and about to run; fails if it cannot be. */
+  readonly begun: Effect.Effect<void, Unavailable> = Deferred.await(this.begins)
   /** Completes once its calls have been announced. */
   private readonly announced = Deferred.makeUnsafe<void>()
-  private status: WaveInfo["status"] = "running"
-  private endedAt: number | undefined
-  private messages: Schema.Json | undefined
-  private size = 0
   /** Lifecycle events that are not stored yet. */
   private lifecycle: Array<LifecycleEvent> = []
-  private process: ToolProcess | undefined
   /** Pending approval requests. */
   private requests = 0
-  /** Reason of a cancellation of the whole wave. */
-  private cancelled: string | undefined
-  /** Why it does not continue by itself: its session was closed or lost, or something failed. */
-  left: "closed" | "stopped" | "lost" | undefined
-  /** It could not continue. */
-  hasFailed = false
-  /** Why it could not continue, if another try is of no use for now. */
-  stuck: WaveInfo["stuck"]
 
   constructor(
     submitted: SubmittedWave,
@@ -54,75 +48,34 @@ export class ServedWave implements Work {
     live: LiveLog["Service"],
     stirs: Stirs
   ) {
-    this.stirs = stirs
+    super(stirs, { _tag: "Arrived", wanted: {} })
     this.submitted = submitted
-    this.stuck = submitted.stuck
     this.calls = calls
     this.messageChars = JSON.stringify(submitted.message).length
     this.log = log
     this.live = live
   }
 
-  get isRunning(): boolean {
-    return this.status === "running"
+  get owner(): Owner {
+    return this.submitted
   }
 
-  get hasEnded(): boolean {
-    return this.status === "ended"
-  }
-
-  get isSuspended(): boolean {
-    return this.status === "suspended"
-  }
-
-  /** Whether nothing of it runs: it has ended or is suspended. */
-  get isOver(): boolean {
-    return Deferred.isDoneUnsafe(this.over)
-  }
-
-  /** Why it was cancelled as a whole, if it was. */
-  get cancellation(): string | undefined {
-    return this.cancelled
-  }
-
-  /** Whether it is stored. */
-  get hasBegun(): boolean {
-    return Deferred.isDoneUnsafe(this.begun)
-  }
-
-  /** Characters of message, results and log, as JSON; 0 until it has ended. */
-  get chars(): number {
-    return this.size
-  }
-
-  /** Epoch milliseconds at which it ended or was suspended. */
-  get overSince(): number | undefined {
-    return this.isRunning ? undefined : this.endedAt
-  }
-
-  /** Whether it runs and waits for nothing but approvals. */
-  get isWaiting(): boolean {
-    return this.process !== undefined && this.process.waiting() > 0
-  }
-
-  /** Whether approval requests of its calls are pending. */
   get isAsking(): boolean {
     return this.requests > 0
   }
 
-  get remains(): Unfinished {
-    if (this.hasFailed) return "failed"
-    if (this.hasEnded) return "nothing"
-    return this.left === undefined ? "failed" : this.left === "stopped" ? "stopped" : "waiting"
+  /** Its end, from when it is stored. */
+  get end(): WaveEnd | undefined {
+    return this.outcome?._tag === "Ended" ? this.outcome.end : undefined
   }
 
-  retryAt(now: number): number {
-    return this.hasFailed ? this.stuck?.retryAt ?? now + retryMillis : Infinity
+  get status(): WaveInfo["status"] {
+    return this.end !== undefined ? "ended" : this.isOver ? "suspended" : "running"
   }
 
-  /** Whether an executor runs its calls. */
-  get isUnderWay(): boolean {
-    return this.process !== undefined
+  /** Epoch milliseconds at which it ended or was suspended. */
+  get overSince(): number | undefined {
+    return this.end?.at ?? (this.phase._tag === "Over" ? this.phase.at : undefined)
   }
 
   get info(): WaveInfo {
@@ -136,8 +89,8 @@ export class ServedWave implements Work {
       calls: this.calls.length,
       tools: this.calls.slice(0, 100).map(({ name }) => name.slice(0, 200)),
       beganAt,
-      ...this.endedAt === undefined ? {} : { endedAt: this.endedAt },
-      ...this.stuck === undefined || !this.isSuspended ? {} : { stuck: this.stuck }
+      ...this.overSince === undefined ? {} : { endedAt: this.overSince },
+      ...this.stuck === undefined || this.status !== "suspended" ? {} : { stuck: this.stuck }
     }
   }
 
@@ -146,20 +99,20 @@ export class ServedWave implements Work {
     return {
       ...this.info,
       format: this.submitted.format,
-      ...this.messages === undefined ? {} : { messages: this.messages },
+      ...this.end === undefined ? {} : { messages: this.end.messages },
       ...end === undefined ? {} : { end }
     }
   }
 
-  /** Marks it as running, for the first time or again. */
-  begin(): void {
-    Deferred.doneUnsafe(this.begun, Effect.void)
+  /** Runs from now on, for the first time or again. */
+  override begin(): void {
+    super.begin()
     this.live.tell(this.submitted.user, { _tag: "WaveBegan", wave: this.info })
   }
 
   tell(event: ToolEvent.ToolEvent): void {
     // readers of a session that is closed or lost connect again: there is nothing to tell them
-    if (this.left === "lost" || (this.left !== undefined && event._tag === "WaveSuspended")) return
+    if (this.isLost || (this.leaving !== undefined && event._tag === "WaveSuspended")) return
     if (isLifecycle(event)) this.lifecycle.push(event)
     const wire = ToolEvent.toWire(event)
     const chars = JSON.stringify(wire).length
@@ -191,64 +144,51 @@ export class ServedWave implements Work {
 
   /** Attaches a process for the duration of an effect. */
   readonly under = (process: ToolProcess) => <A, E, R>(effect: Effect.Effect<A, E, R>): Effect.Effect<A, E, R> =>
-    Effect.suspend(() => {
-      this.process = process
-      const { cancelled } = this
-      return cancelled === undefined ? effect : Effect.andThen(process.cancel(cancelled), effect)
-    }).pipe(Effect.ensuring(Effect.sync(() => {
-      this.process = undefined
-    })))
+    Effect.ensuring(Effect.andThen(this.attach(process), effect), Effect.sync(() => this.detach()))
 
   /** Ends it: all calls have outcomes. */
-  settle(at: number, messages: Schema.Json): void {
-    this.status = "ended"
-    this.endedAt = at
-    this.messages = messages
-    this.size = this.messageChars + JSON.stringify(messages).length + this.log.chars
+  settle(at: number, messages: Schema.Json, isStored: boolean): void {
+    const chars = this.messageChars + JSON.stringify(messages).length + this.log.chars
+    this.decide({ _tag: "Ended", end: { at, messages, chars }, isStored })
   }
 
-  /** Closes its log. Without an end it is suspended; if it has not begun, waiting clients get a failure. */
-  close(at: number): void {
-    const isNobodys = Deferred.doneUnsafe(
-      this.begun,
-      Effect.fail(new Unavailable({ detail: "The wave could not be started." }))
-    )
-    if (this.isRunning) {
-      this.status = "suspended"
-      this.endedAt = at
-      if (!isNobodys && this.log.end === undefined) this.tell(LostWave.suspended(this, at))
-    }
-    this.lifecycle = []
-    this.log.close()
-    if (!isNobodys && this.left !== "lost") this.live.tell(this.submitted.user, { _tag: "WaveEnded", wave: this.info })
-    Deferred.doneUnsafe(this.announced, Effect.void)
-    Deferred.doneUnsafe(this.over, Effect.void)
-    this.stirs.stir(this.submitted)
+  /** It could not continue, for this reason or the one of the last try. */
+  fail(stuck = this.submitted.stuck): void {
+    this.decide({ _tag: "Failed", stuck })
+  }
+
+  override close(at: number): void {
+    if (this.phase._tag !== "Arrived" && this.log.end === undefined) this.tell(LostWave.suspended(this, at))
+    super.close(at)
   }
 
   /** Restores a wave that is not tried again for now. */
   rest(at: number): void {
-    this.hasFailed = true
-    Deferred.doneUnsafe(this.begun, Effect.void)
-    this.close(at)
+    this.tell(LostWave.suspended(this, at))
+    this.restoreOver({ _tag: "Failed", stuck: this.submitted.stuck }, at)
+    this.live.tell(this.submitted.user, { _tag: "WaveEnded", wave: this.info })
   }
 
   /** Restores a wave that has ended. */
   recall({ at, events, messages }: Ended): void {
     for (const event of events) this.log.append(ToolEvent.toWire(event))
-    this.log.close()
-    this.settle(at, messages)
-    Deferred.doneUnsafe(this.begun, Effect.void)
-    Deferred.doneUnsafe(this.announced, Effect.void)
-    Deferred.doneUnsafe(this.over, Effect.void)
+    const chars = this.messageChars + JSON.stringify(messages).length + this.log.chars
+    this.restoreOver({ _tag: "Ended", end: { at, messages, chars }, isStored: true }, at)
   }
 
-  /** Cancels the wave, now and when it is attached later. */
-  cancel(reason: string): Effect.Effect<void> {
-    return Effect.suspend(() => {
-      this.cancelled ??= reason
-      return this.process?.cancel(reason) ?? Effect.void
-    })
+  protected waits(process: ToolProcess): boolean {
+    return process.waiting() > 0
+  }
+
+  protected override entered(phase: Phase<ToolProcess, WaveEnd>, from: Phase<ToolProcess, WaveEnd>): void {
+    if (phase._tag === "Arrived") return
+    const isRefused = phase._tag === "Over" && phase.outcome._tag === "Refused"
+    Deferred.doneUnsafe(this.begins, isRefused ? Effect.fail(couldNotStart) : Effect.void)
+    if (phase._tag !== "Over") return
+    const isToBeTold = (from._tag === "Running" || from._tag === "Closing") && from.wanted.leaving !== "lost"
+    if (isToBeTold) this.live.tell(this.submitted.user, { _tag: "WaveEnded", wave: this.info })
+    this.lifecycle = []
+    Deferred.doneUnsafe(this.announced, Effect.void)
   }
 
   /** Cancels the wave, for good once this returns: calls that are submitted again are on record by then. */
@@ -257,7 +197,7 @@ export class ServedWave implements Work {
       Effect.andThen(Deferred.await(this.announced)),
       Effect.andThen(
         Effect.suspend(() =>
-          this.isSuspended ? Effect.fail(new Unavailable({ detail: "The wave is suspended." })) : Effect.void
+          this.status === "suspended" ? Effect.fail(new Unavailable({ detail: "The wave is suspended." })) : Effect.void
         )
       )
     )
@@ -274,3 +214,5 @@ export class ServedWave implements Work {
 
 /** Larger events are not sent to the live stream; clients read them from the wave. */
 const mostLiveChars = 32_000
+
+const couldNotStart = new Unavailable({ detail: "The wave could not be started." })

@@ -7,7 +7,6 @@
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
-import * as Deferred from "effect/Deferred"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
@@ -16,8 +15,8 @@ import type { Unavailable } from "./ApiProblems.ts"
 import { Operations } from "./Operations.ts"
 import { PendingApprovals } from "./PendingApprovals.ts"
 import { type Owner, toPrincipal } from "./Principals.ts"
-import { type SessionPart, unfinished } from "./SessionPart.ts"
 import { Waves } from "./Waves.ts"
+import { unfinished, type Works } from "./Work.ts"
 
 export class SessionHost extends Context.Service<SessionHost, {
   /**
@@ -49,9 +48,9 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
     const { hosting: waves } = yield* Waves
     const { hosting: operations } = yield* Operations
     const approvals = yield* PendingApprovals
-    const parts: ReadonlyArray<SessionPart> = [waves, operations]
-    const each = <A, E>(of: (part: SessionPart) => Effect.Effect<A, E>) => Effect.forEach(parts, of, together)
-    const runningOf = (part: SessionPart, owner: Owner) => part.works(owner).filter((it) => !it.isOver)
+    const parts: ReadonlyArray<Works> = [waves, operations]
+    const each = <A, E>(of: (part: Works) => Effect.Effect<A, E>) => Effect.forEach(parts, of, together)
+    const runningOf = (part: Works, owner: Owner) => part.of(owner).filter((it) => !it.isOver)
     const running = (owner: Owner) => parts.flatMap((part) => runningOf(part, owner))
     /** `waiting`: everything that runs waits for nothing but approvals. `over`: nothing runs. */
     const state = (owner: Owner): "running" | "waiting" | "over" => {
@@ -72,10 +71,10 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
       each((part) =>
         Effect.suspend(() => {
           const works = runningOf(part, owner)
-          for (const it of works) it.left = "stopped"
+          for (const it of works) it.leave("stopped")
           return Effect.andThen(
             part.halt(owner, works),
-            Effect.forEach(works, (it) => Deferred.await(it.over), { discard: true })
+            Effect.forEach(works, (it) => it.over, { discard: true })
           )
         })
       )
@@ -83,10 +82,7 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
       each((part) =>
         Effect.suspend(() => {
           const works = runningOf(part, owner)
-          for (const it of works) {
-            it.left = "lost"
-            it.log.close()
-          }
+          for (const it of works) it.leave("lost")
           return Effect.andThen(
             part.drop(owner),
             Effect.forEach(works, (it) => part.interrupt(it), { ...together, discard: true })
@@ -114,7 +110,7 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
           if (state(owner) === "waiting") {
             // what is suspended from now on is not reported: readers connect again
             for (const part of parts) part.leaves?.(owner)
-            for (const it of running(owner)) it.left ??= "closed"
+            for (const it of running(owner)) it.leave("closed")
             const suspended = yield* approvals.suspendOf(principal, "the session is not in memory")
             until = earliest(until, suspended.until)
             isStored = isStored && suspended.isStored
@@ -125,7 +121,7 @@ export const layer: Layer.Layer<SessionHost, never, Operations | PendingApproval
           else if (state(owner) !== "over") yield* Effect.timeoutOption(change, left)
         }
         const now = yield* Clock.currentTimeMillis
-        const works = parts.flatMap((it) => it.works(owner))
+        const works = parts.flatMap((it) => it.of(owner))
         const retryAt = Math.min(...works.map((it) => it.retryAt(now)))
         const remains = unfinished(works.map((it) => it.remains))
         yield* each((it) => it.drop(owner))

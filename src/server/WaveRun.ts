@@ -17,9 +17,9 @@ import * as LostWave from "./LostWave.ts"
 import * as Messages from "./Messages.ts"
 import * as Principals from "./Principals.ts"
 import type { ServedWave } from "./ServedWave.ts"
-import { retryMillis } from "./SessionPart.ts"
 import type { Turn, Turns } from "./Turns.ts"
 import type { End, WaveStore, WaveStoreError } from "./WaveStore.ts"
+import { retryMillis } from "./Work.ts"
 
 /** What all waves share. */
 export interface Around {
@@ -61,7 +61,7 @@ export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
       const { after, result } = yield* inProcess(wave, turn, before, (process) => process.resume(wave.calls)).pipe(
         // a session that is left is resumed by whoever opens it next
         Effect.retry({
-          while: (error) => isForNow(error) && wave.left === undefined,
+          while: (error) => isForNow(error) && wave.leaving === undefined,
           schedule: Schedule.spaced("2 seconds")
         })
       )
@@ -87,22 +87,29 @@ type Failure = Cause.Cause<ConfigurationError | ResumeError | WaveStoreError>
 const failed = (around: Around, wave: ServedWave, cause: Failure): Effect.Effect<void> =>
   Effect.suspend(() => {
     // whoever holds its session now has the reason
-    if (wave.left === "lost") return Effect.void
+    if (wave.isLost) return Effect.void
     const error = Option.getOrUndefined(Cause.findErrorOption(cause))
-    if (wave.left !== undefined && error?._tag === "ResumeError" && isForNow(error)) return Effect.void
-    const problem = wave.hasBegun ? problemOf(cause) : undefined
-    if (problem !== undefined) return wave.cancellation === undefined ? stuck(around, wave, cause) : lost(around, wave)
-    wave.hasFailed = true
+    if (wave.leaving !== undefined && error?._tag === "ResumeError" && isForNow(error)) return Effect.void
+    const problem = wave.phase._tag === "Arrived" ? undefined : problemOf(cause)
+    if (problem !== undefined) {
+      return wave.cancelled === undefined ? stuck(around, wave, problem, cause) : lost(around, wave)
+    }
+    wave.fail()
     return Effect.logError("A wave could not continue and is left for the next start", cause)
   }).pipe(Principals.annotated(wave.submitted, wave.submitted.wave))
 
 /** Stores why a wave cannot continue, and leaves it for a later time. */
-const stuck = Effect.fnUntraced(function*({ store, stuck }: Around, wave: ServedWave, cause: Failure) {
-  wave.hasFailed = true
+const stuck = Effect.fnUntraced(function*(
+  { store, stuck }: Around,
+  wave: ServedWave,
+  problem: string,
+  cause: Failure
+) {
   const now = yield* Clock.currentTimeMillis
-  const { since = now, tries = 0 } = wave.stuck ?? {}
+  const { since = now, tries = 0 } = wave.submitted.stuck ?? {}
   const pause = Math.min(retryMillis * 2 ** tries, mostRetryMillis)
-  wave.stuck = { problem: problemOf(cause) ?? "", since, tries: tries + 1, retryAt: now + pause }
+  const reason = { problem, since, tries: tries + 1, retryAt: now + pause }
+  wave.fail(reason)
   if (tries === 0) {
     stuck.count++
     yield* Effect.logError(
@@ -110,12 +117,14 @@ const stuck = Effect.fnUntraced(function*({ store, stuck }: Around, wave: Served
       cause
     )
   }
-  const info = { ...wave.info, status: "suspended", stuck: wave.stuck } as const
-  yield* Effect.catch(store.stick({ ...wave.submitted, stuck: wave.stuck }, info), (error) => {
-    if (!isLost(error)) return Effect.logWarning("It could not be stored that a wave cannot continue", error)
-    wave.left = "lost"
-    return Effect.void
-  })
+  const info = { ...wave.info, status: "suspended", stuck: reason } as const
+  yield* Effect.catch(
+    store.stick({ ...wave.submitted, stuck: reason }, info),
+    (error) =>
+      isLost(error)
+        ? Effect.sync(() => wave.leave("lost"))
+        : Effect.logWarning("It could not be stored that a wave cannot continue", error)
+  )
 })
 
 /** What keeps a wave from continuing, however often it is tried; `undefined`: a store that is away. */
@@ -158,7 +167,7 @@ const end = (
     readonly result: WaveResult
   }
 ): Effect.Effect<void> =>
-  result.suspended !== undefined || wave.left === "lost" ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
+  result.suspended !== undefined || wave.isLost ? Effect.void : Effect.uninterruptible(Effect.gen(function*() {
     const ended = yield* endOf(wave, result.outcomes)
     const persist = (turn: Pick<End, "isTurnOpen" | "turn">) => store.end(wave.submitted, { ...turn, ...ended })
     yield* settled(wave, ended, turn.ended({ name: wave.submitted.wave, before, after }, persist))
@@ -185,16 +194,14 @@ const endOf = (wave: ServedWave, outcomes: ReadonlyArray<ToolOutcome>): Effect.E
  */
 const settled = (wave: ServedWave, { ended }: End, stored: Effect.Effect<void, WaveStoreError>): Effect.Effect<void> =>
   stored.pipe(
-    Effect.catch((error) => {
-      if (isLost(error)) {
-        wave.left = "lost"
-        return Effect.void
-      }
-      wave.hasFailed = true
-      return Effect.logWarning("The end of a wave could not be stored", error)
+    Effect.as(true),
+    Effect.catch((error) =>
+      isLost(error)
+        ? Effect.sync(() => (wave.leave("lost"), false))
+        : Effect.as(Effect.logWarning("The end of a wave could not be stored", error), false)
+    ),
+    Effect.map((isStored) => {
+      if (!wave.isLost) wave.settle(ended.at, ended.messages, isStored)
     }),
-    Effect.andThen(Effect.sync(() => {
-      if (wave.left !== "lost") wave.settle(ended.at, ended.messages)
-    })),
     Principals.annotated(wave.submitted, wave.submitted.wave)
   )
