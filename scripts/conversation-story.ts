@@ -1,6 +1,6 @@
 /** The conversations that the pictures of the page show. */
-import type { AgentItem, ConversationDetail, Operation } from "../src/server/ApiOperations.ts"
-import type { RecordedCallDetail } from "../src/server/ApiRecords.ts"
+import type { AgentItem, ConversationDetail, Operation } from "../src/server/api/ApiOperations.ts"
+import type { RecordedCallDetail } from "../src/server/api/ApiRecords.ts"
 import type { Script } from "../test/support/scriptedServer.ts"
 
 /** The session whose conversation is shown. */

@@ -13,7 +13,7 @@ import { tmpdir } from "node:os"
 import { delimiter, dirname, join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { parseArgs } from "node:util"
-import { kinds, providers } from "../src/cli/InitProject.ts"
+import { kinds, providers } from "../src/cli/init/InitProject.ts"
 
 const root = fileURLToPath(new URL("../", import.meta.url))
 const limitSeconds = 120

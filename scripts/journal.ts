@@ -16,7 +16,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { monitorEventLoopDelay } from "node:perf_hooks"
 import * as JournalContract from "../src/testing/JournalContract.ts"
-import * as JournalFile from "../src/tools/JournalFile.ts"
+import * as JournalFile from "../src/tools/folders/JournalFile.ts"
 import * as Postgres from "../test/support/Postgres.ts"
 import { flags } from "./flags.ts"
 

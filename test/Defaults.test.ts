@@ -20,20 +20,20 @@ import * as Checkpoints from "../src/core/output/Checkpoints.ts"
 import * as StateStore from "../src/core/store/StateStore.ts"
 import * as ToolLimits from "../src/core/vocabulary/ToolLimits.ts"
 import * as Reviewer from "../src/review/Reviewer.ts"
-import * as Authentication from "../src/server/Authentication.ts"
-import * as Draining from "../src/server/Draining.ts"
-import * as Limits from "../src/server/Limits.ts"
-import * as LiveLog from "../src/server/LiveLog.ts"
-import * as Operations from "../src/server/Operations.ts"
-import * as PendingApprovals from "../src/server/PendingApprovals.ts"
-import * as RequestBody from "../src/server/RequestBody.ts"
-import * as Waves from "../src/server/Waves.ts"
+import * as RequestBody from "../src/server/api/RequestBody.ts"
+import * as PendingApprovals from "../src/server/approvals/PendingApprovals.ts"
+import * as Authentication from "../src/server/guard/Authentication.ts"
+import * as Limits from "../src/server/guard/Limits.ts"
+import * as LiveLog from "../src/server/live/LiveLog.ts"
+import * as Operations from "../src/server/operations/Operations.ts"
+import * as Draining from "../src/server/sessions/Draining.ts"
+import * as Waves from "../src/server/waves/Waves.ts"
 import * as SqlCircuitBreakerStore from "../src/sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../src/sql/SqlJournal.ts"
 import * as SqlPermits from "../src/sql/SqlPermits.ts"
 import * as SqlSessionRegistry from "../src/sql/SqlSessionRegistry.ts"
 import * as SqlStateStore from "../src/sql/SqlStateStore.ts"
-import * as JournalFile from "../src/tools/JournalFile.ts"
+import * as JournalFile from "../src/tools/folders/JournalFile.ts"
 
 const read = (path: string) => readFileSync(new URL(`../${path}`, import.meta.url), "utf8")
 
@@ -98,10 +98,10 @@ const places: Readonly<Record<string, readonly [file: string, before: string, af
   "policy.default": ["src/core/gates/Policy.ts", "isGiven ? defaults : [{ is: ", ","],
   "policy.mode": ["src/core/gates/Policy.ts", "filter((it) => it.is !== ", " &&"],
   "Approvals.layer timeout": ["src/core/gates/Approvals.ts", "options?.timeout ?? ", ")"],
-  "Webhook.layer delay": ["src/server/Webhook.ts", "options.delay ?? ", ","],
-  "Webhook.layer format": ["src/server/Webhook.ts", "const { format = ", " }"],
-  "WebPush.layerNotices delay": ["src/server/WebPush.ts", "options?.delay ?? ", ","],
-  "AnswerLinks.layer validFor": ["src/server/AnswerLinks.ts", "options.validFor ?? ", ")"],
+  "Webhook.layer delay": ["src/server/notify/Webhook.ts", "options.delay ?? ", ","],
+  "Webhook.layer format": ["src/server/notify/Webhook.ts", "const { format = ", " }"],
+  "WebPush.layerNotices delay": ["src/server/notify/WebPush.ts", "options?.delay ?? ", ","],
+  "AnswerLinks.layer validFor": ["src/server/notify/AnswerLinks.ts", "options.validFor ?? ", ")"],
   "pools.read": ["src/core/gates/Pools.ts", "pool(\"read\", ", ")"],
   "pools.concurrent": ["src/core/gates/Pools.ts", "pool(\"concurrent\", ", ","],
   "pools.serial": ["src/core/gates/Pools.ts", "pool(\"serial\", ", ")"]

@@ -11,10 +11,10 @@ import * as Effect from "effect/Effect"
 import { mkdirSync, mkdtempSync, realpathSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as RunCommand from "../../src/tools/RunCommand.ts"
-import * as Sandbox from "../../src/tools/Sandbox.ts"
-import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
-import * as Workspace from "../../src/tools/Workspace.ts"
+import * as RunCommand from "../../src/tools/command/RunCommand.ts"
+import * as Sandbox from "../../src/tools/sandbox/Sandbox.ts"
+import * as SandboxBwrap from "../../src/tools/sandbox/SandboxBwrap.ts"
+import * as Workspace from "../../src/tools/workspace/Workspace.ts"
 
 const [count = 60, folders = 300] = process.argv.slice(2).map(Number)
 const most = 80

@@ -1,7 +1,7 @@
 /** Many random waves and agents that die and are resumed: `npm run law:resume -- --from 1 --count 2000 --store memory`. */
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
-import * as SimulateStores from "../../src/cli/SimulateStores.ts"
+import * as SimulateStores from "../../src/cli/simulate/SimulateStores.ts"
 import type { Store } from "../../src/testing/Scenario.ts"
 import { tried } from "../../test/support/resumeLaw.ts"
 import { flags } from "../flags.ts"

@@ -8,9 +8,9 @@ import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import { Scenario } from "../testing/Scenario.ts"
 import { Config, toolkit } from "./Config.ts"
 import * as Files from "./Files.ts"
-import { GatewayConfig } from "./GatewayConfig.ts"
-import * as PolicyTiers from "./PolicyTiers.ts"
-import { ServeConfig } from "./ServeConfig.ts"
+import { GatewayConfig } from "./gateway/GatewayConfig.ts"
+import * as PolicyTiers from "./policy/PolicyTiers.ts"
+import { ServeConfig } from "./serve/ServeConfig.ts"
 
 const formats = {
   config: Config,

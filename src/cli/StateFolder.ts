@@ -2,7 +2,7 @@
 import * as Effect from "effect/Effect"
 import * as Path from "effect/Path"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
-import * as Workspace from "../tools/Workspace.ts"
+import * as Workspace from "../tools/workspace/Workspace.ts"
 import { variable } from "./Variables.ts"
 
 /**

@@ -4,8 +4,8 @@ import * as Effect from "effect/Effect"
 import { ServeError } from "effect/http/HttpServerError"
 import * as Layer from "effect/Layer"
 import { createServer } from "node:http"
-import { type Http, HttpPort } from "./HttpPort.ts"
 import { runCommand } from "./runCommand.ts"
+import { type Http, HttpPort } from "./serve/HttpPort.ts"
 
 /** Who sends slowly, or much before anything is known of them, does not hold a connection. */
 const connectionLimits = {

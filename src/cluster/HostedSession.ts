@@ -13,10 +13,10 @@ import type * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import type { Epoch, Left, SessionRegistry } from "../core/store/SessionRegistry.ts"
-import { Unavailable } from "../server/ApiProblems.ts"
-import { annotated, type Owner, toPrincipal } from "../server/Principals.ts"
-import type { SessionHost } from "../server/SessionHost.ts"
-import { Moved } from "../server/SessionMethods.ts"
+import { Unavailable } from "../server/api/ApiProblems.ts"
+import type { SessionHost } from "../server/sessions/SessionHost.ts"
+import { Moved } from "../server/sessions/SessionMethods.ts"
+import { annotated, type Owner, toPrincipal } from "../server/users/Principals.ts"
 
 /** What a hosted session stands on. */
 export interface Around {

@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import type * as Scope from "effect/Scope"
 import type { Runner } from "../core/store/SessionRegistry.ts"
-import type * as Health from "../server/Health.ts"
+import type * as Health from "../server/live/Health.ts"
 
 /** What is asked. */
 export interface Options {

@@ -3,10 +3,10 @@ import * as ClusterSchema from "effect/cluster/ClusterSchema"
 import * as Entity from "effect/cluster/Entity"
 import * as Rpc from "effect/rpc/Rpc"
 import * as Schema from "effect/Schema"
-import * as Approvals from "../server/ApiApprovals.ts"
-import * as Models from "../server/ApiModels.ts"
-import { NotFound, Unavailable, WaveUnreadable } from "../server/ApiProblems.ts"
-import { all, method, Moved } from "../server/SessionMethods.ts"
+import * as Approvals from "../server/api/ApiApprovals.ts"
+import * as Models from "../server/api/ApiModels.ts"
+import { NotFound, Unavailable, WaveUnreadable } from "../server/api/ApiProblems.ts"
+import { all, method, Moved } from "../server/sessions/SessionMethods.ts"
 
 const Part = Schema.Struct({
   id: Schema.String,

@@ -17,11 +17,11 @@ import * as DurableClock from "effect/workflow/DurableClock"
 import * as DurableDeferred from "effect/workflow/DurableDeferred"
 import * as Workflow from "effect/workflow/Workflow"
 import { WorkflowEngine } from "effect/workflow/WorkflowEngine"
-import * as Models from "../server/ApiModels.ts"
-import * as Operations from "../server/ApiOperations.ts"
-import * as Problems from "../server/ApiProblems.ts"
-import { EndListener } from "../server/EndListener.ts"
-import { SessionDirectory } from "../server/SessionDirectory.ts"
+import * as Models from "../server/api/ApiModels.ts"
+import * as Operations from "../server/api/ApiOperations.ts"
+import * as Problems from "../server/api/ApiProblems.ts"
+import { SessionDirectory } from "../server/sessions/SessionDirectory.ts"
+import { EndListener } from "../server/work/EndListener.ts"
 
 const work = {
   user: Schema.String,

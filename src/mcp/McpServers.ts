@@ -9,7 +9,7 @@ import * as Schema from "effect/Schema"
 import { type Problem, validateStrict } from "../core/vocabulary/ConfigurationError.ts"
 import { escapeLines } from "../internal/escape.ts"
 import * as Texts from "../internal/secrets/index.ts"
-import { OfProgram } from "../tools/SandboxOptions.ts"
+import { OfProgram } from "../tools/sandbox/SandboxOptions.ts"
 
 const optional = Schema.optionalKey
 

@@ -2,7 +2,7 @@
 import { useComputed } from "@preact/signals"
 import type { VNode } from "preact"
 import { useEffect, useRef } from "preact/hooks"
-import type { Me } from "../server/ApiModels.ts"
+import type { Me } from "../server/api/ApiModels.ts"
 import { get, post } from "./api.ts"
 import { Approvals } from "./Approvals.ts"
 import { isNotified, lookAtDevice, notifyHere, stopHere } from "./devices.ts"

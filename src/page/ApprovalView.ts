@@ -2,7 +2,7 @@
 import type { VNode } from "preact"
 import { useCallback, useRef, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { AnsweredApproval, ApprovalRequest, ResolvedApproval } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalRequest, ResolvedApproval } from "../server/api/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
 import { ApprovalBody, RequestHead, useApproval } from "./ApprovalBody.ts"
 import { useContext } from "./context.ts"

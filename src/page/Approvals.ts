@@ -4,7 +4,7 @@
  */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
-import type { ApprovalSummary, ResolvedApproval } from "../server/ApiApprovals.ts"
+import type { ApprovalSummary, ResolvedApproval } from "../server/api/ApiApprovals.ts"
 import { ApprovalView, Toast } from "./ApprovalView.ts"
 import { BulkApproval } from "./BulkApproval.ts"
 import { html } from "./html.ts"

@@ -5,7 +5,7 @@
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { AnsweredApproval, ApprovalSummary } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalSummary } from "../server/api/ApiApprovals.ts"
 import { post, type Problem } from "./api.ts"
 import { ApprovalBody, Facts, useApproval } from "./ApprovalBody.ts"
 import { DecisionBar } from "./DecisionBar.ts"

@@ -1,7 +1,7 @@
 /** One conversation: what was said, what runs, how much of its limits is used, and where to write to the agent. */
 import type { VNode } from "preact"
 import { useLayoutEffect, useMemo, useRef, useState } from "preact/hooks"
-import type { Agent, ConversationDetail, Operation } from "../server/ApiOperations.ts"
+import type { Agent, ConversationDetail, Operation } from "../server/api/ApiOperations.ts"
 import { post } from "./api.ts"
 import { Compose } from "./Compose.ts"
 import { html } from "./html.ts"

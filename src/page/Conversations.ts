@@ -1,6 +1,6 @@
 /** Conversations: a list of them, and next to it one of them or the form that starts one. */
 import type { VNode } from "preact"
-import type { Conversation } from "../server/ApiOperations.ts"
+import type { Conversation } from "../server/api/ApiOperations.ts"
 import { ConversationView } from "./ConversationView.ts"
 import { html } from "./html.ts"
 import type { Known } from "./known.ts"

@@ -5,7 +5,7 @@
 import type { ComponentChildren, VNode } from "preact"
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { ApprovalSummary } from "../server/ApiApprovals.ts"
+import type { ApprovalSummary } from "../server/api/ApiApprovals.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { icon } from "./pieces.ts"

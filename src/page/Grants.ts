@@ -1,7 +1,7 @@
 /** Standing approvals, and revoking them. */
 import type { VNode } from "preact"
 import { useState } from "preact/hooks"
-import type { Grant } from "../server/ApiRecords.ts"
+import type { Grant } from "../server/api/ApiRecords.ts"
 import { remove } from "./api.ts"
 import { html } from "./html.ts"
 import { Empty, Page } from "./layout.ts"

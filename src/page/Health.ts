@@ -1,7 +1,7 @@
 /** The health of the server, refreshed every ten seconds while it is shown. */
 import type { VNode } from "preact"
 import { useEffect } from "preact/hooks"
-import type { Status } from "../server/ApiRecords.ts"
+import type { Status } from "../server/api/ApiRecords.ts"
 import { html } from "./html.ts"
 import { Note, Page } from "./layout.ts"
 import { SafeText } from "./parts/SafeText.ts"

@@ -2,7 +2,7 @@
 import type { VNode } from "preact"
 import { useCallback, useEffect, useState } from "preact/hooks"
 import type { Answer } from "../core/gates/ApprovalRequest.ts"
-import type { AnsweredApproval, ApprovalRequest, ApprovalSummary, Part } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval, ApprovalRequest, ApprovalSummary, Part } from "../server/api/ApiApprovals.ts"
 import { get, post, type Problem, type Reply } from "./api.ts"
 import { useApproval } from "./ApprovalBody.ts"
 import { fits } from "./evidence.ts"

@@ -1,7 +1,7 @@
 /** The journal as a table of calls, filtered, page after page, with one of them next to it. */
 import type { VNode } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"
-import type { CallState, RecordedCall, RecordedCalls } from "../server/ApiRecords.ts"
+import type { CallState, RecordedCall, RecordedCalls } from "../server/api/ApiRecords.ts"
 import { get, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { JournalCall } from "./JournalCall.ts"

@@ -1,6 +1,6 @@
 /** One call of the journal: what happened to it step by step, its arguments, and what the model read. */
 import type { ComponentChildren, VNode } from "preact"
-import type { RecordedCallDetail } from "../server/ApiRecords.ts"
+import type { RecordedCallDetail } from "../server/api/ApiRecords.ts"
 import { html } from "./html.ts"
 import { Heading, Note } from "./layout.ts"
 import { Arguments } from "./parts/Arguments.ts"

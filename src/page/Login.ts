@@ -4,7 +4,7 @@
  */
 import type { VNode } from "preact"
 import { useEffect, useRef, useState } from "preact/hooks"
-import type { Me } from "../server/ApiModels.ts"
+import type { Me } from "../server/api/ApiModels.ts"
 import { post } from "./api.ts"
 import { html } from "./html.ts"
 import { icon } from "./pieces.ts"

@@ -1,6 +1,6 @@
 /** How much an operation has used, and of what. */
 import type { VNode } from "preact"
-import type { Agent, Operation } from "../server/ApiOperations.ts"
+import type { Agent, Operation } from "../server/api/ApiOperations.ts"
 import { html } from "./html.ts"
 import { now } from "./state.ts"
 import { type Thread, tokensOf } from "./thread.ts"

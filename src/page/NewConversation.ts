@@ -1,7 +1,7 @@
 /** The form that starts a conversation with an agent. */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
-import type { Agent } from "../server/ApiOperations.ts"
+import type { Agent } from "../server/api/ApiOperations.ts"
 import { get, post, type Problem } from "./api.ts"
 import { html } from "./html.ts"
 import { Heading, PaneBar } from "./layout.ts"

@@ -1,7 +1,7 @@
 /** Shows what a call would write. Files load in parts; a call cannot be approved before all parts are loaded. */
 import type { ComponentChildren, VNode } from "preact"
 import { useCallback, useEffect, useRef, useState } from "preact/hooks"
-import type { Part, Preview as Shown } from "../server/ApiApprovals.ts"
+import type { Part, Preview as Shown } from "../server/api/ApiApprovals.ts"
 import type { Problem, Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { Diff, DiffText } from "./parts/Diff.ts"

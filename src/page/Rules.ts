@@ -1,6 +1,6 @@
 /** The rules, in sentences and as a graph. The code of the graph loads on demand. */
 import type { VNode } from "preact"
-import type { Rules as Given } from "../server/ApiRecords.ts"
+import type { Rules as Given } from "../server/api/ApiRecords.ts"
 import { html } from "./html.ts"
 import { useLater } from "./later.ts"
 import { Empty, Page } from "./layout.ts"

@@ -1,6 +1,6 @@
 /** Rules that approvals on record speak for. An operator accepts one, and adds it to the config. */
 import type { VNode } from "preact"
-import type { Suggestions as Given } from "../server/ApiRecords.ts"
+import type { Suggestions as Given } from "../server/api/ApiRecords.ts"
 import { post } from "./api.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"

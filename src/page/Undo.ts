@@ -1,7 +1,7 @@
 /** Undoes the write of a call: what would be restored or removed, and what has changed since. All files, or none. */
 import type { VNode } from "preact"
 import { useEffect, useState } from "preact/hooks"
-import type { Checkpoint, UndoPlan } from "../server/ApiRecords.ts"
+import type { Checkpoint, UndoPlan } from "../server/api/ApiRecords.ts"
 import { get, post, type Problem, type Reply } from "./api.ts"
 import { html } from "./html.ts"
 import { Empty, Heading, Note } from "./layout.ts"

@@ -1,7 +1,7 @@
 /** What an approval request belongs to: the task of a person and the words of the agent, from its conversation. */
 import { useEffect, useState } from "preact/hooks"
-import type { ApprovalRequest } from "../server/ApiApprovals.ts"
-import type { ConversationDetail } from "../server/ApiOperations.ts"
+import type { ApprovalRequest } from "../server/api/ApiApprovals.ts"
+import type { ConversationDetail } from "../server/api/ApiOperations.ts"
 import { get } from "./api.ts"
 import { followEvents } from "./conversationFeed.ts"
 

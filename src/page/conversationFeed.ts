@@ -2,7 +2,7 @@
  * Follows the events of a conversation. Names of events are open, which an event source cannot follow, so the stream is
  * read as text. A stream that ends or falls silent is continued after its last event.
  */
-import type { AgentItem } from "../server/ApiOperations.ts"
+import type { AgentItem } from "../server/api/ApiOperations.ts"
 
 /** The state of the stream. */
 export interface Listener {

@@ -1,5 +1,5 @@
 /** Which request belongs to a call, and whether it can be judged inside a conversation. Pure. */
-import type { ApprovalRequest, ApprovalSummary } from "../server/ApiApprovals.ts"
+import type { ApprovalRequest, ApprovalSummary } from "../server/api/ApiApprovals.ts"
 import { countMarked } from "./parts/pieces.ts"
 import { commandIn, leftOf } from "./request.ts"
 

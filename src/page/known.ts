@@ -8,9 +8,9 @@ import type {
   ApprovalSummary,
   LiveItem,
   ResolvedApproval
-} from "../server/ApiApprovals.ts"
-import type { WaveInfo, Waves } from "../server/ApiModels.ts"
-import type { Conversation } from "../server/ApiOperations.ts"
+} from "../server/api/ApiApprovals.ts"
+import type { WaveInfo, Waves } from "../server/api/ApiModels.ts"
+import type { Conversation } from "../server/api/ApiOperations.ts"
 
 /** A wave and its events, in their order. */
 export interface KnownWave extends WaveInfo {

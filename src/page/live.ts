@@ -2,9 +2,9 @@
  * The live stream of the page. A connection that is lost or misses its heartbeat is reopened after the last item. If
  * the server no longer has that position, the lists are read again.
  */
-import type { Approvals, LiveItem } from "../server/ApiApprovals.ts"
-import type { Me, Waves } from "../server/ApiModels.ts"
-import type { Conversation } from "../server/ApiOperations.ts"
+import type { Approvals, LiveItem } from "../server/api/ApiApprovals.ts"
+import type { Me, Waves } from "../server/api/ApiModels.ts"
+import type { Conversation } from "../server/api/ApiOperations.ts"
 import { get, type Reply } from "./api.ts"
 import { after, type Known, nothing, ofLists } from "./known.ts"
 import { clockOffset, connection, known, me, say } from "./state.ts"

@@ -1,7 +1,7 @@
 /** Calls on record in words. */
 import type { VNode } from "preact"
 import { duration } from "../core/facts/Lanes.ts"
-import type { CallState, RecordedCall } from "../server/ApiRecords.ts"
+import type { CallState, RecordedCall } from "../server/api/ApiRecords.ts"
 import { html } from "./html.ts"
 import { SafeText } from "./parts/SafeText.ts"
 import { StateMark } from "./pieces.ts"

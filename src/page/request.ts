@@ -1,5 +1,5 @@
 /** What a person decides by: the headline, facts and consequence of approval requests, in words. Pure. */
-import type { ApprovalRequest, ApprovalSummary } from "../server/ApiApprovals.ts"
+import type { ApprovalRequest, ApprovalSummary } from "../server/api/ApiApprovals.ts"
 import { count } from "./words.ts"
 
 /** A request in a headline: what is done, and to what. */

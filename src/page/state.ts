@@ -1,7 +1,7 @@
 /** State that all views share. */
 import { signal } from "@preact/signals"
-import type { AnsweredApproval } from "../server/ApiApprovals.ts"
-import type { Me } from "../server/ApiModels.ts"
+import type { AnsweredApproval } from "../server/api/ApiApprovals.ts"
+import type { Me } from "../server/api/ApiModels.ts"
 import { type Known, nothing } from "./known.ts"
 
 /** The logged-in user; `undefined` if logged out, `"unknown"` until the server has answered. */

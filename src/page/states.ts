@@ -1,6 +1,6 @@
 /** The states that marks are shown for. Pure. */
 import type { Lane } from "../core/facts/Lanes.ts"
-import type { Conversation } from "../server/ApiOperations.ts"
+import type { Conversation } from "../server/api/ApiOperations.ts"
 
 /** The state of a call, a run or a conversation. */
 export type State =

@@ -4,7 +4,7 @@
  */
 import { type Lane, lanesOf } from "../core/facts/Lanes.ts"
 import type { Wire } from "../core/facts/ToolEvent.ts"
-import type { AgentItem, Message } from "../server/ApiOperations.ts"
+import type { AgentItem, Message } from "../server/api/ApiOperations.ts"
 import { markOf, type State } from "./states.ts"
 
 /** A call of an answer. */

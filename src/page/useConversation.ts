@@ -1,6 +1,6 @@
 /** Reads a conversation and follows it. */
 import { useCallback, useEffect, useState } from "preact/hooks"
-import type { AgentItem, ConversationDetail } from "../server/ApiOperations.ts"
+import type { AgentItem, ConversationDetail } from "../server/api/ApiOperations.ts"
 import { get, type Problem } from "./api.ts"
 import { followEvents } from "./conversationFeed.ts"
 import { known, say } from "./state.ts"

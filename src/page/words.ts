@@ -1,5 +1,5 @@
 /** Formats values for people. Pure. */
-import type { AnsweredApproval } from "../server/ApiApprovals.ts"
+import type { AnsweredApproval } from "../server/api/ApiApprovals.ts"
 
 /** Formats a duration in its two largest units, such as `4 min 12 s`. */
 export const span = (millis: number): string => {

@@ -1,2 +1,2 @@
-export type * from "../server/WaveStore.ts"
-export { Ended, KeptTurn, SubmittedWave, WaveStore, WaveStoreError } from "../server/WaveStore.ts"
+export type * from "../server/waves/WaveStore.ts"
+export { Ended, KeptTurn, SubmittedWave, WaveStore, WaveStoreError } from "../server/waves/WaveStore.ts"

@@ -13,31 +13,31 @@ export * as AnswerLinks from "./public/AnswerLinks.ts"
 export * as Api from "./public/Api.ts"
 
 /** Authentication of requests. */
-export type * as ApiAccess from "./ApiAccess.ts"
+export type * as ApiAccess from "./api/ApiAccess.ts"
 
 /** Sessions and waves of the API. */
-export type * as ApiModels from "./ApiModels.ts"
+export type * as ApiModels from "./api/ApiModels.ts"
 
 /** Requests of `useChat` of the AI SDK, and of AG-UI clients. */
-export type * as ApiFormats from "./ApiFormats.ts"
+export type * as ApiFormats from "./api/ApiFormats.ts"
 
 /** The UI message stream of the AI SDK. */
-export type * as UiMessageStream from "./UiMessageStream.ts"
+export type * as UiMessageStream from "./formats/UiMessageStream.ts"
 
 /** Events of AG-UI. */
-export type * as AgUi from "./AgUi.ts"
+export type * as AgUi from "./formats/AgUi.ts"
 
 /** Agents, operations and conversations of the API. */
-export type * as ApiOperations from "./ApiOperations.ts"
+export type * as ApiOperations from "./api/ApiOperations.ts"
 
 /** Problems that the API answers with. */
-export type * as ApiProblems from "./ApiProblems.ts"
+export type * as ApiProblems from "./api/ApiProblems.ts"
 
 /** Approval requests and live events of the API. */
-export type * as ApiApprovals from "./ApiApprovals.ts"
+export type * as ApiApprovals from "./api/ApiApprovals.ts"
 
 /** Records of the API. */
-export type * as ApiRecords from "./ApiRecords.ts"
+export type * as ApiRecords from "./api/ApiRecords.ts"
 
 /** Authenticates requests by token or cookie. */
 export * as Authentication from "./public/Authentication.ts"
@@ -58,7 +58,7 @@ export * as Limits from "./public/Limits.ts"
 export * as LiveLog from "./public/LiveLog.ts"
 
 /** Logins of the page. */
-export type * as Logins from "./Logins.ts"
+export type * as Logins from "./users/Logins.ts"
 
 /** The operations of agents in all sessions. */
 export * as Operations from "./public/Operations.ts"
@@ -70,7 +70,7 @@ export * as OperationStore from "./public/OperationStore.ts"
 export * as PendingApprovals from "./public/PendingApprovals.ts"
 
 /** The server: routes for any `HttpRouter`. */
-export * as Server from "./Server.ts"
+export * as Server from "./api/Server.ts"
 
 /** All sessions by their owners: waves, operations, approval requests and records. */
 export * as SessionDirectory from "./public/SessionDirectory.ts"

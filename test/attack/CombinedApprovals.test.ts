@@ -5,7 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Approvals from "../../src/core/gates/Approvals.ts"
 import { type Policy, ToolContext } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import * as RunCommand from "../../src/tools/RunCommand.ts"
+import * as RunCommand from "../../src/tools/command/RunCommand.ts"
 import { call, open, tags, type ToolSpec } from "../support/Harness.ts"
 
 const once = { _tag: "ApproveOnce" } as const

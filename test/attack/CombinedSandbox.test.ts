@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import { spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
 import * as NodeOs from "node:os"
-import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
+import * as SandboxBwrap from "../../src/tools/sandbox/SandboxBwrap.ts"
 import { call } from "../tools/fixture.ts"
 
 const user = { home: process.env.HOME, path: process.env.PATH }

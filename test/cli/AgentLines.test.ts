@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import type * as AgentEvent from "../../src/agent/AgentEvent.ts"
-import * as AgentLines from "../../src/cli/AgentLines.ts"
+import * as AgentLines from "../../src/cli/agent/AgentLines.ts"
 
 const common = { operation: "o", turn: 1, at: 0, agentPath: [] as ReadonlyArray<string> }
 

@@ -5,8 +5,8 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Approvals } from "effect-tool-executor"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Schema from "effect/Schema"
-import * as ApprovalPrompt from "../../src/cli/ApprovalPrompt.ts"
 import { clip } from "../../src/cli/clip.ts"
+import * as ApprovalPrompt from "../../src/cli/terminal/ApprovalPrompt.ts"
 import { escape, escapeJson } from "../../src/internal/escape.ts"
 
 /** Any text: ordinary words, what does something to a terminal, and what imitates lines of ours. */

@@ -1,5 +1,5 @@
 import { assert, describe, it } from "@effect/vitest"
-import * as EventLines from "../../src/cli/EventLines.ts"
+import * as EventLines from "../../src/cli/agent/EventLines.ts"
 import type { ToolEvent } from "../../src/core/facts/ToolEvent.ts"
 import type { ToolOutcome } from "../../src/core/vocabulary/ToolOutcome.ts"
 

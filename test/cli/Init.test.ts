@@ -15,7 +15,7 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Terminal } from "../../src/cli/Keyboard.ts"
+import { Terminal } from "../../src/cli/terminal/Keyboard.ts"
 import { run } from "./harness.ts"
 
 const temporary = Effect.acquireRelease(

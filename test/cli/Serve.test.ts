@@ -20,7 +20,7 @@ import {
 import { createServer } from "node:http"
 import { Agent, request } from "node:https"
 import type { AddressInfo } from "node:net"
-import { type Http, HttpPort } from "../../src/cli/HttpPort.ts"
+import { type Http, HttpPort } from "../../src/cli/serve/HttpPort.ts"
 import { until } from "../support/commandProcess.ts"
 import { asking, type Json, openIn, start, user } from "../support/serveProcess.ts"
 import * as tls from "../support/tls.ts"

@@ -22,10 +22,10 @@ import {
   ToolContext,
   ToolHandlers
 } from "../../src/index.ts"
-import * as Access from "../../src/server/Access.ts"
-import type { User } from "../../src/server/ApiAccess.ts"
-import type { ApprovalRequest } from "../../src/server/ApiApprovals.ts"
-import { SessionDirectory } from "../../src/server/SessionDirectory.ts"
+import type { User } from "../../src/server/api/ApiAccess.ts"
+import type { ApprovalRequest } from "../../src/server/api/ApiApprovals.ts"
+import { SessionDirectory } from "../../src/server/sessions/SessionDirectory.ts"
+import * as Access from "../../src/server/users/Access.ts"
 import { eventually, message } from "../support/directoryWorld.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { runner } from "../support/twoRunners.ts"

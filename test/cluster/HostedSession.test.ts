@@ -4,9 +4,9 @@ import { TestClock } from "effect/testing"
 import { HostedSession } from "../../src/cluster/HostedSession.ts"
 import * as MemorySessions from "../../src/core/store/MemorySessions.ts"
 import type { Left } from "../../src/core/store/SessionRegistry.ts"
-import { Unavailable } from "../../src/server/ApiProblems.ts"
-import type { SessionHost } from "../../src/server/SessionHost.ts"
-import { Moved } from "../../src/server/SessionMethods.ts"
+import { Unavailable } from "../../src/server/api/ApiProblems.ts"
+import type { SessionHost } from "../../src/server/sessions/SessionHost.ts"
+import { Moved } from "../../src/server/sessions/SessionMethods.ts"
 
 const owner = { user: "ada", session: "one" }
 const principal = "ada/one"

@@ -8,9 +8,9 @@ import * as RoutedDirectory from "../../src/cluster/RoutedDirectory.ts"
 import * as RunnerHealth from "../../src/cluster/RunnerHealth.ts"
 import * as RunnerOptions from "../../src/cluster/RunnerOptions.ts"
 import * as SessionHandlers from "../../src/cluster/SessionHandlers.ts"
-import { NotFound } from "../../src/server/ApiProblems.ts"
-import { SessionDirectory } from "../../src/server/SessionDirectory.ts"
-import { Moved } from "../../src/server/SessionMethods.ts"
+import { NotFound } from "../../src/server/api/ApiProblems.ts"
+import { SessionDirectory } from "../../src/server/sessions/SessionDirectory.ts"
+import { Moved } from "../../src/server/sessions/SessionMethods.ts"
 
 /** A runner with a lease and shards that a test takes from it, and what it logs. */
 const runner = Effect.gen(function*() {

@@ -10,7 +10,7 @@ import { createRequire } from "node:module"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import ts from "typescript-5"
-import { ServeConfig } from "../../src/cli/ServeConfig.ts"
+import { ServeConfig } from "../../src/cli/serve/ServeConfig.ts"
 
 const root = fileURLToPath(new URL("../../", import.meta.url))
 const folder = join(root, "scripts/examples/cluster")

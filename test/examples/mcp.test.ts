@@ -7,7 +7,7 @@ import * as ConfigProvider from "effect/ConfigProvider"
 import * as Effect from "effect/Effect"
 import { readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
-import * as GatewayConfig from "../../src/cli/GatewayConfig.ts"
+import * as GatewayConfig from "../../src/cli/gateway/GatewayConfig.ts"
 import { folder } from "../cli/harness.ts"
 import { program } from "../support/programs.ts"
 

@@ -2,8 +2,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import { readFileSync } from "node:fs"
-import * as RedactedRequest from "../../src/server/RedactedRequest.ts"
-import * as StoredApproval from "../../src/server/StoredApproval.ts"
+import * as RedactedRequest from "../../src/server/approvals/RedactedRequest.ts"
+import * as StoredApproval from "../../src/server/approvals/StoredApproval.ts"
 import { approval } from "../support/Asking.ts"
 
 const lines = readFileSync(new URL("approvals.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n")

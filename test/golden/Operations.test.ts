@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import { readFileSync } from "node:fs"
-import * as OperationStore from "../../src/server/OperationStore.ts"
+import * as OperationStore from "../../src/server/operations/OperationStore.ts"
 
 /** A key and its record on each line. */
 const recordsOf = (file: string) =>

@@ -7,9 +7,9 @@ import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
 import * as Result from "effect/Result"
 import { readFileSync } from "node:fs"
-import * as OperationStore from "../../src/server/OperationStore.ts"
-import * as SealedToken from "../../src/server/SealedToken.ts"
-import * as WaveText from "../../src/server/WaveText.ts"
+import * as OperationStore from "../../src/server/operations/OperationStore.ts"
+import * as SealedToken from "../../src/server/users/SealedToken.ts"
+import * as WaveText from "../../src/server/waves/WaveText.ts"
 
 const linesOf = (file: string) => readFileSync(new URL(file, import.meta.url), "utf8").trimEnd().split("\n")
 

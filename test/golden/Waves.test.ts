@@ -12,8 +12,8 @@ import * as Schema from "effect/Schema"
 import { readFileSync } from "node:fs"
 import * as ToolEvent from "../../src/core/facts/ToolEvent.ts"
 import { ToolOutcome } from "../../src/core/vocabulary/ToolOutcome.ts"
-import * as WaveStore from "../../src/server/WaveStore.ts"
-import * as WaveText from "../../src/server/WaveText.ts"
+import * as WaveStore from "../../src/server/waves/WaveStore.ts"
+import * as WaveText from "../../src/server/waves/WaveText.ts"
 
 const lines = readFileSync(new URL("waves.v1.jsonl", import.meta.url), "utf8").trimEnd().split("\n")
 const [submission, ended, suspended, endedAt, turn] = lines as [string, string, string, string, string]

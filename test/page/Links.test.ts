@@ -1,8 +1,8 @@
 /** A link of a notification, opened in a real browser that is not logged in: its form, its policy, and its answer. */
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Redacted } from "effect"
-import * as AnswerLinks from "../../src/server/AnswerLinks.ts"
-import * as WebhookSecret from "../../src/server/WebhookSecret.ts"
+import * as AnswerLinks from "../../src/server/notify/AnswerLinks.ts"
+import * as WebhookSecret from "../../src/server/notify/WebhookSecret.ts"
 import { browserForFile, seriousFindings, tabTo, textOf, untilText } from "../support/Browser.ts"
 import { start } from "../support/Server.ts"
 

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Effect } from "effect"
 import { createECDH } from "node:crypto"
-import * as Push from "../../src/server/WebPush.ts"
+import * as Push from "../../src/server/notify/WebPush.ts"
 import { browserForFile, builtPage, logIn, seriousFindings, until } from "../support/Browser.ts"
 import { start, tokens } from "../support/Server.ts"
 

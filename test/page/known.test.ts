@@ -3,7 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { Schema } from "effect"
 import type { Wire } from "../../src/core/facts/ToolEvent.ts"
 import { after, keyOf, type Known, type KnownWave, nothing, ofLists, withEvents } from "../../src/page/known.ts"
-import type { ApprovalSummary, LiveItem, ResolvedApproval } from "../../src/server/ApiApprovals.ts"
+import type { ApprovalSummary, LiveItem, ResolvedApproval } from "../../src/server/api/ApiApprovals.ts"
 
 const asked = (id: string, requestedAt: number): LiveItem => ({
   _tag: "ApprovalRequested",

@@ -4,7 +4,7 @@ import { Schema } from "effect"
 import { eventsIn } from "../../src/page/conversationFeed.ts"
 import { fits } from "../../src/page/evidence.ts"
 import { after, callsOf, nothing, ofHistory, stateOf, type Thread, tokensOf } from "../../src/page/thread.ts"
-import type { AgentItem } from "../../src/server/ApiOperations.ts"
+import type { AgentItem } from "../../src/server/api/ApiOperations.ts"
 
 const usage = { inputTokens: 3, outputTokens: 2, cachedInputTokens: 0, cacheWriteInputTokens: 0 }
 

@@ -7,7 +7,7 @@ import * as PolicyReplay from "../../src/policy/PolicyReplay.ts"
 import type { Recorded } from "../../src/policy/RecordedCalls.ts"
 import * as Suggestions from "../../src/policy/Suggestions.ts"
 import { randomFrom } from "../../src/testing/SeededRandom.ts"
-import * as WiderTargets from "../../src/tools/WiderTargets.ts"
+import * as WiderTargets from "../../src/tools/workspace/WiderTargets.ts"
 import * as Random from "../support/randomPolicies.ts"
 import { seeds } from "../support/seeds.ts"
 

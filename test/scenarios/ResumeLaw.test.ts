@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
-import * as SimulateStores from "../../src/cli/SimulateStores.ts"
+import * as SimulateStores from "../../src/cli/simulate/SimulateStores.ts"
 import * as Postgres from "../support/Postgres.ts"
 import { tried } from "../support/resumeLaw.ts"
 import { either, seeds, timeout } from "../support/seeds.ts"

@@ -5,8 +5,8 @@ import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as TestClock from "effect/testing/TestClock"
 import { found } from "../../src/internal/secrets/texts.ts"
-import * as Access from "../../src/server/Access.ts"
-import * as Tokens from "../../src/server/Tokens.ts"
+import * as Access from "../../src/server/users/Access.ts"
+import * as Tokens from "../../src/server/users/Tokens.ts"
 
 const problems = (users: ReadonlyArray<Access.UserOptions>) =>
   Effect.map(Effect.flip(Access.make({ users })), (error) => error.problems.map((it) => `${it.path}: ${it.problem}`))

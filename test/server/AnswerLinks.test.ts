@@ -7,9 +7,9 @@ import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
 import * as Tracer from "effect/Tracer"
-import { Access as Users } from "../../src/server/Access.ts"
-import * as Links from "../../src/server/AnswerLinks.ts"
-import * as WebhookSecret from "../../src/server/WebhookSecret.ts"
+import * as Links from "../../src/server/notify/AnswerLinks.ts"
+import * as WebhookSecret from "../../src/server/notify/WebhookSecret.ts"
+import { Access as Users } from "../../src/server/users/Access.ts"
 import { only, type Options, start, type TestServer } from "../support/Server.ts"
 
 const secret = Redacted.make(`whsec_${Buffer.from("0123456789abcdef0123456789abcdef").toString("base64")}`)

@@ -9,12 +9,12 @@ import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { LocalExecutor, ToolAnnotations, ToolHandlers } from "../../src/index.ts"
-import * as Access from "../../src/server/Access.ts"
-import type { LiveItem } from "../../src/server/ApiApprovals.ts"
-import * as LiveLog from "../../src/server/LiveLog.ts"
-import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
-import * as Server from "../../src/server/Server.ts"
-import * as Waves from "../../src/server/Waves.ts"
+import type { LiveItem } from "../../src/server/api/ApiApprovals.ts"
+import * as Server from "../../src/server/api/Server.ts"
+import * as PendingApprovals from "../../src/server/approvals/PendingApprovals.ts"
+import * as LiveLog from "../../src/server/live/LiveLog.ts"
+import * as Access from "../../src/server/users/Access.ts"
+import * as Waves from "../../src/server/waves/Waves.ts"
 
 const ada = { user: "ada", session: "s" }
 const bob = { name: "bob", run: false, approve: ["ada"], records: [], operate: false }

@@ -1,8 +1,8 @@
 /** Whose turn it is, and who waits for room: nobody takes what is others'. */
 import { assert, describe, it } from "@effect/vitest"
 import { type Clock, Deferred, Effect, Exit, Fiber, Scope } from "effect"
-import { Capacity } from "../../src/server/Capacity.ts"
-import { FairTurns } from "../../src/server/FairTurns.ts"
+import { Capacity } from "../../src/server/guard/Capacity.ts"
+import { FairTurns } from "../../src/server/guard/FairTurns.ts"
 
 /** Time that only passes where the test lets it: each look at it is a millisecond later. */
 const clock = (millis: number): Clock.Clock => {

@@ -2,8 +2,8 @@
 import { NodeFileSystem } from "@effect/platform-node"
 import { assert, describe, it } from "@effect/vitest"
 import { Effect, Fiber, FileSystem, Option, Schedule } from "effect"
-import type { RecordedCall } from "../../src/server/ApiRecords.ts"
-import * as Sse from "../../src/server/Sse.ts"
+import type { RecordedCall } from "../../src/server/api/ApiRecords.ts"
+import * as Sse from "../../src/server/api/Sse.ts"
 import { type Answer, start, type TestServer, type UserName } from "../support/Server.ts"
 
 const call = (id: string, name: string, params: unknown) => ({ id, name, params })

@@ -5,8 +5,8 @@ import { StateStore } from "effect-tool-executor"
 import { WaveStore } from "effect-tool-executor/server"
 import { TestClock } from "effect/testing"
 import * as Journal from "../../src/core/store/Journal.ts"
-import * as Draining from "../../src/server/Draining.ts"
-import * as Health from "../../src/server/Health.ts"
+import * as Health from "../../src/server/live/Health.ts"
+import * as Draining from "../../src/server/sessions/Draining.ts"
 
 /** A server whose journal does what it is told to when it is read. */
 const health = (reads: Effect.Effect<void, Journal.JournalError>) =>

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Prompt } from "effect/ai"
 import * as Conversation from "../../src/agent/Conversation.ts"
-import * as History from "../../src/server/History.ts"
+import * as History from "../../src/server/operations/History.ts"
 
 const call = (params: unknown) =>
   Prompt.assistantMessage({

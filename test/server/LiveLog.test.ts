@@ -6,9 +6,9 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
-import * as ApiApprovals from "../../src/server/ApiApprovals.ts"
-import * as ApiModels from "../../src/server/ApiModels.ts"
-import * as LiveLog from "../../src/server/LiveLog.ts"
+import * as ApiApprovals from "../../src/server/api/ApiApprovals.ts"
+import * as ApiModels from "../../src/server/api/ApiModels.ts"
+import * as LiveLog from "../../src/server/live/LiveLog.ts"
 import { start } from "../support/Server.ts"
 
 const wave = (name: string): ApiApprovals.LiveItem => ({

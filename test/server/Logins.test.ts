@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Redacted from "effect/Redacted"
-import * as Access from "../../src/server/Access.ts"
+import * as Access from "../../src/server/users/Access.ts"
 import { layer, type Options, port, send, token, user } from "../support/Doors.ts"
 
 const served = (options?: Options) => Effect.provide(layer(options))

@@ -1,7 +1,7 @@
 /** What providers are sent, as clients of the server may see it. */
 import { assert, describe, it } from "@effect/vitest"
 import { type ToolOutcome } from "effect-tool-executor"
-import * as Messages from "../../src/server/Messages.ts"
+import * as Messages from "../../src/server/waves/Messages.ts"
 import * as WireFormat from "../../src/wire/WireFormat.ts"
 
 const common = { tool: "t", index: 0, attempt: 1, queuedAt: 0, startedAt: 0, duration: 1, commits: 0 }

@@ -1,6 +1,6 @@
 /** Bodies of notifications: what they say, what hostile names become, and the limits of the services. */
 import { assert, describe, it } from "@effect/vitest"
-import * as NoticeTemplates from "../../src/server/NoticeTemplates.ts"
+import * as NoticeTemplates from "../../src/server/notify/NoticeTemplates.ts"
 
 const notice: NoticeTemplates.Notice = {
   id: "1",

@@ -12,7 +12,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promisify } from "node:util"
-import * as ApiAccess from "../../src/server/ApiAccess.ts"
+import * as ApiAccess from "../../src/server/api/ApiAccess.ts"
 import { start, tokens } from "../support/Server.ts"
 
 const root = fileURLToPath(new URL("../..", import.meta.url))

@@ -3,9 +3,9 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Stream from "effect/Stream"
 import type * as AgentEvent from "../../src/agent/AgentEvent.ts"
-import type { Operation } from "../../src/server/ApiOperations.ts"
-import { OperationLog } from "../../src/server/OperationLog.ts"
-import { ServedOperation } from "../../src/server/ServedOperation.ts"
+import type { Operation } from "../../src/server/api/ApiOperations.ts"
+import { OperationLog } from "../../src/server/operations/OperationLog.ts"
+import { ServedOperation } from "../../src/server/operations/ServedOperation.ts"
 
 const bounds = { events: 10, chars: 100_000 }
 

@@ -4,7 +4,7 @@ import { Effect } from "effect"
 import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as RequestGuard from "../../src/server/RequestGuard.ts"
+import * as RequestGuard from "../../src/server/guard/RequestGuard.ts"
 import { start } from "../support/Server.ts"
 
 const built = Effect.acquireRelease(

@@ -8,9 +8,9 @@ import { mkdirSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as Access from "../../src/server/Access.ts"
-import * as PageAssets from "../../src/server/PageAssets.ts"
-import * as RequestGuard from "../../src/server/RequestGuard.ts"
+import * as PageAssets from "../../src/server/api/PageAssets.ts"
+import * as RequestGuard from "../../src/server/guard/RequestGuard.ts"
+import * as Access from "../../src/server/users/Access.ts"
 import { send, sendRaw } from "../support/Doors.ts"
 
 const served = (files: Readonly<Record<string, string>>) =>

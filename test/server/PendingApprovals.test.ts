@@ -10,9 +10,9 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { TestClock } from "effect/testing"
-import * as ApiApprovals from "../../src/server/ApiApprovals.ts"
-import * as LiveLog from "../../src/server/LiveLog.ts"
-import * as PendingApprovals from "../../src/server/PendingApprovals.ts"
+import * as ApiApprovals from "../../src/server/api/ApiApprovals.ts"
+import * as PendingApprovals from "../../src/server/approvals/PendingApprovals.ts"
+import * as LiveLog from "../../src/server/live/LiveLog.ts"
 import { ask, layer, user } from "../support/Asking.ts"
 
 const ada = user("ada", ["bob"])

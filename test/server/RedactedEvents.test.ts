@@ -1,6 +1,6 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { RedactedEvents } from "../../src/server/RedactedEvents.ts"
+import { RedactedEvents } from "../../src/server/work/RedactedEvents.ts"
 import * as Server from "../support/Server.ts"
 
 const token = `ghp_${"a1B2".repeat(9)}`

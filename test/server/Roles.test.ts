@@ -4,9 +4,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Redacted from "effect/Redacted"
 import { LocalExecutor, ToolExecutors, ToolHandlers } from "../../src/index.ts"
-import * as Access from "../../src/server/Access.ts"
-import * as Server from "../../src/server/Server.ts"
-import * as Tokens from "../../src/server/Tokens.ts"
+import * as Server from "../../src/server/api/Server.ts"
+import * as Access from "../../src/server/users/Access.ts"
+import * as Tokens from "../../src/server/users/Tokens.ts"
 import { calls, tags, toolkit } from "../support/Harness.ts"
 
 const { handlers, kit } = toolkit({ deploy: { class: "SerialMut", handler: () => Effect.succeed("done") } })

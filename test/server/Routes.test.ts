@@ -3,8 +3,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as OpenApi from "effect/http-api/OpenApi"
 import * as Redacted from "effect/Redacted"
-import { Api } from "../../src/server/Api.ts"
-import * as Tokens from "../../src/server/Tokens.ts"
+import { Api } from "../../src/server/api/Api.ts"
+import * as Tokens from "../../src/server/users/Tokens.ts"
 import { start, tokens, type UserName, users } from "../support/Server.ts"
 
 interface Operation {

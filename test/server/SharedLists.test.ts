@@ -1,8 +1,8 @@
 /** What lists over several processes say of sessions that others hold. */
 import { assert, describe, it } from "@effect/vitest"
-import type { WaveInfo } from "../../src/server/ApiModels.ts"
-import type { Conversation } from "../../src/server/ApiOperations.ts"
-import { latest, waiting } from "../../src/server/SharedLists.ts"
+import type { WaveInfo } from "../../src/server/api/ApiModels.ts"
+import type { Conversation } from "../../src/server/api/ApiOperations.ts"
+import { latest, waiting } from "../../src/server/sessions/SharedLists.ts"
 
 const conversation = (session: string, operation?: string): Conversation => ({
   user: "ada",

@@ -10,9 +10,9 @@ import * as Schedule from "effect/Schedule"
 import * as Stream from "effect/Stream"
 import * as TestClock from "effect/testing/TestClock"
 import { connect } from "node:net"
-import * as Access from "../../src/server/Access.ts"
-import * as Limits from "../../src/server/Limits.ts"
-import * as SlowReaders from "../../src/server/SlowReaders.ts"
+import * as Limits from "../../src/server/guard/Limits.ts"
+import * as SlowReaders from "../../src/server/guard/SlowReaders.ts"
+import * as Access from "../../src/server/users/Access.ts"
 import { layer, port, send, token } from "../support/Doors.ts"
 
 /** 64 kB an event, for as long as anybody takes them. */

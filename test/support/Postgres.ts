@@ -16,7 +16,7 @@ import * as Scope from "effect/Scope"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { randomUUID } from "node:crypto"
-import * as EmbeddedPostgres from "../../src/cli/EmbeddedPostgres.ts"
+import * as EmbeddedPostgres from "../../src/cli/simulate/EmbeddedPostgres.ts"
 import * as Pooler from "./transactionPooler.ts"
 
 /** A server, and how to get at its databases. */
@@ -26,7 +26,7 @@ export class Postgres extends Context.Service<Postgres, {
   readonly database: Effect.Effect<string>
 }>()("test/support/Postgres") {}
 
-export { binariesOf, copyInto } from "../../src/cli/EmbeddedPostgres.ts"
+export { binariesOf, copyInto } from "../../src/cli/simulate/EmbeddedPostgres.ts"
 
 /** The library, as it is installed. */
 export const installed = EmbeddedPostgres.installed()!

@@ -2,7 +2,7 @@
 import { assert } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
-import type { WaveSse } from "../../src/server/ApiModels.ts"
+import type { WaveSse } from "../../src/server/api/ApiModels.ts"
 import { type Env, eventually, follow, message, type Sentence } from "./directoryWorld.ts"
 
 const pay = (env: Env, key: string) => message(["c1", "pay", { key: env.key(key) }])

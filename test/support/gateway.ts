@@ -7,7 +7,7 @@ import * as ToolHandlers from "../../src/core/vocabulary/ToolHandlers.ts"
 import { Approvals, LocalExecutor, ToolExecutor, ToolExecutors } from "../../src/index.ts"
 import * as McpGateway from "../../src/mcp/McpGateway.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import * as ArtifactTools from "../../src/tools/ArtifactTools.ts"
+import * as ArtifactTools from "../../src/tools/folders/ArtifactTools.ts"
 import { type Handler, toolkit, type ToolSpec } from "./Harness.ts"
 import { type Connection, makeClient, serve } from "./mcpServer.ts"
 

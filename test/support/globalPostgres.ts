@@ -4,7 +4,7 @@
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Scope from "effect/Scope"
-import * as EmbeddedPostgres from "../../src/cli/EmbeddedPostgres.ts"
+import * as EmbeddedPostgres from "../../src/cli/simulate/EmbeddedPostgres.ts"
 
 const variable = "TEST_POSTGRES"
 

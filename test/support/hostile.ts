@@ -1,7 +1,7 @@
 /** Requests that nobody in their right mind sends, from a seed. */
 import * as OpenApi from "effect/http-api/OpenApi"
 import { connect } from "node:net"
-import { Api } from "../../src/server/Api.ts"
+import { Api } from "../../src/server/api/Api.ts"
 import { tokens } from "./Server.ts"
 
 /** A source of choices that is the same for the same seed (mulberry32). */

@@ -1,7 +1,7 @@
 /** Writes to the journal in a file, its path an argument, until it is killed. */
 import * as Effect from "effect/Effect"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
-import * as JournalFile from "../../src/tools/JournalFile.ts"
+import * as JournalFile from "../../src/tools/folders/JournalFile.ts"
 
 const program = Effect.gen(function*() {
   const journal = yield* JournalFile.make({ path: process.argv[2]! })

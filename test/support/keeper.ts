@@ -11,8 +11,8 @@ import * as Checkpoints from "../../src/core/output/Checkpoints.ts"
 import * as SqlArtifacts from "../../src/sql/SqlArtifacts.ts"
 import * as SqlCheckpoints from "../../src/sql/SqlCheckpoints.ts"
 import * as Sqlite from "../../src/sql/Sqlite.ts"
-import * as ArtifactFolder from "../../src/tools/ArtifactFolder.ts"
-import * as CheckpointFolder from "../../src/tools/CheckpointFolder.ts"
+import * as ArtifactFolder from "../../src/tools/folders/ArtifactFolder.ts"
+import * as CheckpointFolder from "../../src/tools/folders/CheckpointFolder.ts"
 
 type Stores = ArtifactStore.ArtifactStore | Checkpoints.Checkpoints
 

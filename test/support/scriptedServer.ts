@@ -14,11 +14,11 @@ import type {
   BulkAnswers,
   LiveItem,
   ResolvedApproval
-} from "../../src/server/ApiApprovals.ts"
-import type { Me, Waves } from "../../src/server/ApiModels.ts"
-import type { Agent, AgentItem, ConversationDetail } from "../../src/server/ApiOperations.ts"
-import type { Entry, Grant, RecordedCallDetail, Rules, Status, UndoPlan } from "../../src/server/ApiRecords.ts"
-import * as RequestGuard from "../../src/server/RequestGuard.ts"
+} from "../../src/server/api/ApiApprovals.ts"
+import type { Me, Waves } from "../../src/server/api/ApiModels.ts"
+import type { Agent, AgentItem, ConversationDetail } from "../../src/server/api/ApiOperations.ts"
+import type { Entry, Grant, RecordedCallDetail, Rules, Status, UndoPlan } from "../../src/server/api/ApiRecords.ts"
+import * as RequestGuard from "../../src/server/guard/RequestGuard.ts"
 
 /** What the server is told to say. */
 export interface Script {

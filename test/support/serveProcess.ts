@@ -1,7 +1,7 @@
 /** `tool-executor serve` as a process of its own, spoken to over HTTP. */
 import * as Effect from "effect/Effect"
 import * as Redacted from "effect/Redacted"
-import * as Tokens from "../../src/server/Tokens.ts"
+import * as Tokens from "../../src/server/users/Tokens.ts"
 import * as Command from "./commandProcess.ts"
 
 /** A user with every right, and their token. */

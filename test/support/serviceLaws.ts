@@ -1,7 +1,7 @@
 /** What must hold of a session once everything of it has ended, whatever happened to its runners. */
-import type { Wave, WaveSse } from "../../src/server/ApiModels.ts"
-import type { Entry } from "../../src/server/ApiRecords.ts"
-import { toPrincipal } from "../../src/server/Principals.ts"
+import type { Wave, WaveSse } from "../../src/server/api/ApiModels.ts"
+import type { Entry } from "../../src/server/api/ApiRecords.ts"
+import { toPrincipal } from "../../src/server/users/Principals.ts"
 import type { Client } from "./serviceClient.ts"
 import type { Call } from "./servicePrograms.ts"
 import * as World from "./serviceWorld.ts"

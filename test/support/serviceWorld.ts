@@ -8,7 +8,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { LocalExecutor, ToolAnnotations, ToolContext, ToolHandlers, type ToolRule } from "../../src/index.ts"
-import * as Access from "../../src/server/Access.ts"
+import * as Access from "../../src/server/users/Access.ts"
 
 /** One life of a runner. What a dead one still does in this process happens nowhere. */
 export interface Life {

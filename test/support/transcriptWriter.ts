@@ -1,7 +1,7 @@
 /** Writes to a session in a folder, both of them arguments, until it is killed. */
 import * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
-import * as TranscriptFolder from "../../src/tools/TranscriptFolder.ts"
+import * as TranscriptFolder from "../../src/tools/folders/TranscriptFolder.ts"
 
 const [, , directory, session] = process.argv
 

@@ -7,7 +7,7 @@ import * as Layer from "effect/Layer"
 import * as TestClock from "effect/testing/TestClock"
 import * as NodeFs from "node:fs"
 import { ArtifactStore, LayerConfig } from "../../src/index.ts"
-import * as ArtifactFolder from "../../src/tools/ArtifactFolder.ts"
+import * as ArtifactFolder from "../../src/tools/folders/ArtifactFolder.ts"
 import * as Contract from "../support/contract.ts"
 import { makeFolders, pathsIn, put } from "./fixture.ts"
 

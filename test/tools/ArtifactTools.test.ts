@@ -8,7 +8,7 @@ import * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import { LocalExecutor, ToolCall, ToolExecutor, type ToolOutcome, type ToolProcess } from "../../src/index.ts"
 import * as VirtualTime from "../../src/testing/VirtualTime.ts"
-import * as ArtifactTools from "../../src/tools/ArtifactTools.ts"
+import * as ArtifactTools from "../../src/tools/folders/ArtifactTools.ts"
 
 const Large = Tool.make("large", { success: Schema.String }).annotate(Tool.Readonly, true)
 const kit = Toolkit.make(Large)

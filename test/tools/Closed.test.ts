@@ -5,9 +5,9 @@ import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as ToolHandlers from "../../src/core/vocabulary/ToolHandlers.ts"
 import { ToolAnnotations } from "../../src/index.ts"
-import * as ArtifactTools from "../../src/tools/ArtifactTools.ts"
-import * as FetchTools from "../../src/tools/FetchTools.ts"
-import * as WorkspaceTools from "../../src/tools/WorkspaceTools.ts"
+import * as FetchTools from "../../src/tools/fetch/FetchTools.ts"
+import * as ArtifactTools from "../../src/tools/folders/ArtifactTools.ts"
+import * as WorkspaceTools from "../../src/tools/workspace/WorkspaceTools.ts"
 import { calls, run, tags } from "../support/Harness.ts"
 
 const tools: ReadonlyArray<Tool.Any> = [

@@ -6,8 +6,8 @@ import * as NodeFs from "node:fs"
 import { syncBuiltinESMExports } from "node:module"
 import * as NodePath from "node:path"
 import { Worker } from "node:worker_threads"
-import * as Descriptor from "../../src/tools/Descriptor.ts"
-import * as Workspace from "../../src/tools/Workspace.ts"
+import * as Descriptor from "../../src/tools/files/Descriptor.ts"
+import * as Workspace from "../../src/tools/workspace/Workspace.ts"
 import { call, makeFolders, pathsIn, put } from "./fixture.ts"
 
 /** What each tool answers to one path. */

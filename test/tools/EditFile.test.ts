@@ -5,9 +5,9 @@ import * as Schema from "effect/Schema"
 import * as NodeFs from "node:fs"
 import * as FileChange from "../../src/core/vocabulary/FileChange.ts"
 import { ToolAnnotations, type ToolContext } from "../../src/index.ts"
-import * as EditFile from "../../src/tools/EditFile.ts"
-import * as FileWriter from "../../src/tools/FileWriter.ts"
-import * as WorkspaceTools from "../../src/tools/WorkspaceTools.ts"
+import * as EditFile from "../../src/tools/files/EditFile.ts"
+import * as FileWriter from "../../src/tools/files/FileWriter.ts"
+import * as WorkspaceTools from "../../src/tools/workspace/WorkspaceTools.ts"
 import { call, makeFolders, pathsIn, put, recorder } from "./fixture.ts"
 
 interface Edit {

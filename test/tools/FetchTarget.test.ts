@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as FetchTarget from "../../src/tools/FetchTarget.ts"
+import * as FetchTarget from "../../src/tools/fetch/FetchTarget.ts"
 
 const withoutWider = (url: string) => FetchTarget.targets({ url }).map(({ wider: _, ...it }) => it)
 

@@ -5,7 +5,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type { ConfigurationError } from "../../src/core/vocabulary/ConfigurationError.ts"
 import { LocalExecutor, type Policy, ToolCall, ToolExecutor } from "../../src/index.ts"
-import * as FetchTools from "../../src/tools/FetchTools.ts"
+import * as FetchTools from "../../src/tools/fetch/FetchTools.ts"
 import { loopback, serve, text } from "./web.ts"
 
 /** What becomes of calls about these URLs under a policy, where nobody is there to ask. */

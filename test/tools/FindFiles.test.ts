@@ -3,8 +3,8 @@ import * as Effect from "effect/Effect"
 import * as Fiber from "effect/Fiber"
 import * as NodeFs from "node:fs"
 import NodeProcess from "node:process"
-import * as FileTree from "../../src/tools/FileTree.ts"
-import * as Workspace from "../../src/tools/Workspace.ts"
+import * as FileTree from "../../src/tools/files/FileTree.ts"
+import * as Workspace from "../../src/tools/workspace/Workspace.ts"
 import { call, makeFolders, put, until } from "./fixture.ts"
 
 const tree = {

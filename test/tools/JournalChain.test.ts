@@ -8,7 +8,7 @@ import { join } from "node:path"
 import type { Checkpoint } from "../../src/core/store/JournalChain.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
 import { randomFrom } from "../../src/testing/SeededRandom.ts"
-import * as JournalFile from "../../src/tools/JournalFile.ts"
+import * as JournalFile from "../../src/tools/folders/JournalFile.ts"
 import { seeds } from "../support/seeds.ts"
 
 const { entry } = JournalContract

@@ -11,7 +11,7 @@ import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Journal } from "../../src/index.ts"
 import * as JournalContract from "../../src/testing/JournalContract.ts"
-import * as JournalFile from "../../src/tools/JournalFile.ts"
+import * as JournalFile from "../../src/tools/folders/JournalFile.ts"
 import { program } from "../support/programs.ts"
 
 const { entry } = JournalContract

@@ -2,7 +2,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { isPublic, reach } from "../../src/tools/PublicAddress.ts"
+import { isPublic, reach } from "../../src/tools/fetch/PublicAddress.ts"
 
 const allowing = (...entries: ReadonlyArray<string>) => Result.getOrThrow(reach(entries))
 

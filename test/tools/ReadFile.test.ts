@@ -2,8 +2,8 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as NodeFs from "node:fs"
-import * as LineWindow from "../../src/tools/LineWindow.ts"
-import * as ReadFile from "../../src/tools/ReadFile.ts"
+import * as LineWindow from "../../src/tools/files/LineWindow.ts"
+import * as ReadFile from "../../src/tools/files/ReadFile.ts"
 import { call, makeFolders, put } from "./fixture.ts"
 
 const numbered = (from: number, to: number): string =>

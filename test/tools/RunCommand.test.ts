@@ -7,8 +7,8 @@ import * as Fiber from "effect/Fiber"
 import { spawn, spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
 import { fileURLToPath } from "node:url"
-import * as Descendants from "../../src/tools/Descendants.ts"
-import * as OutputCapture from "../../src/tools/OutputCapture.ts"
+import * as Descendants from "../../src/tools/command/Descendants.ts"
+import * as OutputCapture from "../../src/tools/command/OutputCapture.ts"
 import { call, makeFolders, put, recorder, until } from "./fixture.ts"
 
 /** Whether a process runs; one that has ended and was not yet reaped does not. */
@@ -289,8 +289,8 @@ describe("run_command", () => {
       const script = `
         import * as Effect from "effect/Effect"
         import { existsSync } from "node:fs"
-        import * as RunCommand from "${new URL("../../src/tools/RunCommand.ts", import.meta.url).href}"
-        import * as Workspace from "${new URL("../../src/tools/Workspace.ts", import.meta.url).href}"
+        import * as RunCommand from "${new URL("../../src/tools/command/RunCommand.ts", import.meta.url).href}"
+        import * as Workspace from "${new URL("../../src/tools/workspace/Workspace.ts", import.meta.url).href}"
         const workspace = await Effect.runPromise(Workspace.make(${JSON.stringify(root)}))
         const options = { environment: {}, killGrace: 2000, drain: 200 }
         Effect.runFork(RunCommand.make(workspace, options)({ command: "echo $$ > leader; exec sleep 1000" }))

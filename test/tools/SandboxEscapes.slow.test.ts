@@ -9,9 +9,9 @@ import { spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
 import * as NodeNet from "node:net"
 import * as NodePath from "node:path"
-import * as Sandbox from "../../src/tools/Sandbox.ts"
-import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
-import * as SandboxSrt from "../../src/tools/SandboxSrt.ts"
+import * as Sandbox from "../../src/tools/sandbox/Sandbox.ts"
+import * as SandboxBwrap from "../../src/tools/sandbox/SandboxBwrap.ts"
+import * as SandboxSrt from "../../src/tools/sandbox/SandboxSrt.ts"
 import { call, makeFolders, put } from "./fixture.ts"
 
 const isThere = spawnSync("bwrap", ["--version"]).status === 0 && spawnSync("/usr/bin/perl", ["--version"]).status === 0

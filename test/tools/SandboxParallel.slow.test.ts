@@ -4,7 +4,7 @@ import * as Effect from "effect/Effect"
 import { spawn, spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
 import { fileURLToPath } from "node:url"
-import * as SandboxBwrap from "../../src/tools/SandboxBwrap.ts"
+import * as SandboxBwrap from "../../src/tools/sandbox/SandboxBwrap.ts"
 import { call, makeFolders, put, until } from "./fixture.ts"
 
 const isThere = spawnSync("bwrap", ["--version"]).status === 0

@@ -4,8 +4,8 @@ import * as Result from "effect/Result"
 import type * as Scope from "effect/Scope"
 import * as NodeHttp from "node:http"
 import * as NodeNet from "node:net"
-import * as PublicAddress from "../../src/tools/PublicAddress.ts"
-import * as SandboxProxy from "../../src/tools/SandboxProxy.ts"
+import * as PublicAddress from "../../src/tools/fetch/PublicAddress.ts"
+import * as SandboxProxy from "../../src/tools/sandbox/SandboxProxy.ts"
 
 /** A server of the internet, which here has a private address. */
 const makeServer: Effect.Effect<

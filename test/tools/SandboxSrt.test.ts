@@ -1,10 +1,10 @@
 import { assert, describe, it } from "@effect/vitest"
 import { Result } from "effect"
 import * as Effect from "effect/Effect"
-import * as Sandbox from "../../src/tools/Sandbox.ts"
-import * as SandboxProbe from "../../src/tools/SandboxProbe.ts"
-import * as SandboxSrt from "../../src/tools/SandboxSrt.ts"
-import * as SrtPolicy from "../../src/tools/SrtPolicy.ts"
+import * as Sandbox from "../../src/tools/sandbox/Sandbox.ts"
+import * as SandboxProbe from "../../src/tools/sandbox/SandboxProbe.ts"
+import * as SandboxSrt from "../../src/tools/sandbox/SandboxSrt.ts"
+import * as SrtPolicy from "../../src/tools/sandbox/SrtPolicy.ts"
 
 const literal = (path: string) => ({ path, literal: true as const })
 

@@ -4,9 +4,9 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as NodeFs from "node:fs"
 import * as ToolContext from "../../src/core/contract/ToolContext.ts"
-import * as Descriptor from "../../src/tools/Descriptor.ts"
-import * as FileWriter from "../../src/tools/FileWriter.ts"
-import * as Workspace from "../../src/tools/Workspace.ts"
+import * as Descriptor from "../../src/tools/files/Descriptor.ts"
+import * as FileWriter from "../../src/tools/files/FileWriter.ts"
+import * as Workspace from "../../src/tools/workspace/Workspace.ts"
 import { call, makeFolders, pathsIn, put } from "./fixture.ts"
 
 /** A running call that was let through for `docs` and may touch nothing that is secret or protected. */

@@ -8,7 +8,7 @@ import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as FileSystem from "effect/FileSystem"
 import * as Path from "effect/Path"
-import * as RunCommand from "../../src/tools/RunCommand.ts"
+import * as RunCommand from "../../src/tools/command/RunCommand.ts"
 import { folder, run } from "../cli/harness.ts"
 
 const targetsOf = (tool: Tool.Any, params: unknown): Effect.Effect<ToolAnnotations.TargetsOf> => {

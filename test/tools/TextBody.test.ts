@@ -1,6 +1,6 @@
 /** What counts as text, and how its bytes are read. */
 import { assert, describe, it } from "@effect/vitest"
-import * as TextBody from "../../src/tools/TextBody.ts"
+import * as TextBody from "../../src/tools/files/TextBody.ts"
 
 const decode = (bytes: ReadonlyArray<number>, contentType?: string, truncated = false) =>
   TextBody.decode(Uint8Array.from(bytes), contentType, truncated)

@@ -6,7 +6,7 @@ import { once } from "node:events"
 import { mkdtempSync, readdirSync, rmSync, statSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import * as TranscriptFolder from "../../src/tools/TranscriptFolder.ts"
+import * as TranscriptFolder from "../../src/tools/folders/TranscriptFolder.ts"
 import { program } from "../support/programs.ts"
 
 const user = (text: string) => Prompt.userMessage({ content: [Prompt.textPart({ text })] })

@@ -1,7 +1,7 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Schema from "effect/Schema"
 import { matches } from "../../src/internal/wildcard.ts"
-import { commands, domains, folders } from "../../src/tools/WiderTargets.ts"
+import { commands, domains, folders } from "../../src/tools/workspace/WiderTargets.ts"
 
 describe("wider targets", () => {
   it("are the folders of a path, the narrowest first", () => {

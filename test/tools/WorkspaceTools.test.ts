@@ -7,7 +7,7 @@ import * as Stream from "effect/Stream"
 import * as NodeFs from "node:fs"
 import { ConfigurationError } from "../../src/core/vocabulary/ConfigurationError.ts"
 import * as ToolAnnotations from "../../src/core/vocabulary/ToolAnnotations.ts"
-import * as WorkspaceTools from "../../src/tools/WorkspaceTools.ts"
+import * as WorkspaceTools from "../../src/tools/workspace/WorkspaceTools.ts"
 import { makeFolders, put } from "./fixture.ts"
 
 const resourcesOf = (tool: Tool.Any, params: unknown) => {

@@ -9,8 +9,8 @@ import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
 import * as ToolContext from "../../src/core/contract/ToolContext.ts"
 import { ConfigurationError } from "../../src/core/vocabulary/ConfigurationError.ts"
-import { WorkspaceFailure } from "../../src/tools/WorkspaceFailure.ts"
-import * as WorkspaceTools from "../../src/tools/WorkspaceTools.ts"
+import { WorkspaceFailure } from "../../src/tools/workspace/WorkspaceFailure.ts"
+import * as WorkspaceTools from "../../src/tools/workspace/WorkspaceTools.ts"
 
 type Tools = typeof WorkspaceTools.toolkit.tools
 

@@ -8,8 +8,8 @@ import * as NodeHttp from "node:http"
 import * as NodeHttps from "node:https"
 import * as NodeNet from "node:net"
 import { ConfigurationError } from "../../src/core/vocabulary/ConfigurationError.ts"
-import { FetchFailure } from "../../src/tools/FetchFailure.ts"
-import * as FetchTools from "../../src/tools/FetchTools.ts"
+import { FetchFailure } from "../../src/tools/fetch/FetchFailure.ts"
+import * as FetchTools from "../../src/tools/fetch/FetchTools.ts"
 
 type Fetch = typeof FetchTools.toolkit.tools.fetch_url
 

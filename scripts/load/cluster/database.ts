@@ -2,7 +2,7 @@
 import * as PgClient from "@effect/sql-pg/PgClient"
 import { Effect, Exit, Layer, ManagedRuntime, Redacted, Scope } from "effect"
 import { readdirSync, readFileSync } from "node:fs"
-import * as EmbeddedPostgres from "../../../src/cli/EmbeddedPostgres.ts"
+import * as EmbeddedPostgres from "../../../src/cli/simulate/EmbeddedPostgres.ts"
 import { cpuOf } from "./runners.ts"
 
 const settings = ["shared_preload_libraries=pg_stat_statements", "pg_stat_statements.max=1000"]

@@ -3,7 +3,7 @@
  *
  * Ids are opaque and bound to the principal and batch that made them. A store forgets after a time and where a
  * principal has more than its share; what one principal puts never costs another a payload. The driver in memory is
- * here, that of a folder in `tools/ArtifactFolder`, that of a database in `sql/SqlArtifacts`; what they decide alike
+ * here, that of a folder in `tools/folders/ArtifactFolder`, that of a database in `sql/SqlArtifacts`; what they decide alike
  * (`fit`, `surplus`, `isOver`, `partOf`) is here, too.
  */
 import * as Clock from "effect/Clock"

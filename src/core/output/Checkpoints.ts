@@ -3,7 +3,7 @@
  *
  * An executor that finds this service in its context keeps the files of every previewed or confirmed write right before
  * it, and notes calls that change things without saying what. Bringing files back is for those who know them
- * (`tools/Undo` for a workspace).
+ * (`tools/workspace/Undo` for a workspace).
  */
 import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"

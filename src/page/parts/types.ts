@@ -1,8 +1,8 @@
 /** Props of the reusable parts of the page: plain values and callbacks, independent of server and app state. */
 import type { ComponentChildren } from "preact"
 import type { Wire } from "../../core/facts/ToolEvent.ts"
-import type { ApprovalSummary } from "../../server/ApiApprovals.ts"
-import type { Rules } from "../../server/ApiRecords.ts"
+import type { ApprovalSummary } from "../../server/api/ApiApprovals.ts"
+import type { Rules } from "../../server/api/ApiRecords.ts"
 
 /** JSON, as it came. */
 export type Json = null | boolean | number | string | ReadonlyArray<Json> | { readonly [key: string]: Json }

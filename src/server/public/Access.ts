@@ -1,2 +1,2 @@
-export type * from "../Access.ts"
-export { AccessError, layer, layerFrom } from "../Access.ts"
+export type * from "../users/Access.ts"
+export { AccessError, layer, layerFrom } from "../users/Access.ts"

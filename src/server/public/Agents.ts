@@ -1,2 +1,2 @@
-export type * from "../Agents.ts"
-export { layer } from "../Agents.ts"
+export type * from "../operations/Agents.ts"
+export { layer } from "../operations/Agents.ts"

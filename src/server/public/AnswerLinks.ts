@@ -1,2 +1,2 @@
-export type * from "../AnswerLinks.ts"
-export { layer } from "../AnswerLinks.ts"
+export type * from "../notify/AnswerLinks.ts"
+export { layer } from "../notify/AnswerLinks.ts"

@@ -1,2 +1,2 @@
-export type * from "../Api.ts"
-export { Api } from "../Api.ts"
+export type * from "../api/Api.ts"
+export { Api } from "../api/Api.ts"

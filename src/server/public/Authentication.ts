@@ -1,2 +1,2 @@
-export type * from "../Authentication.ts"
-export { layer } from "../Authentication.ts"
+export type * from "../guard/Authentication.ts"
+export { layer } from "../guard/Authentication.ts"

@@ -1,2 +1,2 @@
-export type * from "../Draining.ts"
-export { layer } from "../Draining.ts"
+export type * from "../sessions/Draining.ts"
+export { layer } from "../sessions/Draining.ts"

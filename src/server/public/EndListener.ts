@@ -1,1 +1,1 @@
-export { EndListener } from "../EndListener.ts"
+export { EndListener } from "../work/EndListener.ts"

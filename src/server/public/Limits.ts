@@ -1,2 +1,2 @@
-export type * from "../Limits.ts"
-export { layer } from "../Limits.ts"
+export type * from "../guard/Limits.ts"
+export { layer } from "../guard/Limits.ts"

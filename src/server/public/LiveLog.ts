@@ -1,2 +1,2 @@
-export type * from "../LiveLog.ts"
-export { layer } from "../LiveLog.ts"
+export type * from "../live/LiveLog.ts"
+export { layer } from "../live/LiveLog.ts"

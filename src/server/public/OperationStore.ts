@@ -1,2 +1,2 @@
-export type * from "../OperationStore.ts"
-export { layer, layerMemory, layerRows } from "../OperationStore.ts"
+export type * from "../operations/OperationStore.ts"
+export { layer, layerMemory, layerRows } from "../operations/OperationStore.ts"

@@ -1,2 +1,2 @@
-export type * from "../Operations.ts"
-export { layer } from "../Operations.ts"
+export type * from "../operations/Operations.ts"
+export { layer } from "../operations/Operations.ts"

@@ -1,2 +1,2 @@
-export type * from "../PendingApprovals.ts"
-export { layer } from "../PendingApprovals.ts"
+export type * from "../approvals/PendingApprovals.ts"
+export { layer } from "../approvals/PendingApprovals.ts"

@@ -1,2 +1,2 @@
-export type * from "../RequestBody.ts"
-export { layer } from "../RequestBody.ts"
+export type * from "../api/RequestBody.ts"
+export { layer } from "../api/RequestBody.ts"

@@ -1,3 +1,3 @@
-export { layer as layerLocal } from "../LocalDirectory.ts"
-export type * from "../SessionDirectory.ts"
-export { SessionDirectory } from "../SessionDirectory.ts"
+export { layer as layerLocal } from "../sessions/LocalDirectory.ts"
+export type * from "../sessions/SessionDirectory.ts"
+export { SessionDirectory } from "../sessions/SessionDirectory.ts"

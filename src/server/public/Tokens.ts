@@ -1,2 +1,2 @@
-export type * from "../Tokens.ts"
-export { hash, make } from "../Tokens.ts"
+export type * from "../users/Tokens.ts"
+export { hash, make } from "../users/Tokens.ts"

@@ -1,2 +1,2 @@
-export type * from "../Undoing.ts"
-export { layer } from "../Undoing.ts"
+export type * from "../records/Undoing.ts"
+export { layer } from "../records/Undoing.ts"

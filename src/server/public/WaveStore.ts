@@ -1,2 +1,2 @@
-export type * from "../WaveStore.ts"
-export { layer, layerMemory, layerRows } from "../WaveStore.ts"
+export type * from "../waves/WaveStore.ts"
+export { layer, layerMemory, layerRows } from "../waves/WaveStore.ts"

@@ -1,2 +1,2 @@
-export type * from "../Waves.ts"
-export { layer } from "../Waves.ts"
+export type * from "../waves/Waves.ts"
+export { layer } from "../waves/Waves.ts"

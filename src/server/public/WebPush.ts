@@ -1,2 +1,2 @@
-export type * from "../WebPush.ts"
-export { layer, layerNotices } from "../WebPush.ts"
+export type * from "../notify/WebPush.ts"
+export { layer, layerNotices } from "../notify/WebPush.ts"

@@ -1,2 +1,2 @@
-export type * from "../Webhook.ts"
-export { layer } from "../Webhook.ts"
+export type * from "../notify/Webhook.ts"
+export { layer } from "../notify/Webhook.ts"

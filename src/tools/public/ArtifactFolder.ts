@@ -1,2 +1,2 @@
-export type * from "../ArtifactFolder.ts"
-export { layer } from "../ArtifactFolder.ts"
+export type * from "../folders/ArtifactFolder.ts"
+export { layer } from "../folders/ArtifactFolder.ts"

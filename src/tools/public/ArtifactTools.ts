@@ -1,2 +1,2 @@
-export type * from "../ArtifactTools.ts"
-export { layer, toolkit } from "../ArtifactTools.ts"
+export type * from "../folders/ArtifactTools.ts"
+export { layer, toolkit } from "../folders/ArtifactTools.ts"

@@ -1,2 +1,2 @@
-export type * from "../CheckpointFolder.ts"
-export { layer } from "../CheckpointFolder.ts"
+export type * from "../folders/CheckpointFolder.ts"
+export { layer } from "../folders/CheckpointFolder.ts"

@@ -1,2 +1,2 @@
-export type * from "../ExecutedFiles.ts"
-export { byCommands, byThemselves } from "../ExecutedFiles.ts"
+export type * from "../command/ExecutedFiles.ts"
+export { byCommands, byThemselves } from "../command/ExecutedFiles.ts"

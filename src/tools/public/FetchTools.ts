@@ -1,2 +1,2 @@
-export type * from "../FetchTools.ts"
-export { make } from "../FetchTools.ts"
+export type * from "../fetch/FetchTools.ts"
+export { make } from "../fetch/FetchTools.ts"

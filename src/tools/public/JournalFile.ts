@@ -1,2 +1,2 @@
-export type * from "../JournalFile.ts"
-export { layer, verify } from "../JournalFile.ts"
+export type * from "../folders/JournalFile.ts"
+export { layer, verify } from "../folders/JournalFile.ts"

@@ -1,2 +1,2 @@
-export type * from "../TranscriptFolder.ts"
-export { layer } from "../TranscriptFolder.ts"
+export type * from "../folders/TranscriptFolder.ts"
+export { layer } from "../folders/TranscriptFolder.ts"

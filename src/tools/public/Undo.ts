@@ -1,2 +1,2 @@
-export type * from "../Undo.ts"
-export { plan, restore, UndoRefused } from "../Undo.ts"
+export type * from "../workspace/Undo.ts"
+export { plan, restore, UndoRefused } from "../workspace/Undo.ts"

@@ -1,2 +1,2 @@
-export type * from "../Workspace.ts"
-export { make } from "../Workspace.ts"
+export type * from "../workspace/Workspace.ts"
+export { make } from "../workspace/Workspace.ts"

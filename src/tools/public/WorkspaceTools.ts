@@ -1,2 +1,2 @@
-export type * from "../WorkspaceTools.ts"
-export { make } from "../WorkspaceTools.ts"
+export type * from "../workspace/WorkspaceTools.ts"
+export { make } from "../workspace/WorkspaceTools.ts"

@@ -10,7 +10,7 @@ import { mkdtempSync, readdirSync, readFileSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { type Journal, ToolAnnotations, ToolCall } from "../../../src/index.ts"
-import * as JournalFile from "../../../src/tools/JournalFile.ts"
+import * as JournalFile from "../../../src/tools/folders/JournalFile.ts"
 import { open, type ToolSpec } from "../../support/Harness.ts"
 
 const secrets = Array.from(

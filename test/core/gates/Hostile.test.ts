@@ -16,7 +16,7 @@ import * as Policy from "../../../src/core/gates/Policy.ts"
 import * as ToolPolicy from "../../../src/core/gates/ToolPolicy.ts"
 import * as Grant from "../../../src/core/vocabulary/Grant.ts"
 import { escape } from "../../../src/internal/escape.ts"
-import * as RunCommand from "../../../src/tools/RunCommand.ts"
+import * as RunCommand from "../../../src/tools/command/RunCommand.ts"
 import { makeFolders, put } from "../../tools/fixture.ts"
 
 // -----------------------------------------------------------------------------

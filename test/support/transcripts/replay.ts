@@ -15,10 +15,10 @@ import { Approvals, Journal, LocalExecutor, ToolAnnotations, ToolCall, ToolExecu
 import type * as PolicyReplay from "../../../src/policy/PolicyReplay.ts"
 import * as RecordedCalls from "../../../src/policy/RecordedCalls.ts"
 import * as Suggestions from "../../../src/policy/Suggestions.ts"
-import { executedBy } from "../../../src/tools/ExecutedFiles.ts"
-import * as FetchTarget from "../../../src/tools/FetchTarget.ts"
-import * as RunCommand from "../../../src/tools/RunCommand.ts"
-import * as WiderTargets from "../../../src/tools/WiderTargets.ts"
+import { executedBy } from "../../../src/tools/command/ExecutedFiles.ts"
+import * as RunCommand from "../../../src/tools/command/RunCommand.ts"
+import * as FetchTarget from "../../../src/tools/fetch/FetchTarget.ts"
+import * as WiderTargets from "../../../src/tools/workspace/WiderTargets.ts"
 import sessions from "./coding.json" with { type: "json" }
 
 export interface Session {

@@ -1,0 +1,126 @@
+/** Checks the chain of a journal in files: all of its lines, byte by byte. */
+import { createHash } from "node:crypto"
+import * as NodeFsPromises from "node:fs/promises"
+import * as Chain from "../../core/store/JournalChain.ts"
+import * as ChainedLine from "../command/ChainedLine.ts"
+import * as WorkspaceFailure from "../workspace/WorkspaceFailure.ts"
+import * as JournalEnd from "./JournalEnd.ts"
+import * as Parts from "./JournalParts.ts"
+
+/** Checks a journal, and compares it with a checkpoint. What follows the last complete line is being written, or torn. */
+export const verify = async (path: string, checkpoint?: Chain.Checkpoint): Promise<Chain.Verified> => {
+  const marked = await JournalEnd.read(path)
+  const check = new Check(checkpoint)
+  // opened first: a part that becomes full meanwhile must not be left out
+  const current = await Parts.opened(path)
+  try {
+    const { ino, size } = current === undefined ? { ino: 0, size: 0 } : await current.stat()
+    for (const number of await Parts.numbers(path)) {
+      const part = await NodeFsPromises.open(`${path}.${number}`, "r")
+      try {
+        const full = await part.stat()
+        if (current === undefined || full.ino !== ino) await eachLine(part, full.size, (line) => check.add(line))
+      } finally {
+        await part.close()
+      }
+    }
+    if (current !== undefined) await eachLine(current, size, (line) => check.add(line))
+  } finally {
+    await current?.close()
+  }
+  return { journal: await journalOf(path), ...check.ended(marked) }
+}
+
+/** Identifies a journal, without revealing its key; empty for a copy without the key. */
+const journalOf = async (path: string): Promise<string> => {
+  try {
+    const key = Buffer.from((await NodeFsPromises.readFile(`${path}.key`, "utf8")).trim(), "hex")
+    return createHash("sha256").update(key).digest("hex").slice(0, 16)
+  } catch (cause) {
+    if (WorkspaceFailure.codeOf(cause) === "ENOENT") return ""
+    throw cause
+  }
+}
+
+/** Follows the lines of a journal. */
+class Check {
+  private readonly checkpoint: Chain.Checkpoint | undefined
+  private readonly findings: Array<Chain.Finding> = []
+  private last: ChainedLine.Link = ChainedLine.start
+  private entries = 0
+  private unchained = 0
+  private isCompared = false
+  private isFirst = true
+
+  constructor(checkpoint: Chain.Checkpoint | undefined) {
+    this.checkpoint = checkpoint
+  }
+
+  add(line: Buffer): void {
+    const found = ChainedLine.read(line.toString("latin1", 0, 100))
+    if (found === undefined) {
+      const from = this.last.place + 1
+      this.findings.push({ from, to: from, problem: `the line after entry ${from - 1} is not an entry` })
+      return
+    }
+    const { chain, length, place } = found
+    const { checkpoint } = this
+    if (this.isFirst && checkpoint !== undefined && place === checkpoint.place + 1) this.beginAfter(checkpoint)
+    this.isFirst = false
+    const { last } = this
+    const isNext = place === last.place + 1
+    if (place <= last.place) {
+      this.findings.push({ from: place, to: place, problem: `entry ${place} stands after entry ${last.place}` })
+    } else if (!isNext) this.findings.push(Chain.missing(last.place + 1, place - 1))
+    if (chain === "") {
+      if (last.chain === "") this.unchained++
+      else this.findings.push({ from: place, to: place, problem: `entry ${place} has no hash` })
+    } else {
+      const isRight = ChainedLine.hashOf(last.chain, place, line.subarray(length)) === chain
+      if (isRight) this.entries++
+      else if (isNext) this.findings.push(Chain.changed(place))
+    }
+    if (place === checkpoint?.place) {
+      this.isCompared = true
+      if (chain !== checkpoint.chain) this.findings.push(Chain.other(checkpoint))
+    }
+    this.last = { place: Math.max(place, last.place), chain: chain === "" ? last.chain : chain }
+  }
+
+  ended(marked: number): Omit<Chain.Verified, "journal"> {
+    const { checkpoint } = this
+    if (this.isFirst && checkpoint !== undefined) this.beginAfter(checkpoint)
+    const { entries, last, unchained } = this
+    const known = Math.max(marked, this.isCompared ? 0 : checkpoint?.place ?? 0)
+    const findings = known > last.place ? [...this.findings, Chain.missing(last.place + 1, known)] : this.findings
+    return { entries, unchained, pruned: 0, head: last.chain === "" ? undefined : last, findings }
+  }
+
+  /** What came before was moved elsewhere, and the checkpoint vouches for it. */
+  private beginAfter({ chain, place }: Chain.Checkpoint): void {
+    this.last = { place, chain }
+    this.isCompared = true
+  }
+}
+
+const chunk = 1 << 20
+
+const newline = 10
+
+/** Reads the complete lines of a file. */
+const eachLine = async (file: NodeFsPromises.FileHandle, end: number, run: (line: Buffer) => void): Promise<void> => {
+  let rest: Buffer = Buffer.alloc(0)
+  for (let at = 0; at < end;) {
+    const buffer = Buffer.alloc(Math.min(chunk, end - at))
+    const { bytesRead } = await file.read(buffer, 0, buffer.length, at)
+    if (bytesRead === 0) return
+    at += bytesRead
+    const all = Buffer.concat([rest, buffer.subarray(0, bytesRead)])
+    let begin = 0
+    for (let until = all.indexOf(newline); until !== -1; until = all.indexOf(newline, begin)) {
+      run(all.subarray(begin, until))
+      begin = until + 1
+    }
+    rest = all.subarray(begin)
+  }
+}
