@@ -4,11 +4,10 @@ import { Context, Effect, Layer, Redacted } from "effect"
 import { Journal, LocalExecutor, StateStore, ToolHandlers } from "effect-tool-executor"
 import { TranscriptStore } from "effect-tool-executor/agent"
 import { Access, Agents, OperationStore, Server, Tokens } from "effect-tool-executor/server"
-import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
+import { SqlJournal, SqlOwnRows, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import { LanguageModel } from "effect/ai"
 import { HttpServer } from "effect/http"
-import { KeyValueStore } from "effect/persistence"
 import { mkdtempSync, rmSync } from "node:fs"
 import { createServer } from "node:http"
 import { tmpdir } from "node:os"
@@ -36,7 +35,7 @@ const sqlite = Layer.unwrap(Effect.map(
     Layer.mergeAll(
       SqlJournal.layer(),
       SqlStateStore.layer(),
-      Layer.provide(Layer.mergeAll(OperationStore.layer, TranscriptStore.layer), KeyValueStore.layerSql())
+      Layer.provide(Layer.mergeAll(OperationStore.layer, TranscriptStore.layer), SqlOwnRows.layer)
     ).pipe(Layer.provide(Sqlite.layer({ filename: join(folder, "records.db") })))
 ))
 

@@ -10,11 +10,10 @@ import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import { Console, Effect, Layer, Redacted, Schema } from "effect"
 import { LocalExecutor, ToolAnnotations, ToolHandlers } from "effect-tool-executor"
 import { Access, Server, Tokens, WaveStore } from "effect-tool-executor/server"
-import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
+import { SqlJournal, SqlOwnRows, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import { Tool, Toolkit } from "effect/ai"
 import { HttpRouter, HttpServerResponse } from "effect/http"
-import { KeyValueStore } from "effect/persistence"
 import { createServer } from "node:http"
 
 // Tools
@@ -45,7 +44,7 @@ export const Handlers = toolkit.toLayer({
 // Executors and records: what has no end when the server stops goes on at the next start
 
 export const records = (filename: string) =>
-  Layer.mergeAll(SqlJournal.layer(), SqlStateStore.layer(), Layer.provide(WaveStore.layer, KeyValueStore.layerSql()))
+  Layer.mergeAll(SqlJournal.layer(), SqlStateStore.layer(), Layer.provide(WaveStore.layer, SqlOwnRows.layer))
     .pipe(
       Layer.provide(Sqlite.layer({ filename }))
     )

@@ -1,5 +1,6 @@
 /**
- * Stores sessions as rows, over a key-value store (`effect/persistence`) or shared by several processes.
+ * Stores sessions as rows: in a database, of one process or of several, or in a store that has nothing else, such as a
+ * folder.
  *
  * Each append is one entry under the session's next number. If a crash truncates the last entry, it is ignored and
  * overwritten. Any other unreadable entry is an error.
@@ -15,7 +16,8 @@ import * as Schema from "effect/Schema"
 import * as Scope from "effect/Scope"
 import * as Semaphore from "effect/Semaphore"
 import * as Struct from "effect/Struct"
-import * as KeyValueRows from "../core/store/KeyValueRows.ts"
+import * as KeyedSequences from "../core/store/KeyedSequences.ts"
+import * as MemoryRows from "../core/store/MemoryRows.ts"
 import type { SessionLost } from "../core/store/SessionRegistry.ts"
 import { type RowExists, SessionRows, type SessionRowsError } from "../core/store/SessionRows.ts"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
@@ -30,12 +32,20 @@ export interface Options {
   readonly claim?: ((id: string) => Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope>) | undefined
 }
 
-/** Creates the service over a store. A session can be open only once at a time. */
+/** Creates the service over a store that has transcripts alone, such as a folder. */
+export const makeKeyed = (store: KeyValueStore.KeyValueStore, options?: Options): Transcripts["Service"] =>
+  make(KeyedSequences.make(store, /^([0-9a-f]{32})\.(0|[1-9]\d*)$/), options)
+
+/**
+ * Creates the service over rows of sessions. Where one process has all sessions, each can be open only once at a time;
+ * elsewhere the rows tell who may write.
+ */
 export const make = (
-  store: KeyValueStore.KeyValueStore,
+  rows: SessionRows["Service"],
   { claim = () => Effect.void }: Options = {}
 ): Transcripts["Service"] => {
   const inUse = new Set<string>()
+  const isAlone = rows.summaries === undefined
   const claimHere = (id: string): Effect.Effect<void, KeyValueStore.KeyValueStoreError, Scope.Scope> =>
     Effect.asVoid(Effect.acquireRelease(
       Effect.suspend(() => {
@@ -45,22 +55,13 @@ export const make = (
       }),
       () => Effect.sync(() => inUse.delete(id))
     ))
-  const rows = KeyValueRows.make(store, { sequences: { [kind]: /^([0-9a-f]{32})\.(0|[1-9]\d*)$/ } })
-  return makeRows(rows, { claim: (id) => Effect.andThen(claimHere(id), claim(id)) })
-}
-
-/** Creates the service over rows of sessions. */
-export const makeRows = (
-  rows: SessionRows["Service"],
-  { claim = () => Effect.void }: Options = {}
-): Transcripts["Service"] => {
   const open = Effect.fnUntraced(function*(session: string, principal: string): Effect.fn.Return<
     Transcript,
     KeyValueStore.KeyValueStoreError | SessionRowsError,
     Scope.Scope
   > {
     const id = idOf(session, principal)
-    yield* claim(id)
+    yield* isAlone ? Effect.andThen(claimHere(id), claim(id)) : claim(id)
     const of = rows.of(principal)
     const found = yield* of.read({ sequences: [id] })
     const kept = yield* read(id, found)
@@ -96,20 +97,20 @@ export const makeRows = (
   }
 }
 
-/** Stores sessions in the `KeyValueStore` of the context, for one process at a time. */
-export const layer: Layer.Layer<Transcripts, never, KeyValueStore.KeyValueStore> = Layer.effect(
+/** Stores sessions in rows, of one process (`SqlOwnRows`) or of several (`SqlSessionRows`). */
+export const layer: Layer.Layer<Transcripts, never, SessionRows> = Layer.effect(
   Transcripts,
-  Effect.map(KeyValueStore.KeyValueStore, (store) => make(store))
+  Effect.map(SessionRows, (rows) => make(rows))
 )
 
-/** Stores sessions in rows (`SqlSessionRows.layer`), which several processes share. */
-export const layerRows: Layer.Layer<Transcripts, never, SessionRows> = Layer.effect(
+/** Stores sessions in the `KeyValueStore` of the context, which has nothing else, for one process at a time. */
+export const layerKeyed: Layer.Layer<Transcripts, never, KeyValueStore.KeyValueStore> = Layer.effect(
   Transcripts,
-  Effect.map(SessionRows, (rows) => makeRows(rows))
+  Effect.map(KeyValueStore.KeyValueStore, (store) => makeKeyed(store))
 )
 
 /** Keeps sessions in memory. */
-export const layerMemory = (): Layer.Layer<Transcripts> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
+export const layerMemory = (): Layer.Layer<Transcripts> => Layer.provide(layer, Layer.fresh(MemoryRows.layer))
 
 const Entry = Schema.Struct({
   session: Schema.String,

@@ -4,8 +4,8 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import { ownerOf } from "../core/store/JournalEntry.ts"
 import type { Epoch } from "../core/store/SessionRegistry.ts"
-import type { Change, Listed, Listing, Pruning, Row, Summary } from "../core/store/SessionRows.ts"
-import { pgNow as now, plain } from "./JournalTables.ts"
+import type { Change, Listing, Pruning, Row, Summary } from "../core/store/SessionRows.ts"
+import { isPg, plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
 import { epochsOf, owned, sessionId } from "./SessionTables.ts"
 
@@ -14,9 +14,10 @@ type Sql = SqlClient.SqlClient
 const create = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
   // the order of bytes makes the rows of a sequence a range of keys
+  const bytes = sql.literal(isPg(sql) ? `COLLATE "C"` : "COLLATE BINARY")
   yield* sql`CREATE TABLE tool_executor_session_rows (
-    session TEXT COLLATE "C" NOT NULL,
-    key TEXT COLLATE "C" NOT NULL,
+    session TEXT ${bytes} NOT NULL,
+    key TEXT ${bytes} NOT NULL,
     value TEXT NOT NULL,
     kind TEXT,
     is_open BOOLEAN NOT NULL DEFAULT false,
@@ -159,75 +160,6 @@ export const prune = (
       [kind, before, limit, ...given]
     ),
     (rows) => rows.length
-  )
-}
-
-/** A row that a record of a key-value store becomes, under the same key. */
-export interface Moved {
-  readonly key: string
-  readonly principal: string
-  readonly listed?: Listed | undefined
-}
-
-/** Values of a table of `KeyValueStore.layerSql`, by their keys. */
-export const valuesIn = (
-  sql: Sql,
-  table: string,
-  keys: ReadonlyArray<string>
-): Effect.Effect<ReadonlyMap<string, string>, SqlError> =>
-  Effect.map(
-    sql<Row>`SELECT id AS key, convert_from(value, 'UTF8') AS value FROM ${sql(table)}
-      WHERE id IN (SELECT json_array_elements_text(${JSON.stringify(keys)}::json))`.withoutTransform,
-    (rows) => new Map(rows.map(({ key, value }) => [key, value]))
-  )
-
-/** Those of some sessions that have rows, or cannot have any. */
-export const taken = (sql: Sql, principals: Iterable<string>): Effect.Effect<ReadonlySet<string>, SqlError> => {
-  const all = Array.from(principals)
-  const ids = new Map(all.map((it) => [sessionId(it), it]))
-  return Effect.map(
-    sql<{ readonly id: string }>`SELECT DISTINCT session AS id FROM tool_executor_session_rows
-      WHERE session IN (SELECT json_array_elements_text(${JSON.stringify(Array.from(ids.keys()))}::json))`
-      .withoutTransform,
-    (rows) => new Set([...rows.map(({ id }) => ids.get(id)!), ...all.filter((it) => plain(it) !== it)])
-  )
-}
-
-/**
- * Moves records of a key-value store to sessions that nobody holds; gives how many there were. Sessions with unfinished
- * rows are due at once.
- */
-export const move = (sql: Sql, table: string, rows: ReadonlyArray<Moved>): Effect.Effect<number, SqlError> => {
-  const given = rows.map(({ key, listed, principal }) => ({
-    key,
-    session: sessionId(principal),
-    principal,
-    username: plain(ownerOf(principal)),
-    ...listedOf(listed)
-  }))
-  return Effect.map(
-    sql.unsafe<{ readonly count: number }>(
-      `WITH given AS (
-        SELECT * FROM json_to_recordset($1::json) AS it (
-          key text, session text, principal text, username text, kind text, open boolean, at float8, summary text
-        )
-      ), gone AS (
-        DELETE FROM ${table} AS it USING given WHERE it.id = given.key RETURNING given.*, it.value
-      ), made AS (
-        INSERT INTO tool_executor_session_rows (session, key, value, kind, is_open, username, summary, changed_at)
-        SELECT session, key, convert_from(value, 'UTF8'), kind, COALESCE(open, false),
-          CASE WHEN kind IS NULL THEN NULL ELSE username END, summary, at FROM gone
-      ), due AS (
-        INSERT INTO tool_executor_sessions AS it
-          (id, principal, username, epoch, runner, state, due_at, changed_at)
-        SELECT session, principal, username, floor(${now}), '', 'open', ${now}, ${now}
-        FROM (SELECT DISTINCT session, principal, username FROM gone WHERE open) AS unfinished
-        ON CONFLICT (id) DO UPDATE SET due_at = least(it.due_at, excluded.due_at)
-      )
-      SELECT count(*)::int AS count FROM gone`,
-      [JSON.stringify(given)]
-    ).withoutTransform,
-    ([row]) => row!.count
   )
 }
 

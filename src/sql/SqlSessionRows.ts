@@ -129,6 +129,6 @@ const notPostgres = new ConfigurationError({
   problems: [{
     path: "SqlClient",
     problem: "it is not a client of PostgreSQL",
-    expected: "PgClient.layer, or a KeyValueStore for one process"
+    expected: "PgClient.layer, or SqlOwnRows for one process"
   }]
 })

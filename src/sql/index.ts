@@ -24,6 +24,9 @@ export * as SqlLive from "./public/SqlLive.ts"
 /** Which process holds which session, in PostgreSQL. */
 export * as SqlSessionRegistry from "./public/SqlSessionRegistry.ts"
 
+/** Rows of sessions in SQLite or PostgreSQL, for one process that has all sessions. */
+export * as SqlOwnRows from "./public/SqlOwnRows.ts"
+
 /** Rows of sessions in PostgreSQL, for as many processes as share the database. */
 export * as SqlSessionRows from "./public/SqlSessionRows.ts"
 

@@ -33,7 +33,7 @@ export const play = (
       approvals === undefined ? Layer.empty : Layer.succeed(Approvals, approvals),
       records === undefined
         ? Layer.empty
-        : Layer.succeed(Transcripts.Transcripts, TranscriptStore.make(records.sessions))
+        : Layer.succeed(Transcripts.Transcripts, TranscriptStore.makeKeyed(records.sessions))
     )
     const agents = yield* Effect.provide(AgentExecutor.make, services)
     const { batch, limits, mode, prompt } = agent

@@ -53,7 +53,7 @@ const append = (transcripts: Transcripts["Service"], session: string, ...message
 describe("sessions", () => {
   it.effect("keep the conversations of sub-agents apart from their own", () =>
     Effect.gen(function*() {
-      const transcripts = TranscriptStore.make(yield* store)
+      const transcripts = TranscriptStore.makeKeyed(yield* store)
       const of = [{ process: "p", call: "c" }]
       const end = { ended: "Finished", message: "The agent is done.", text: "found", calls: 2 }
       yield* append(transcripts, "s", user("hello"))
@@ -71,7 +71,7 @@ describe("sessions", () => {
 
   it.effect("give back every message as it was, in order", () =>
     Effect.gen(function*() {
-      const transcripts = TranscriptStore.make(yield* store)
+      const transcripts = TranscriptStore.makeKeyed(yield* store)
       yield* append(transcripts, "s", ...every.slice(0, 2))
       yield* append(transcripts, "s", ...every.slice(2))
       assert.deepStrictEqual(yield* read(transcripts, "s"), every)
@@ -110,7 +110,7 @@ describe("sessions", () => {
   it.effect("have names of any text, none of which is another's", () =>
     Effect.gen(function*() {
       const kept = yield* store
-      const transcripts = TranscriptStore.make(kept)
+      const transcripts = TranscriptStore.makeKeyed(kept)
       yield* Effect.forEach(names, (name) => append(transcripts, name, user(name)))
       for (const name of names) assert.deepStrictEqual(yield* read(transcripts, name), [user(name)])
       assert.sameMembers((yield* transcripts.list).map(({ name }) => name), names)
@@ -120,7 +120,7 @@ describe("sessions", () => {
 
   it.effect("are listed with what was said first, the one written to last before all", () =>
     Effect.gen(function*() {
-      const transcripts = TranscriptStore.make(yield* store)
+      const transcripts = TranscriptStore.makeKeyed(yield* store)
       yield* append(
         transcripts,
         "one",
@@ -140,7 +140,7 @@ describe("sessions", () => {
   it.effect("open wherever a crash has torn their last entry, without it, and go on in its place", () =>
     Effect.gen(function*() {
       const kept = yield* store
-      const transcripts = TranscriptStore.make(kept)
+      const transcripts = TranscriptStore.makeKeyed(kept)
       yield* append(transcripts, "s", user("one"))
       yield* append(transcripts, "s", user("two"))
       const key = (yield* kept.keys).find((it) => it.endsWith(".1"))!
@@ -157,7 +157,7 @@ describe("sessions", () => {
   it.effect("that are damaged do not open, as if they were shorter", () =>
     Effect.gen(function*() {
       const kept = yield* store
-      const transcripts = TranscriptStore.make(kept)
+      const transcripts = TranscriptStore.makeKeyed(kept)
       for (const text of ["one", "two", "three"]) yield* append(transcripts, "s", user(text))
       const keys = (yield* kept.keys).toSorted()
       const fails = (message: string) =>
@@ -183,7 +183,7 @@ describe("sessions", () => {
       const kept = yield* store
       let isTaken = true
       const taken = new KeyValueStore.KeyValueStoreError({ method: "claim", message: "somebody has it" })
-      const transcripts = TranscriptStore.make(kept, {
+      const transcripts = TranscriptStore.makeKeyed(kept, {
         claim: () => Effect.suspend(() => isTaken ? Effect.fail(taken) : Effect.void)
       })
       yield* Effect.scoped(Effect.gen(function*() {
@@ -200,7 +200,7 @@ describe("sessions", () => {
     Effect.gen(function*() {
       const kept = yield* store
       let isFull = true
-      const transcripts = TranscriptStore.make({
+      const transcripts = TranscriptStore.makeKeyed({
         ...kept,
         set: (key, value) =>
           isFull

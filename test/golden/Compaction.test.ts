@@ -18,7 +18,7 @@ describe("a compacted session of version 1", () => {
     Effect.gen(function*() {
       const values = yield* KeyValueStore.KeyValueStore
       for (const [index, line] of lines.entries()) yield* values.set(`d23965a531b8cffe2aeab4f65c5fd3a1.${index}`, line)
-      const { messages } = yield* TranscriptStore.make(values).open("chat-1", "ada")
+      const { messages } = yield* TranscriptStore.makeKeyed(values).open("chat-1", "ada")
       assert.strictEqual(messages.length, 8)
       assert.deepStrictEqual(words(Prompt.fromMessages([...CompactedHistory.view(messages)])), [
         "user: Read all.",

@@ -33,7 +33,7 @@ const partsOf = (messages: ReadonlyArray<Prompt.Message>) =>
 describe("a session of version 1", () => {
   it.effect("opens, with every kind of message and part", () =>
     Effect.gen(function*() {
-      const transcripts = TranscriptStore.make(yield* kept)
+      const transcripts = TranscriptStore.makeKeyed(yield* kept)
       const { messages } = yield* Effect.scoped(transcripts.open("chat-1", "ada"))
       assert.sameMembers(Array.from(new Set(partsOf(messages))), [
         "system",
@@ -54,10 +54,10 @@ describe("a session of version 1", () => {
 
   it.effect("is written again as it was", () =>
     Effect.gen(function*() {
-      const old = TranscriptStore.make(yield* kept)
+      const old = TranscriptStore.makeKeyed(yield* kept)
       const { messages } = yield* Effect.scoped(old.open("chat-1", "ada"))
       const values = yield* store
-      yield* Effect.scoped(Effect.flatMap(TranscriptStore.make(values).open("chat-1", "ada"), (it) =>
+      yield* Effect.scoped(Effect.flatMap(TranscriptStore.makeKeyed(values).open("chat-1", "ada"), (it) =>
         Effect.andThen(it.append(messages.slice(0, 1)), it.append(messages.slice(1)))))
       for (const [index, line] of lines.entries()) {
         const { at: _, ...before } = JSON.parse(line)
@@ -70,7 +70,7 @@ describe("a session of version 1", () => {
     Effect.gen(function*() {
       const values = yield* store
       for (const [index, line] of tree.entries()) yield* values.set(keyOf(index), line)
-      const { append, appendBelow, below, messages } = yield* TranscriptStore.make(values).open("chat-1", "ada")
+      const { append, appendBelow, below, messages } = yield* TranscriptStore.makeKeyed(values).open("chat-1", "ada")
       assert.deepStrictEqual(messages.map((it) => it.role), ["user"])
       assert.deepStrictEqual(below.map((it) => [it.of.length, it.messages.length, it.isNew, it.end?.ended]), [
         [2, 1, undefined, undefined],

@@ -3,15 +3,14 @@
  * results of waves in an upgrade. A new version gets a file of its own.
  */
 import { assert, describe, it } from "@effect/vitest"
-import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Layer from "effect/Layer"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import { readFileSync } from "node:fs"
 import * as ToolEvent from "../../src/core/facts/ToolEvent.ts"
+import * as MemoryRows from "../../src/core/store/MemoryRows.ts"
 import { ToolOutcome } from "../../src/core/vocabulary/ToolOutcome.ts"
+import { toPrincipal } from "../../src/server/users/Principals.ts"
 import * as WaveStore from "../../src/server/waves/WaveStore.ts"
 import * as WaveText from "../../src/server/waves/WaveText.ts"
 
@@ -63,8 +62,8 @@ describe("waves of version 1", () => {
 
   it.effect("are told from other versions, each by itself", () =>
     Effect.gen(function*() {
-      const memory = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
-      const store = yield* WaveStore.make(memory)
+      const rows = MemoryRows.make()
+      const store = WaveStore.make(rows)
       const wave = Result.getOrThrow(WaveText.submitted.decode(submission))
       for (const name of ["a", "b"]) {
         const { format: _, message: __, ...of } = { ...wave, wave: name }
@@ -72,8 +71,10 @@ describe("waves of version 1", () => {
         yield* store.begin({ ...wave, wave: name }, info)
         yield* store.end({ ...wave, wave: name }, { ended: read(ended), info })
       }
-      const [key] = (yield* memory.keys).filter((it) => it.startsWith("served.end."))
-      yield* memory.set(key!, ended.replace("\"v\":1", "\"v\":7"))
+      const key = `served.end.${WaveStore.idOf(wave, "a")}`
+      const of = rows.of(toPrincipal(wave))
+      assert.isTrue((yield* of.read({ keys: [key] })).has(key))
+      yield* of.write([{ _tag: "Put", key, value: ended.replace("\"v\":1", "\"v\":7") }])
       const results = yield* Effect.forEach(["a", "b"], (name) => Effect.result(store.get(wave, name)))
       const [failed] = results.filter(Result.isFailure)
       assert.deepInclude(failed?.failure, {
@@ -81,5 +82,5 @@ describe("waves of version 1", () => {
         problem: "it has version 7, and this release reads 1"
       })
       assert.lengthOf(results.filter(Result.isSuccess), 1)
-    }).pipe(Effect.scoped))
+    }))
 })

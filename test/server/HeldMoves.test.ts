@@ -3,10 +3,10 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Stream from "effect/Stream"
 import * as Gate from "../../src/core/gates/Gate.ts"
 import * as Journal from "../../src/core/store/Journal.ts"
+import * as MemoryRows from "../../src/core/store/MemoryRows.ts"
 import * as StateStore from "../../src/core/store/StateStore.ts"
 import { PendingApprovals } from "../../src/server/approvals/PendingApprovals.ts"
 import { SessionHost } from "../../src/server/sessions/SessionHost.ts"
@@ -77,7 +77,7 @@ const around = (held: Held) => {
     ),
     Layer.effect(WaveStore.WaveStore, Effect.map(WaveStore.WaveStore, slow)).pipe(
       Layer.provide(WaveStore.layer),
-      Layer.provide(Layer.fresh(KeyValueStore.layerMemory))
+      Layer.provide(Layer.fresh(MemoryRows.layer))
     )
   )
 }

@@ -2,7 +2,6 @@
 import * as Effect from "effect/Effect"
 import * as Latch from "effect/Latch"
 import * as Layer from "effect/Layer"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
 import { Checkpoints, Journal } from "../../src/index.ts"
 import * as Server from "../../src/server/api/Server.ts"
@@ -12,6 +11,7 @@ import { SessionDirectory } from "../../src/server/sessions/SessionDirectory.ts"
 import { SessionHost } from "../../src/server/sessions/SessionHost.ts"
 import * as WaveStore from "../../src/server/waves/WaveStore.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlOwnRows from "../../src/sql/SqlOwnRows.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 import { suite } from "../support/directoryContract.ts"
 import { Subject, type World } from "../support/directoryWorld.ts"
@@ -70,7 +70,7 @@ const inPostgres = Layer.mergeAll(
   SqlJournal.layer(),
   SqlStateStore.layer(),
   Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
-    Layer.provide(KeyValueStore.layerSql())
+    Layer.provide(SqlOwnRows.layer)
   )
 ).pipe(Layer.provide(Postgres.client), Layer.provide(Postgres.layer))
 

@@ -50,7 +50,7 @@ const change = (filename: string, of: string, from: string, to: string) =>
   Effect.sync(() => {
     const db = new DatabaseSync(filename)
     const { changes } = db.prepare(
-      "UPDATE effect_key_value_store SET value = CAST(replace(CAST(value AS TEXT), ?, ?) AS BLOB) WHERE id LIKE ?"
+      "UPDATE tool_executor_session_rows SET value = replace(value, ?, ?) WHERE key LIKE ?"
     ).run(from, to, of)
     assert.strictEqual(Number(changes), 1)
     db.close()

@@ -2,14 +2,15 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
-import * as Fiber from "effect/Fiber"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
+import * as MemoryRows from "../../src/core/store/MemoryRows.ts"
+import type { Change, Listed } from "../../src/core/store/SessionRows.ts"
 import { LocalExecutor, ToolHandlers } from "../../src/index.ts"
 import type { WaveInfo } from "../../src/server/api/ApiModels.ts"
 import * as Server from "../../src/server/api/Server.ts"
 import * as Access from "../../src/server/users/Access.ts"
+import { toPrincipal } from "../../src/server/users/Principals.ts"
 import { Waves } from "../../src/server/waves/Waves.ts"
 import * as WaveStore from "../../src/server/waves/WaveStore.ts"
 import { toolkit } from "../support/Harness.ts"
@@ -40,28 +41,38 @@ const endOf = (wave: string, at: number, turn?: WaveStore.KeptTurn): WaveStore.E
 
 const begin = (store: WaveStore.WaveStore["Service"], wave: string) => store.begin(begun(wave), infoOf(begun(wave)))
 
+const keyOf = (of: "end" | "turn" | "wave", name: string): string => `served.${of}.${WaveStore.idOf(ada, name)}`
+
+const put = (key: string, value: string, listed?: Listed): Change => ({ _tag: "Put", key, value, listed })
+
+const newRows = Effect.sync(() => {
+  const rows = MemoryRows.make()
+  return { rows, own: rows.of(toPrincipal(ada)) }
+})
+
 describe("WaveStore", () => {
   it.effect("forgets what is old although something in it is damaged", () =>
     Effect.gen(function*() {
-      const store = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
-      yield* store.set(`served.turn.${"0".repeat(32)}`, "{\"state\":")
-      const waves = yield* WaveStore.make(store)
-      yield* waves.open
+      const { own, rows } = yield* newRows
+      const waves = WaveStore.make(rows)
+      yield* own.write([
+        put(keyOf("turn", "damaged"), "{\"state\":", { kind: WaveStore.kinds.turn, isOpen: false, at: 1 })
+      ])
       yield* begin(waves, "old")
       yield* waves.end(begun("old"), endOf("old", 5))
+      yield* own.write([put(keyOf("end", "old"), "{\"v\":")])
       yield* begin(waves, "new")
       yield* waves.end(begun("new"), endOf("new", 20))
       yield* waves.prune({ waves: 10, turns: 10 })
       assert.isUndefined(yield* waves.get(ada, "old"))
       assert.isDefined(yield* waves.get(ada, "new"))
-      assert.lengthOf(yield* store.keys, 3)
-    }).pipe(Effect.scoped))
+      const left = yield* own.read({ keys: [keyOf("turn", "damaged"), keyOf("end", "old"), keyOf("end", "new")] })
+      assert.deepStrictEqual(Array.from(left.keys()), [keyOf("end", "new")])
+    }))
 
   it.live("has what cannot be read any more run by nobody anew", () =>
     Effect.gen(function*() {
-      const store = yield* WaveStore.make(
-        Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
-      )
+      const store = WaveStore.make(MemoryRows.make())
       yield* store.begin({ ...begun("w"), message: { of: "another version" } }, infoOf(begun("w")))
       let runs = 0
       const { handlers, kit } = toolkit({ read: { handler: () => Effect.sync(() => ++runs) } })
@@ -85,49 +96,38 @@ describe("WaveStore", () => {
 
   it.effect("goes by what has no end, whatever else is damaged or of a later version", () =>
     Effect.gen(function*() {
-      const store = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
-      const before = yield* WaveStore.make(store)
+      const { own, rows } = yield* newRows
+      const before = WaveStore.make(rows)
       for (const wave of ["damaged", "one", "later", "ended", "two"]) yield* begin(before, wave)
       yield* before.end(begun("ended"), endOf("ended", 5))
-      const keyOf = Effect.fnUntraced(function*(wave: string) {
-        for (const key of yield* store.keys) {
-          if (key.startsWith("served.wave.") && (yield* store.get(key))?.includes(`"${wave}"`) === true) return key
-        }
-        return assert.fail("there is none")
-      })
-      yield* store.set(yield* keyOf("damaged"), "{\"user\":")
-      yield* store.set(yield* keyOf("later"), JSON.stringify({ v: 2, of: "wave" }))
-      const waves = yield* WaveStore.make(store)
-      assert.deepStrictEqual((yield* waves.open).map(({ wave }) => wave), ["one", "two"])
+      yield* own.write([
+        put(keyOf("wave", "damaged"), "{\"user\":"),
+        put(keyOf("wave", "later"), JSON.stringify({ v: 2, of: "wave" }))
+      ])
+      const waves = WaveStore.make(rows)
+      for (const open of [waves.open, waves.openOf(ada)]) {
+        assert.deepStrictEqual((yield* open).map(({ wave }) => wave), ["one", "two"])
+      }
       // it is neither none nor anything that could go on
       assert.strictEqual(
         (yield* Effect.flip(waves.get(ada, "later"))).message,
         "The record of wave \"later\" cannot be read: it has version 2, and this release reads 1"
       )
-    }).pipe(Effect.scoped))
+    }))
 
-  it.effect("forgets what all lives have left, though it lists its keys only once", () =>
+  it.effect("forgets what all lives have left, and not the turn of a wave that is under way", () =>
     Effect.gen(function*() {
-      const memory = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
-      let listed = 0
-      const store: KeyValueStore.KeyValueStore = {
-        ...memory,
-        keys: Effect.suspend(() => {
-          listed++
-          return memory.keys
-        })
-      }
+      const { own, rows } = yield* newRows
       const state = {
         rules: { succeeded: [], succeededInBatch: [], exitWanted: false, held: 0, letThrough: false },
         blocked: [],
         calls: 0
       }
       const play = Effect.fnUntraced(function*(life: number) {
-        const waves = yield* WaveStore.make(store)
-        yield* waves.open
+        const waves = WaveStore.make(rows)
         for (let at = 10 * life; at < 10 * life + 10; at++) {
-          yield* begin(waves, `w${at}`)
           const wave = { ...begun(`w${at}`), turn: `t${life}` }
+          yield* waves.begin(wave, infoOf(wave))
           yield* waves.end(wave, endOf(`w${at}`, at, { state, wave: `w${at}`, at: 10 * life }))
         }
         return waves
@@ -136,40 +136,24 @@ describe("WaveStore", () => {
       const first = yield* play(1)
       yield* first.prune({ waves: 5, turns: 0 })
       const last = yield* play(2)
-      listed = 0
       const there = Effect.filter(
         Array.from({ length: 30 }, (_, at) => at),
         (at) => Effect.map(last.get(ada, `w${at}`), (it) => it !== undefined)
       )
-      assert.deepStrictEqual((yield* there)[0], 5)
+      assert.strictEqual((yield* there)[0], 5)
       yield* last.prune({ waves: 15, turns: 5 })
-      assert.deepStrictEqual((yield* there)[0], 15)
+      assert.strictEqual((yield* there)[0], 15)
       assert.isUndefined(yield* last.turn(ada, "t0"))
       assert.isDefined(yield* last.turn(ada, "t1"))
-      yield* last.prune({ waves: 100, turns: 15 })
+      const next = { ...begun("next"), turn: "t2" }
+      yield* last.begin(next, infoOf(next))
+      yield* last.prune({ waves: 100, turns: 100 })
       assert.deepStrictEqual(yield* there, [])
       assert.isUndefined(yield* last.turn(ada, "t1"))
-      assert.strictEqual(listed, 0)
-      // that of the turn of this life, which ends it by itself
-      assert.lengthOf(yield* memory.keys, 1)
-    }).pipe(Effect.scoped))
-
-  it.effect("keeps the end of a wave that is being written, however soon it is forgotten", () =>
-    Effect.gen(function*() {
-      const memory = Context.get(yield* Layer.build(KeyValueStore.layerMemory), KeyValueStore.KeyValueStore)
-      const slow: KeyValueStore.KeyValueStore = {
-        ...memory,
-        set: (key, value) => Effect.andThen(Effect.yieldNow, memory.set(key, value))
-      }
-      const waves = yield* WaveStore.make(slow)
-      yield* begin(waves, "w")
-      const ending = yield* Effect.forkChild(waves.end(begun("w"), endOf("w", 5)), {
-        startImmediately: true
-      })
-      yield* waves.prune({ waves: 10, turns: 10 })
-      yield* Fiber.join(ending)
-      assert.isDefined((yield* waves.get(ada, "w"))?.ended)
-      yield* waves.prune({ waves: 10, turns: 10 })
-      assert.lengthOf(yield* memory.keys, 0)
-    }).pipe(Effect.scoped))
+      assert.isDefined(yield* last.turn(ada, "t2"))
+      yield* last.end(next, endOf("next", 30, { state, wave: "next", at: 30 }))
+      yield* last.prune({ waves: 100, turns: 100 })
+      assert.isUndefined(yield* last.turn(ada, "t2"))
+      assert.deepStrictEqual(yield* own.open(WaveStore.kinds.wave), [])
+    }))
 })

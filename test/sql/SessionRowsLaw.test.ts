@@ -3,12 +3,13 @@ import { assert, layer } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Result from "effect/Result"
 import * as SqlClient from "effect/sql/SqlClient"
-import * as KeyValueRows from "../../src/core/store/KeyValueRows.ts"
+import * as MemoryRows from "../../src/core/store/MemoryRows.ts"
 import { SessionRegistry } from "../../src/core/store/SessionRegistry.ts"
 import type { Change, Listed, Rows } from "../../src/core/store/SessionRows.ts"
+import * as Sqlite from "../../src/sql/Sqlite.ts"
+import * as SqlOwnRows from "../../src/sql/SqlOwnRows.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
 import { randomFrom, type SeededRandom } from "../../src/testing/SeededRandom.ts"
@@ -93,6 +94,12 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
           const registry = yield* SqlSessionRegistry.make()
           return { registry, rows: yield* Effect.provideService(SqlSessionRows.make, SessionRegistry, registry) }
         }).pipe(Effect.provideService(SqlClient.SqlClient, sql)))
+      const inSqlite = yield* Effect.provide(
+        SqlOwnRows.make,
+        yield* Layer.build(Sqlite.layer({ filename: ":memory:" }))
+      )
+      const other = yield* Layer.build(Postgres.clientOf(yield* (yield* Postgres.Postgres).database))
+      const inPostgres = yield* Effect.provide(SqlOwnRows.make, other)
       for (const seed of seeds(60)) {
         const random = randomFrom(seed)
         const kind = `k${seed}`
@@ -101,12 +108,8 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
         const model = new Map(sessions.map((it) => [it, new Map<string, Row>()]))
         const holders: Array<Holder> = []
         const owners = new Map<string, Holder>()
-        // a store in memory has no owners, and keeps what is not deleted by its age
-        const memory = random.chance(0.5) ? undefined : KeyValueRows.make(
-          Context.get(yield* Layer.build(Layer.fresh(KeyValueStore.layerMemory)), KeyValueStore.KeyValueStore),
-          { kinds: { [kind]: { pattern: /h\d$/, principalOf: () => undefined } } }
-        )
-        const inMemory = (session: string, key: string) => `${session} ${key}`
+        // those of a process that has all sessions
+        const alone = [MemoryRows.make(), inSqlite, inPostgres]
         const about = (step: number) => `seed ${seed}, step ${step}`
 
         const activate = Effect.fnUntraced(function*(session: string) {
@@ -139,11 +142,14 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
             const error = Result.isFailure(exit!) ? exit.failure : undefined
             assert.strictEqual(error?._tag, "RowExists", about(at))
             assert.include(taken, error?._tag === "RowExists" ? error.key : "", about(at))
+            for (const it of alone) {
+              const refused = yield* Effect.result(it.of(holder.session).write(changes))
+              assert.strictEqual(Result.isFailure(refused) ? refused.failure._tag : "written", "RowExists", about(at))
+            }
             return
           }
           assert.isTrue(Result.isSuccess(exit!), about(at))
-          const flat = changes.map((it) => ({ ...it, key: inMemory(holder.session, it.key) }))
-          if (memory !== undefined) yield* memory.of(holder.session).write(flat)
+          for (const it of alone) yield* it.of(holder.session).write(changes)
         })
         const read = Effect.fnUntraced(function*(at: number) {
           const session = random.pick(sessions)
@@ -156,21 +162,24 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
             ...keys.filter((it) => it !== head && rows.has(it)),
             ...sequences.flatMap(() => ["s.0", "s.1", "s.2", "s.10"].filter((it) => rows.has(it) && !keys.includes(it)))
           ]
-          const found = yield* random.pick(processes).rows.of(session).read({ head, keys, sequences })
-          assert.sameMembers(
-            Array.from(found, ([key, value]) => `${key}=${value}`),
-            expected.map((key) => `${key}=${rows.get(key)!.value}`),
-            about(at)
-          )
           const open = Array.from(rows).flatMap(([key, it]) => it.listed?.isOpen === true ? [key] : [])
-          const unfinished = yield* random.pick(processes).rows.of(session).open(kind)
-          assert.sameMembers(unfinished.map(({ key }) => key), open, about(at))
-          if (memory === undefined) return
-          const all = Array.from(rows.keys())
-          const there = yield* memory.of(session).read({ keys: all.map((it) => inMemory(session, it)) })
-          assert.deepStrictEqual(Array.from(there.values()), all.map((it) => rows.get(it)!.value), about(at))
-          const openThere = yield* memory.of(session).open(kind)
-          assert.sameMembers(openThere.map(({ key }) => key), open.map((it) => inMemory(session, it)), about(at))
+          for (const it of [random.pick(processes).rows, ...alone]) {
+            const found = yield* it.of(session).read({ head, keys, sequences })
+            assert.sameMembers(
+              Array.from(found, ([key, value]) => `${key}=${value}`),
+              expected.map((key) => `${key}=${rows.get(key)!.value}`),
+              about(at)
+            )
+            const unfinished = yield* it.of(session).open(kind)
+            assert.sameMembers(unfinished.map(({ key }) => key), open, about(at))
+          }
+          const all = sessions.flatMap((it) =>
+            Array.from(model.get(it)!.values(), ({ listed, value }) => listed?.isOpen === true ? value : "")
+          )
+          for (const it of alone) {
+            const found = yield* it.found(kind)
+            assert.sameMembers(found.map(({ value }) => value), all.filter((it) => it !== ""), about(at))
+          }
         })
         const list = Effect.fnUntraced(function*(at: number) {
           const wanted = random.pick([undefined, [users[0]!], users, ["nobody"]])
@@ -201,6 +210,7 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
             }
           }
           yield* random.pick(processes).rows.prune({ kind, before, parts })
+          for (const it of alone) yield* it.prune({ kind, before, parts })
         })
         for (const session of sessions) yield* activate(session)
         for (let step = 1; step <= 60; step++) {
@@ -208,7 +218,7 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
           if (chance < 10) yield* write(step)
           else if (chance < 15) yield* read(step)
           else if (chance < 17) yield* list(step)
-          else if (chance < 18 && memory === undefined) yield* prune(step)
+          else if (chance < 18) yield* prune(step)
           else yield* activate(random.pick(sessions))
         }
         for (let step = 61; step < 70; step++) yield* read(step)

@@ -15,6 +15,7 @@ import * as OperationStore from "../../src/server/operations/OperationStore.ts"
 import * as SharedLists from "../../src/server/sessions/SharedLists.ts"
 import { toPrincipal } from "../../src/server/users/Principals.ts"
 import * as WaveStore from "../../src/server/waves/WaveStore.ts"
+import * as SqlOwnRows from "../../src/sql/SqlOwnRows.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
 import * as Postgres from "../support/Postgres.ts"
@@ -98,9 +99,9 @@ const start = Effect.fnUntraced(function*(sql: SqlClient.SqlClient) {
   return {
     registry,
     rows,
-    waves: WaveStore.makeRows(rows),
-    operations: OperationStore.makeRows(rows),
-    transcripts: TranscriptStore.makeRows(rows)
+    waves: WaveStore.make(rows),
+    operations: OperationStore.make(rows),
+    transcripts: TranscriptStore.make(rows)
   }
 })
 
@@ -258,11 +259,11 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
       yield* one.registry.activate(principal)
       assert.isTrue(isLost(yield* Effect.flip(before.append([said("stale")]))))
       // another one in the same process and epoch finds its number taken, and every time
-      const [here, there] = [yield* two.transcripts.open("x", principal), TranscriptStore.makeRows(one.rows)]
+      const [here, there] = [yield* two.transcripts.open("x", principal), TranscriptStore.make(one.rows)]
       assert.isTrue(isLost(yield* Effect.flip(here.append([said("stale")]))))
       const [first, second] = [
         yield* there.open("y", principal),
-        yield* TranscriptStore.makeRows(one.rows).open("y", principal)
+        yield* TranscriptStore.make(one.rows).open("y", principal)
       ]
       yield* first.append([said("mine")])
       for (let i = 0; i < 2; i++) {
@@ -273,6 +274,42 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
         ["s", "one"]
       ])
       assert.lengthOf((yield* Effect.scoped(two.transcripts.open("s", principal))).messages, 4)
+    }))
+
+  test("of a process that had all sessions are continued by who holds them from then on", ({ one, sql, two }) =>
+    Effect.gen(function*() {
+      const alone = yield* Effect.provideService(SqlOwnRows.make, SqlClient.SqlClient, sql)
+      const [waves, operations] = [WaveStore.make(alone), OperationStore.make(alone)]
+      const eve = { user: "eve", session: "s" }
+      for (const wave of [begun("ended"), begun("waits"), begun("over", 1, eve)]) yield* waves.begin(wave, infoOf(wave))
+      yield* waves.end(begun("ended"), endOf(begun("ended"), 10, true))
+      for (const id of ["one", "two"]) yield* operations.submit(operation(id))
+      yield* operations.keepConversation(conversation(ada, ["two"], 10))
+      yield* operations.append(ada, "two", 0, { log: "l", events: [] })
+      yield* Effect.scoped(Effect.flatMap(
+        TranscriptStore.make(alone).open("x", principal),
+        ({ append }) => append([said("one")])
+      ))
+      // two sessions have something unfinished, and either process may take them
+      assert.sameMembers(Array.from(yield* two.registry.due(10)), [principal, toPrincipal(eve)])
+      yield* one.registry.activate(principal)
+      assert.deepStrictEqual((yield* one.waves.openOf(ada)).map(({ wave }) => wave), ["waits"])
+      assert.strictEqual((yield* one.waves.get(ada, "ended"))?.ended?.at, 10)
+      assert.strictEqual((yield* one.waves.turn(ada, "t"))?.wave, "ended")
+      const found = yield* one.operations.conversationOf(ada)
+      assert.deepStrictEqual(found?.open.map((it) => [it.submitted.operation, it.events.length]), [["two", 1]])
+      const { append, messages } = yield* one.transcripts.open("x", principal)
+      assert.deepStrictEqual(messages, [said("one")])
+      const listed = yield* Effect.forEach(
+        ["wave", "turn", "conversation"],
+        (kind) => two.rows.summaries!({ kind, users: ["ada"], limit: 10 })
+      )
+      assert.deepStrictEqual(listed.map((all) => all.map(({ isOpen }) => isOpen)), [[true, false], [true], [true]])
+      // from here on they are written in its epoch
+      yield* append([said("two")])
+      yield* one.waves.end(begun("waits"), endOf(begun("waits"), 20))
+      assert.deepStrictEqual(yield* one.waves.openOf(ada), [])
+      assert.isTrue(isLost(yield* Effect.flip(two.waves.end(begun("waits"), endOf(begun("waits"), 30)))))
     }))
 
   test("of ten thousand waves are listed, continued and forgotten a bounded number at a time", ({ one, sql, two }) =>
@@ -327,7 +364,7 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
         Effect.provideService(SqlClient.SqlClient, client),
         Effect.provideService(SessionRegistry, registry)
       )
-      const [waves, operations] = [WaveStore.makeRows(rows), OperationStore.makeRows(rows)]
+      const [waves, operations] = [WaveStore.make(rows), OperationStore.make(rows)]
       const asked = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
         Effect.suspend(() => {
           const before = state.asked
@@ -342,8 +379,8 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
       for (const number of [0, 1, 2]) yield* operations.append(ada, "two", number, { log: "l", events: [] })
       assert.strictEqual(yield* asked(operations.conversationOf(ada)), 2)
       assert.strictEqual(yield* asked(operations.removeOperation(ada, "two")), 1)
-      const { append } = yield* TranscriptStore.makeRows(rows).open("s", principal)
+      const { append } = yield* TranscriptStore.make(rows).open("s", principal)
       for (const text of ["one", "two", "three"]) assert.strictEqual(yield* asked(append([said(text)])), 1)
-      assert.strictEqual(yield* asked(TranscriptStore.makeRows(rows).open("s", principal)), 1)
+      assert.strictEqual(yield* asked(TranscriptStore.make(rows).open("s", principal)), 1)
     }))
 })

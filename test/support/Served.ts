@@ -7,11 +7,11 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Scope from "effect/Scope"
 import * as SqlClient from "effect/sql/SqlClient"
 import * as Stream from "effect/Stream"
 import * as TranscriptStore from "../../src/agent/TranscriptStore.ts"
+import { type Rows, SessionRows } from "../../src/core/store/SessionRows.ts"
 import {
   type Approvals,
   Dedupe,
@@ -38,6 +38,7 @@ import * as WaveStore from "../../src/server/waves/WaveStore.ts"
 import * as SqlApprovals from "../../src/sql/SqlApprovals.ts"
 import * as Sqlite from "../../src/sql/Sqlite.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlOwnRows from "../../src/sql/SqlOwnRows.ts"
 import * as SqlSessionRegistry from "../../src/sql/SqlSessionRegistry.ts"
 import * as SqlSessionRows from "../../src/sql/SqlSessionRows.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
@@ -110,9 +111,9 @@ export const shared = (url: string, tools: Tools, { lease = "2 seconds", ...opti
     Layer.provideMerge(Layer.mergeAll(
       SqlJournal.layer(),
       SqlStateStore.layer({ lease }),
-      WaveStore.layerRows,
-      OperationStore.layerRows,
-      TranscriptStore.layerRows,
+      WaveStore.layer,
+      OperationStore.layer,
+      TranscriptStore.layer,
       SqlApprovals.layer
     )),
     Layer.provide(SqlSessionRows.layer),
@@ -127,18 +128,23 @@ const stores = (
   isLost: (key: string) => boolean
 ) => {
   const losing = Layer.effect(
-    KeyValueStore.KeyValueStore,
-    Effect.map(KeyValueStore.KeyValueStore, (store): KeyValueStore.KeyValueStore => ({
-      ...store,
-      set: (key, value) => isLost(key) ? Effect.never : store.set(key, value)
+    SessionRows,
+    Effect.map(SessionRows, (rows): SessionRows["Service"] => ({
+      ...rows,
+      of: (principal) => {
+        const own = rows.of(principal)
+        const write: Rows["write"] = (changes) =>
+          changes.some(({ key }) => isLost(key)) ? Effect.never : own.write(changes)
+        return { ...own, write }
+      }
     }))
-  ).pipe(Layer.provide(KeyValueStore.layerSql()))
+  ).pipe(Layer.provide(SqlOwnRows.layer))
   return Layer.mergeAll(
     SqlJournal.layer(held),
     SqlStateStore.layer(held.isAlone ? held : {}),
     Layer.effect(WaveStore.WaveStore, Effect.map(WaveStore.WaveStore, around)).pipe(
       Layer.provide(WaveStore.layer),
-      Layer.provide(KeyValueStore.layerSql())
+      Layer.provide(SqlOwnRows.layer)
     ),
     Layer.mergeAll(OperationStore.layer, TranscriptStore.layer).pipe(Layer.provide(losing))
   )
@@ -149,7 +155,7 @@ export type Around = (store: WaveStore.WaveStore["Service"]) => WaveStore.WaveSt
 
 const withoutJournal = Layer.mergeAll(
   StateStore.layerMemory(),
-  WaveStore.layer.pipe(Layer.provide(KeyValueStore.layerSql()))
+  WaveStore.layer.pipe(Layer.provide(SqlOwnRows.layer))
 )
 
 export interface Life {

@@ -15,10 +15,10 @@ import { WorkspaceTools } from "effect-tool-executor/tools"
 import { Tool, Toolkit } from "effect/ai"
 import { Sse } from "effect/encoding"
 import { HttpServer } from "effect/http"
-import { KeyValueStore } from "effect/persistence"
 import { createServer } from "node:http"
 import { join } from "node:path"
 import * as SessionRegistry from "../../src/core/store/SessionRegistry.ts"
+import * as SqlOwnRows from "../../src/sql/SqlOwnRows.ts"
 
 /** The users: ada runs; bob runs, and answers for ada; eve may nothing; ops operates and reads everything. */
 export const users = {
@@ -273,7 +273,7 @@ const stores = (folder: string | undefined) =>
     : Layer.mergeAll(
       SqlJournal.layer(),
       SqlStateStore.layer(),
-      WaveStore.layer.pipe(Layer.provide(KeyValueStore.layerSql())),
+      WaveStore.layer.pipe(Layer.provide(SqlOwnRows.layer)),
       Undoing.layer({ root: folder }).pipe(Layer.provideMerge(Checkpoints.layerMemory()))
     ).pipe(Layer.provide(Sqlite.layer({ filename: join(folder, "..", "records.db") })))
 

@@ -69,9 +69,9 @@ const stores = (url: string) =>
     SqlStateStore.layer({ lease }),
     SqlPermits.layer({ lease }),
     SqlApprovals.layer,
-    WaveStore.layerRows,
-    OperationStore.layerRows,
-    TranscriptStore.layerRows
+    WaveStore.layer,
+    OperationStore.layer,
+    TranscriptStore.layer
   ).pipe(
     Layer.provideMerge(SqlSessionRows.layer),
     Layer.provideMerge(SqlSessionRegistry.layer({ lease })),

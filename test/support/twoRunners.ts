@@ -32,9 +32,9 @@ const stores = (url: string, prepare: boolean) =>
     SqlApprovals.layer,
     SqlPushDevices.layer,
     SqlCheckpoints.layer(),
-    WaveStore.layerRows,
-    OperationStore.layerRows,
-    TranscriptStore.layerRows
+    WaveStore.layer,
+    OperationStore.layer,
+    TranscriptStore.layer
   ).pipe(
     Layer.provideMerge(SqlSessionRows.layer),
     Layer.provideMerge(SqlSessionRegistry.layer()),

@@ -10,7 +10,6 @@ import * as SingleRunner from "effect/cluster/SingleRunner"
 import * as Digest from "effect/crypto/Digest"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Redacted from "effect/Redacted"
 import * as Schema from "effect/Schema"
 import { appendFileSync } from "node:fs"
@@ -21,6 +20,7 @@ import { SessionDirectory } from "../../src/server/sessions/SessionDirectory.ts"
 import * as Access from "../../src/server/users/Access.ts"
 import * as WaveStore from "../../src/server/waves/WaveStore.ts"
 import * as SqlJournal from "../../src/sql/SqlJournal.ts"
+import * as SqlOwnRows from "../../src/sql/SqlOwnRows.ts"
 import * as SqlStateStore from "../../src/sql/SqlStateStore.ts"
 
 export interface Options {
@@ -62,7 +62,7 @@ const engine = ClusterWorkflowEngine.layer.pipe(
 const stores = Layer.mergeAll(
   SqlJournal.layer({ lease: "2 seconds" }),
   SqlStateStore.layer(),
-  Layer.provide(WaveStore.layer, KeyValueStore.layerSql({ table: "waves" }))
+  Layer.provide(WaveStore.layer, SqlOwnRows.layer)
 )
 
 const users = Layer.succeed(Access.Access, {

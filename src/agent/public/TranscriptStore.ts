@@ -1,2 +1,2 @@
 export type * from "../TranscriptStore.ts"
-export { layer, layerMemory, layerRows } from "../TranscriptStore.ts"
+export { layer, layerKeyed, layerMemory } from "../TranscriptStore.ts"

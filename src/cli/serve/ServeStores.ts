@@ -4,7 +4,6 @@ import * as FileSystem from "effect/FileSystem"
 import * as Layer from "effect/Layer"
 import * as Path from "effect/Path"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import type * as RateLimiter from "effect/persistence/RateLimiter"
 import * as Redacted from "effect/Redacted"
 import type * as SqlClient from "effect/sql/SqlClient"
@@ -33,6 +32,7 @@ import * as SqlCircuitBreakerStore from "../../sql/SqlCircuitBreakerStore.ts"
 import * as SqlJournal from "../../sql/SqlJournal.ts"
 import * as SqlLive from "../../sql/SqlLive.ts"
 import * as SqlLogins from "../../sql/SqlLogins.ts"
+import * as SqlOwnRows from "../../sql/SqlOwnRows.ts"
 import * as SqlPermits from "../../sql/SqlPermits.ts"
 import * as SqlPushDevices from "../../sql/SqlPushDevices.ts"
 import * as SqlRateLimiterStore from "../../sql/SqlRateLimiterStore.ts"
@@ -46,7 +46,6 @@ import * as GatewayProblems from "../gateway/GatewayProblems.ts"
 import * as StateFolder from "../StateFolder.ts"
 import * as Database from "./Database.ts"
 import type { Runner } from "./ServeCluster.ts"
-import * as ServeMoved from "./ServeMoved.ts"
 
 /** Where it is kept. */
 export interface Options {
@@ -114,7 +113,7 @@ const storesWith = (held: Omit<Place, "at">) =>
     SqlCheckpoints.layer(),
     SqlPushDevices.layer,
     Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
-      Layer.provide(KeyValueStore.layerSql({ table: ServeMoved.table }))
+      Layer.provide(SqlOwnRows.layer)
     )
   ).pipe(Layer.provide(held.isAlone ? Layer.empty : SqlSessionRegistry.layerAlone))
 
@@ -131,11 +130,10 @@ const sharedWith = (lease: number, isPooled: boolean) =>
     SqlCircuitBreakerStore.layer(),
     SqlApprovals.layer,
     SqlLive.layer(),
-    WaveStore.layerRows,
-    OperationStore.layerRows,
-    TranscriptStore.layerRows
+    WaveStore.layer,
+    OperationStore.layer,
+    TranscriptStore.layer
   ).pipe(
-    Layer.provide(Layer.effectDiscard(ServeMoved.move)),
     Layer.provideMerge(SqlSessionRows.layer),
     Layer.provideMerge(SqlSessionRegistry.layer({ lease })),
     Layer.provide(Layer.effectDiscard(DatabaseCheck.check(isPooled)))

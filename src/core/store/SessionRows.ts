@@ -2,8 +2,8 @@
  * Rows of sessions: submitted waves, turns, operations, conversations, transcripts. A session is named by its principal.
  *
  * A write of several rows is one step: all or nothing. Where several processes share the rows, only the process that
- * holds the session writes them (`SessionRegistry`), and reads need no ownership. `KeyValueRows` has the driver over a
- * key-value store, for one process at a time.
+ * holds the session writes them (`SessionRegistry`), and reads need no ownership. `MemoryRows` has the driver in memory;
+ * `KeyedSequences` has one for sequences alone, over a key-value store.
  */
 import * as Context from "effect/Context"
 import type * as Effect from "effect/Effect"
@@ -129,13 +129,13 @@ export class SessionRows extends Context.Service<SessionRows, {
   /** The rows of a session. */
   readonly of: (principal: string) => Rows
   /**
-   * Rows of a kind that a process continues when it starts. Only a process that has all sessions has any: where sessions
-   * are held one by one, each is continued by who holds it.
+   * Rows of a kind that a process continues when it starts: unfinished ones, or all. Only a process that has all sessions
+   * has any: where sessions are held one by one, each is continued by who holds it.
    */
-  readonly found: (kind: string) => Effect.Effect<ReadonlyArray<Row>, SessionRowsError>
+  readonly found: (kind: string, which?: "all" | "open") => Effect.Effect<ReadonlyArray<Row>, SessionRowsError>
   /**
-   * Lists rows that have a summary, unfinished ones before others, the latest change first. Absent where one process has all sessions: it lists what it
-   * has in memory.
+   * Lists rows that have a summary, unfinished ones before others, the latest change first. Absent where one process has
+   * all sessions: it lists what it has in memory.
    */
   readonly summaries: ((of: Listing) => Effect.Effect<ReadonlyArray<Summary>, SessionRowsError>) | undefined
   /** The first row of each sequence of a kind, and its last two, in this order: as many as there are. */

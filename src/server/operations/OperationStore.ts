@@ -7,11 +7,10 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import * as AgentWire from "../../agent/AgentWire.ts"
-import * as KeyValueRows from "../../core/store/KeyValueRows.ts"
+import * as MemoryRows from "../../core/store/MemoryRows.ts"
 import { type Rows, SessionRows } from "../../core/store/SessionRows.ts"
 import * as FileChange from "../../core/vocabulary/FileChange.ts"
 import { Conversation, Operation, WireAgentEvent } from "../api/ApiOperations.ts"
@@ -125,8 +124,9 @@ export class OperationStore extends Context.Service<OperationStore, {
 }>()("effect-tool-executor/server/OperationStore") {}
 
 /** Creates the service over rows of sessions. */
-export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"] => {
+export const make = (rows: SessionRows["Service"]): OperationStore["Service"] => {
   const of = (owner: Owner): Rows => rows.of(toPrincipal(owner))
+  const isAlone = rows.summaries === undefined
   const kept = Effect.fnUntraced(function*(found: ReadonlyMap<string, string>, id: string) {
     const submitted = yield* decoded(texts.submitted, found.get(keys.operation(id)))
     return submitted && { submitted, ended: yield* decoded(texts.ended, found.get(keys.end(id))) }
@@ -145,7 +145,7 @@ export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"
       "conversations",
       Effect.gen(function*() {
         const found: Array<KeptConversation> = []
-        for (const { key, value } of yield* rows.found(kind)) {
+        for (const { key, value } of yield* rows.found(kind, "all")) {
           const kept = texts.conversation.decode(value)
           // an unreadable record must not affect others
           if (Result.isFailure(kept)) yield* Effect.logError(`${key} cannot be read`, kept.failure)
@@ -254,29 +254,21 @@ export const makeRows = (rows: SessionRows["Service"]): OperationStore["Service"
       ),
     removeConversation: (owner) =>
       failing("removeConversation", of(owner).write([{ _tag: "Remove", key: keys.conversation(idOf(owner)) }])),
-    prune: (before) => failing("prune", rows.prune({ kind, before, parts: { prefix: keys.operation("") } }))
+    prune: (before) =>
+      isAlone
+        ? Effect.void
+        : failing("prune", rows.prune({ kind, before, parts: { prefix: keys.operation("") } }))
   }
 }
 
-/** Creates the service over a key-value store. */
-export const make = (store: KeyValueStore.KeyValueStore): OperationStore["Service"] =>
-  makeRows(KeyValueRows.make(store, layout))
-
-/** Layer of the store over a key-value store, such as a database (`KeyValueStore.layerSql`). */
-export const layer: Layer.Layer<OperationStore, never, KeyValueStore.KeyValueStore> = Layer.effect(
+/** Layer of the store over rows of sessions, of one process (`SqlOwnRows`) or of several (`SqlSessionRows`). */
+export const layer: Layer.Layer<OperationStore, never, SessionRows> = Layer.effect(
   OperationStore,
-  Effect.map(KeyValueStore.KeyValueStore, make)
-)
-
-/** Layer of the store over rows of sessions (`SqlSessionRows.layer`), which several processes share. */
-export const layerRows: Layer.Layer<OperationStore, never, SessionRows> = Layer.effect(
-  OperationStore,
-  Effect.map(SessionRows, makeRows)
+  Effect.map(SessionRows, make)
 )
 
 /** Layer of a store in memory. */
-export const layerMemory = (): Layer.Layer<OperationStore> =>
-  Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
+export const layerMemory = (): Layer.Layer<OperationStore> => Layer.provide(layer, Layer.fresh(MemoryRows.layer))
 
 /** The kind of the rows of conversations. */
 export const kind = "conversation"
@@ -316,10 +308,6 @@ const keys = {
   end: (id: string) => `served.operation.${id}.end`,
   allEvents: (id: string) => `served.operation.${id}.events`,
   events: (id: string, number: number) => `served.operation.${id}.events.${number}`
-}
-
-const layout: KeyValueRows.Layout = {
-  kinds: { [kind]: { pattern: /^served\.conversation\.([0-9a-f]{32})$/ } }
 }
 
 const failing = <A, E, R>(

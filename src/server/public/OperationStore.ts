@@ -1,2 +1,2 @@
 export type * from "../operations/OperationStore.ts"
-export { layer, layerMemory, layerRows } from "../operations/OperationStore.ts"
+export { layer, layerMemory } from "../operations/OperationStore.ts"

@@ -1,2 +1,2 @@
 export type * from "../waves/WaveStore.ts"
-export { layer, layerMemory, layerRows } from "../waves/WaveStore.ts"
+export { layer, layerMemory } from "../waves/WaveStore.ts"

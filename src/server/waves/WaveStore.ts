@@ -5,11 +5,9 @@
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import * as KeyValueStore from "effect/persistence/KeyValueStore"
-import * as Random from "effect/Random"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import * as KeyValueRows from "../../core/store/KeyValueRows.ts"
+import * as MemoryRows from "../../core/store/MemoryRows.ts"
 import { type Change, type Row, type Rows, SessionRows } from "../../core/store/SessionRows.ts"
 import * as FileChange from "../../core/vocabulary/FileChange.ts"
 import type { WaveInfo } from "../api/ApiModels.ts"
@@ -87,7 +85,7 @@ export class WaveStore extends Context.Service<WaveStore, {
 }>()("effect-tool-executor/server/WaveStore") {}
 
 /** Creates the service over rows of sessions. */
-export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => {
+export const make = (rows: SessionRows["Service"]): WaveStore["Service"] => {
   const of = (owner: Owner): Rows => rows.of(toPrincipal(owner))
   return {
     open: failing("open", Effect.flatMap(rows.found(kinds.wave), submittedIn)),
@@ -211,28 +209,14 @@ export const makeRows = (rows: SessionRows["Service"]): WaveStore["Service"] => 
   }
 }
 
-/** Creates the service over a key-value store. */
-export const make = Effect.fnUntraced(function*(
-  store: KeyValueStore.KeyValueStore
-): Effect.fn.Return<WaveStore["Service"]> {
-  const life = (yield* Random.nextIntBetween(0, 2 ** 48)).toString(36)
-  return makeRows(KeyValueRows.make(store, layout, life))
-})
-
-/** Layer of the store over a key-value store, such as a database (`KeyValueStore.layerSql`). */
-export const layer: Layer.Layer<WaveStore, never, KeyValueStore.KeyValueStore> = Layer.effect(
+/** Layer of the store over rows of sessions, of one process (`SqlOwnRows`) or of several (`SqlSessionRows`). */
+export const layer: Layer.Layer<WaveStore, never, SessionRows> = Layer.effect(
   WaveStore,
-  Effect.flatMap(KeyValueStore.KeyValueStore, make)
-)
-
-/** Layer of the store over rows of sessions (`SqlSessionRows.layer`), which several processes share. */
-export const layerRows: Layer.Layer<WaveStore, never, SessionRows> = Layer.effect(
-  WaveStore,
-  Effect.map(SessionRows, makeRows)
+  Effect.map(SessionRows, make)
 )
 
 /** Layer of a store in memory. */
-export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, Layer.fresh(KeyValueStore.layerMemory))
+export const layerMemory = (): Layer.Layer<WaveStore> => Layer.provide(layer, Layer.fresh(MemoryRows.layer))
 
 /** Turns of a session that are found by their names. */
 const mostTurns = 1_000
@@ -247,28 +231,7 @@ export const idOf = ({ session, user }: Owner, name: string): string =>
 const keys = {
   wave: (id: string) => `served.wave.${id}`,
   end: (id: string) => `served.end.${id}`,
-  ended: (life: string, number: number) => `served.ended.${life}.${number}`,
   turn: (id: string) => `served.turn.${id}`
-}
-
-const layout: KeyValueRows.Layout = {
-  kinds: {
-    [kinds.wave]: {
-      pattern: /^served\.wave\.([0-9a-f]{32})$/,
-      endOf: keys.end,
-      principalOf: (text) => Result.getOrUndefined(Result.map(WaveText.submitted.decode(text), toPrincipal)),
-      numbers: {
-        keyOf: keys.wave,
-        numberOf: keys.ended,
-        pattern: /^served\.ended\.([0-9a-z]{1,10})\.(\d{1,15})$/,
-        ...WaveText.endedAt
-      }
-    },
-    [kinds.turn]: {
-      pattern: /^served\.turn\.([0-9a-f]{32})$/,
-      atOf: (text) => Result.getOrUndefined(Result.map(WaveText.keptTurn.decode(text), ({ at }) => at))
-    }
-  }
 }
 
 /** The waves of rows. An unreadable row is logged and must not affect others. */

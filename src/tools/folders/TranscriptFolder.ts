@@ -35,7 +35,7 @@ export const layer = (options: Options): Layer.Layer<Transcripts, ConfigurationE
 export const make = (options: Options): Effect.Effect<Transcripts["Service"], ConfigurationError> =>
   Effect.map(
     PrivateFolder.locate("TranscriptFolder", options),
-    (folder) => TranscriptStore.make(storeOf(folder), { claim: (id) => claim(folder, id) })
+    (folder) => TranscriptStore.makeKeyed(storeOf(folder), { claim: (id) => claim(folder, id) })
   )
 
 const suffixes = { unfinished: ".new", lock: ".lock", owner: ".pid" }

@@ -3,10 +3,9 @@ import { Layer, type Redacted } from "effect"
 import { LocalExecutor, ToolHandlers } from "effect-tool-executor"
 import { TranscriptStore } from "effect-tool-executor/agent"
 import { Access, Agents, OperationStore, Server, Tokens, WaveStore } from "effect-tool-executor/server"
-import { SqlJournal, SqlStateStore } from "effect-tool-executor/sql"
+import { SqlJournal, SqlOwnRows, SqlStateStore } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
 import type { LanguageModel } from "effect/ai"
-import { KeyValueStore } from "effect/persistence"
 import { Handlers, toolkit } from "./tools.ts"
 
 /** Agents that clients start by name: `POST /api/sessions/{session}/operations`. */
@@ -26,7 +25,7 @@ const records = (filename: string) =>
     SqlJournal.layer(),
     SqlStateStore.layer(),
     Layer.mergeAll(WaveStore.layer, OperationStore.layer, TranscriptStore.layer).pipe(
-      Layer.provide(KeyValueStore.layerSql())
+      Layer.provide(SqlOwnRows.layer)
     )
   ).pipe(Layer.provide(Sqlite.layer({ filename })))
 

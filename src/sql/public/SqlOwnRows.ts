@@ -1,0 +1,2 @@
+export type * from "../SqlOwnRows.ts"
+export { layer } from "../SqlOwnRows.ts"
