@@ -20,10 +20,10 @@ import * as Targets from "./arrive/Targets.ts"
 import { lookUp, patience } from "./arrive/ToolAnswers.ts"
 import * as UnseenText from "./arrive/UnseenText.ts"
 import type { Call } from "./Call.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /** Passes every call of a wave through arrival. Afterwards each is decided, or has its tool and its parameters. */
-export const arrive = (wave: WaveState): Effect.Effect<void> => {
+export const arrive = (wave: WaveHost): Effect.Effect<void> => {
   const registry = wave.engine.handlers.current()
   const now = wave.begunAt
   const slow: Array<readonly [Call, Effect.Effect<void>]> = []
@@ -35,7 +35,7 @@ export const arrive = (wave: WaveState): Effect.Effect<void> => {
 }
 
 /** Repeats gates 4 and 5 with arguments that an approver edited. */
-export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
+export const arriveAgain = (wave: WaveHost, call: Call, params: unknown): Effect.Effect<void> => {
   const { gateCall: before, memory, tool } = call
   const admitted = admit(wave, call, takeHeartbeat(call, params))
   if (before === undefined || memory?._tag !== "Started") return admitted
@@ -46,7 +46,7 @@ export const arriveAgain = (wave: WaveState, call: Call, params: unknown): Effec
   })
 }
 
-const arriveOne = (wave: WaveState, registry: Registry, call: Call, now: number): Effect.Effect<void> => {
+const arriveOne = (wave: WaveHost, registry: Registry, call: Call, now: number): Effect.Effect<void> => {
   const { call: { malformed, name, problem } } = call
   const params = takeHeartbeat(call, call.call.params)
   // decoding an earlier call may have cancelled this one
@@ -78,7 +78,7 @@ const decide = (call: Call, end: End): Effect.Effect<void> => {
 
 /** Returns the names of the tools that the agent sees. Cached: a wave may have thousands of calls of missing tools. */
 const seen = (
-  wave: WaveState,
+  wave: WaveHost,
   registry: Registry,
   permissions: Permissions.Permissions["Service"]
 ): ReadonlyArray<string> =>
@@ -87,7 +87,7 @@ const seen = (
     .map((it) => it.name)
 
 /** Gates 4 and 5. */
-const admit = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void> => {
+const admit = (wave: WaveHost, call: Call, params: unknown): Effect.Effect<void> => {
   const tool = call.tool!
   const args = withPrefilled(call.rules!.prefilled, params)
   const decoding = decode(tool, args)
@@ -102,7 +102,7 @@ const admit = (wave: WaveState, call: Call, params: unknown): Effect.Effect<void
 
 /** Completes arrival after decoding: targets, the tool's own `needsApproval`, then the policy. */
 const decoded = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   args: unknown,
   exit: Exit.Exit<unknown, unknown>
@@ -135,7 +135,7 @@ const decoded = (
 const noApproval: Effect.Effect<unknown> = Effect.succeed(false)
 
 /** Returns the tool's own `needsApproval`. Anything but false requests approval. */
-const wantsApproval = (wave: WaveState, call: Call, params: unknown): Effect.Effect<unknown> => {
+const wantsApproval = (wave: WaveHost, call: Call, params: unknown): Effect.Effect<unknown> => {
   const tool = call.tool!
   const { context, needsApproval = false } = tool
   if (needsApproval === false) return noApproval
@@ -148,7 +148,7 @@ const wantsApproval = (wave: WaveState, call: Call, params: unknown): Effect.Eff
 
 /** Runs gate 5, then the host's own gates. */
 const judge = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   args: unknown,
   params: unknown,

@@ -12,7 +12,7 @@ import * as Review from "./authorize/Review.ts"
 import * as StandingGrants from "./authorize/StandingGrants.ts"
 import type { Call } from "./Call.ts"
 import * as Recheck from "./start/Recheck.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /** The result of an approval request. */
 export type Authorized =
@@ -47,11 +47,11 @@ const needed = (call: Call): Permissions.Asks | undefined => {
 }
 
 /** Whether approvers or a reviewer can be asked about a call, or approvers answered before a crash. */
-export const isAnswerable = ({ process: { people } }: WaveState, { answers, consent }: Call): boolean =>
+export const isAnswerable = ({ process: { people } }: WaveHost, { answers, consent }: Call): boolean =>
   people !== undefined || answers?.given !== undefined || consent.isReviewable === true
 
 /** Refuses the calls that need approval if nobody can give it: no approver, no reviewer that may, and no grant. */
-export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
+export const refuseUnanswerable = (wave: WaveHost, calls: ReadonlyArray<Call>): Effect.Effect<void> => {
   if (wave.process.people !== undefined) return Effect.void
   const asking: Array<readonly [Call, Permissions.Asks]> = []
   for (const call of calls) {
@@ -86,7 +86,7 @@ export const refuseUnanswerable = (wave: WaveState, calls: ReadonlyArray<Call>):
  * If an earlier call of the wave writes to the same targets, the request is made after that call is over.
  */
 export const authorize = Effect.fnUntracedEager(function*(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   question: Permissions.Asks
 ): Effect.fn.Return<Authorized> {
@@ -124,18 +124,18 @@ export const authorize = Effect.fnUntracedEager(function*(
 })
 
 /** Whether a grant covers a call; notes it in the call. */
-export const isGranted = (wave: WaveState, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
+export const isGranted = (wave: WaveHost, call: Call, question: Permissions.Asks): Effect.Effect<boolean> =>
   Effect.mapEager(StandingGrants.grantFor(wave, call, question), (grant) => {
     call.consent = { ...call.consent, grant }
     return grant !== undefined
   })
 
 /** Previews what a call would write. */
-export const preview = (wave: WaveState, call: Call): Effect.Effect<Preview.Previewed> =>
+export const preview = (wave: WaveHost, call: Call): Effect.Effect<Preview.Previewed> =>
   Preview.preview(wave.engine, call, Math.max(0, wave.process.budget.left(wave.now())))
 
 /** Returns the nearest earlier unfinished call of a wave that may write to the same targets. */
-export const writerBefore = ({ calls }: WaveState, call: Call): Call | undefined => {
+export const writerBefore = ({ calls }: WaveHost, call: Call): Call | undefined => {
   const own = call.gateCall!.targets
   // the nearest: among many writers to one target, each waits for the one before it
   for (let index = call.index - 1; index >= 0; index--) {
@@ -175,7 +175,7 @@ export const resolved = (call: Call, question: Permissions.Asks, resolution: App
 }
 
 /** Returns what the call would wait for forever, because the call whose handler makes it holds it. */
-export const reentry = (wave: WaveState, call: Call): Effect.Effect<string | undefined> =>
+export const reentry = (wave: WaveHost, call: Call): Effect.Effect<string | undefined> =>
   call.parent === undefined
     ? Effect.undefined
     : Effect.mapEager(ToolAnswers.resources(wave, call), (resources) => wave.engine.pools.reentry(call, { resources }))

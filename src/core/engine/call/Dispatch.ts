@@ -18,7 +18,7 @@ import * as CallGates from "./arrive/CallGates.ts"
 import * as Authorize from "./Authorize.ts"
 import type { Call } from "./Call.ts"
 import * as CallClaims from "./dispatch/CallClaims.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /** The result of dispatching a call. */
 export type Dispatched =
@@ -40,7 +40,7 @@ export type Share =
 /**
  * Runs gate 7 for the calls of a run. The guards of one call are asked in order, those of different calls concurrently.
  */
-export const guard = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<void> =>
+export const guard = (wave: WaveHost, calls: ReadonlyArray<Call>): Effect.Effect<void> =>
   wave.gates.guard.length === 0 ? Effect.void : Effect.flatMapEager(Authorize.refuseUnanswerable(wave, calls), () => {
     const now = wave.now()
     return Effect.forEach(
@@ -71,14 +71,14 @@ export interface Dispatching {
  * are refused first and reserve nothing, so the others are judged without them.
  */
 export const dispatch = (
-  wave: WaveState,
+  wave: WaveHost,
   calls: ReadonlyArray<Call>
 ): Effect.Effect<ReadonlyArray<Dispatching>> => {
   const unanswerable = wave.process.people === undefined ? Authorize.refuseUnanswerable(wave, calls) : Effect.void
   return isDone(unanswerable) ? looked(wave, calls) : Effect.flatMap(unanswerable, () => looked(wave, calls))
 }
 
-const looked = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Dispatching>> => {
+const looked = (wave: WaveHost, calls: ReadonlyArray<Call>): Effect.Effect<ReadonlyArray<Dispatching>> => {
   if (!CallClaims.looksFurther(wave)) return asks(wave, calls, undefined)
   const unread = CallClaims.recall(wave, calls, wave.now(), 0)
   const known = exitOf(unread)
@@ -89,7 +89,7 @@ const looked = (wave: WaveState, calls: ReadonlyArray<Call>): Effect.Effect<Read
 
 /** Asks the store for what all calls need. */
 const asks = (
-  wave: WaveState,
+  wave: WaveHost,
   calls: ReadonlyArray<Call>,
   unread: StateStoreError | undefined
 ): Effect.Effect<ReadonlyArray<Dispatching>> => {
@@ -115,7 +115,7 @@ const nothingAsked: ReadonlyArray<Reserved> = []
 
 /** Decides about each call, once the store has answered. */
 const decide = (
-  wave: WaveState,
+  wave: WaveHost,
   run: ReadonlyArray<Dispatching>,
   answers: ReadonlyArray<Reserved>,
   isSlow: boolean,
@@ -132,7 +132,7 @@ const decide = (
 }
 
 const decideFrom = (
-  wave: WaveState,
+  wave: WaveHost,
   run: ReadonlyArray<Dispatching>,
   from: number,
   state: { isLogged: boolean; readonly isSlow: boolean; readonly now: number }
@@ -162,7 +162,7 @@ const decideFrom = (
 }
 
 /** Returns what a call would reserve now, or its end. */
-export const claims = (wave: WaveState, call: Call, now: number): End | ReadonlyArray<Claim> =>
+export const claims = (wave: WaveHost, call: Call, now: number): End | ReadonlyArray<Claim> =>
   endBefore(wave, call, now) ?? denied(call.consent.guarded) ?? CallClaims.of(wave, call)
 
 /** Counts a call in its turn. */
@@ -195,7 +195,7 @@ export type Wanted =
 const nothing: Wanted = { _tag: "Nothing" }
 
 /** Decides about a call after the store answered. */
-const judged = (wave: WaveState, it: Dispatching, isSlow: boolean, now: number): Effect.Effect<Dispatched> => {
+const judged = (wave: WaveHost, it: Dispatching, isSlow: boolean, now: number): Effect.Effect<Dispatched> => {
   const { answer, call, wanted } = it
   if (isReplayed(call)) return reserved(wave, call)
   const over = wanted._tag === "Ends" ? wanted.end : call.decided ?? turnEnd(wave.process, isCounted(call), now)
@@ -206,7 +206,7 @@ const judged = (wave: WaveState, it: Dispatching, isSlow: boolean, now: number):
   return answer !== undefined && "_tag" in answer ? taken(wave, call, answer as Refused) : reserved(wave, call)
 }
 
-const want = (wave: WaveState, call: Call, now: number, unread: StateStoreError | undefined): Wanted => {
+const want = (wave: WaveHost, call: Call, now: number, unread: StateStoreError | undefined): Wanted => {
   const found = isReplayed(call) ? CallClaims.of(wave, call) : claims(wave, call, now)
   if ("_tag" in found) return { _tag: "Ends", end: found }
   if (call.hasRun) return ask(wave, call, found)
@@ -224,7 +224,7 @@ const want = (wave: WaveState, call: Call, now: number, unread: StateStoreError 
 /** It ran in an earlier life and does not run again: what it used is counted, and it ends at its place. */
 const isReplayed = (call: Call): boolean => call.past !== undefined && call.hasRun
 
-const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>): Wanted => {
+const ask = (wave: WaveHost, call: Call, claims: ReadonlyArray<Claim>): Wanted => {
   const { call: { id: owner }, reservation: replaces } = call
   const { session } = wave.engine.store
   if (replaces === undefined) {
@@ -243,7 +243,7 @@ const ask = (wave: WaveState, call: Call, claims: ReadonlyArray<Claim>): Wanted 
  *
  * Requires a journal, which records a call that did not start after all.
  */
-const starting = ({ engine, gates }: WaveState, call: Call, request: Request): Request => {
+const starting = ({ engine, gates }: WaveHost, call: Call, request: Request): Request => {
   const { approval, journal, pools, principal, store } = engine
   const isAtOnce = store.outlives && journal !== undefined && call.memory === undefined &&
     request.replaces === undefined && approval !== "upfront" && gates.admit.length === 0 &&
@@ -254,7 +254,7 @@ const starting = ({ engine, gates }: WaveState, call: Call, request: Request): R
 
 /** Notes the reservation that a call holds now; returns one that comes too late. */
 const note = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   { replaces }: Request,
   answer: Reservation | Refused | StateStoreError
@@ -266,7 +266,7 @@ const note = (
   else wave.note(wave.engine.store.giveBack(held, wave.now(), wave.patience))
 }
 
-const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
+const endBefore = (wave: WaveHost, call: Call, now: number): End | undefined =>
   call.decided ?? turnEnd(wave.process, isCounted(call), now) ??
     (call.hasRun ? undefined : blockedEnd(wave.process, call.call.name)) ?? denied(call.consent.refused)
 
@@ -274,7 +274,7 @@ const endBefore = (wave: WaveState, call: Call, now: number): End | undefined =>
 const isCounted = (call: Call): boolean => call.counted || call.hasRun
 
 /** Counts a call whose claims are all reserved, then runs gate 12 as far as grants answer it. */
-const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
+const reserved = (wave: WaveHost, call: Call): Effect.Effect<Dispatched> => {
   count(wave.process, call)
   if (call.reservation !== undefined && CallClaims.leads(wave, call)) wave.engine.leaders.set(call.reservation.id, call)
   if (call.past !== undefined) return replays
@@ -291,12 +291,12 @@ const reserved = (wave: WaveState, call: Call): Effect.Effect<Dispatched> => {
  * Returns the approval request that a call needs. Without an approver every call that got here is covered or needs
  * none.
  */
-const toAsk = (wave: WaveState, call: Call): Permissions.Asks | undefined =>
+const toAsk = (wave: WaveHost, call: Call): Permissions.Asks | undefined =>
   Authorize.isAnswerable(wave, call) ? Authorize.asks(call) : undefined
 
 /** Handles a refused claim: the call shares an outcome, runs itself, or is refused. */
 const taken = Effect.fnUntracedEager(function*(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   it: Refused
 ): Effect.fn.Return<Dispatched> {
@@ -323,7 +323,7 @@ const taken = Effect.fnUntracedEager(function*(
 
 /** Returns the end of a call that an ordering rule forbids: that rule, or a duplicate of an equal call. */
 const outOfOrder = Effect.fnUntracedEager(function*(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   { end, key }: Extract<Wanted, { readonly _tag: "OutOfOrder" }>
 ): Effect.fn.Return<End> {
@@ -342,7 +342,7 @@ const outOfOrder = Effect.fnUntracedEager(function*(
   return end
 })
 
-const duplicateOf = (wave: WaveState, { owner: of, reservation, running }: KeyTaken): End =>
+const duplicateOf = (wave: WaveHost, { owner: of, reservation, running }: KeyTaken): End =>
   refused({ _tag: "DuplicateCall", of, running: running && wave.engine.store.pendingKey(reservation) !== "keep" })
 
 const unavailable = ({ operation }: { readonly operation: string }): End =>

@@ -27,18 +27,18 @@ import { permits } from "./Permits.ts"
 import { settle } from "./Settle.ts"
 import { recall, start } from "./Start.ts"
 import type { Stoppable } from "./StopPlace.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /** Drives the calls of a wave. */
 export class Driver implements Drives, Stoppable {
-  readonly wave: WaveState
+  readonly wave: WaveHost
   readonly parent: Call | undefined
   readonly agent: Agent
   readonly history: WaveHistory
   readonly told: boolean
   readonly begunAt: number
 
-  constructor(wave: WaveState, agent: Agent, received: ReadonlyArray<Received>) {
+  constructor(wave: WaveHost, agent: Agent, received: ReadonlyArray<Received>) {
     this.wave = wave
     const { caller } = wave
     // a handler's calls are too late once its own call has its outcome

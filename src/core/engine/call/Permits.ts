@@ -8,10 +8,10 @@ import * as Effect from "effect/Effect"
 import { exitOf } from "../../../internal/exitOf.ts"
 import * as ToolAnswers from "./arrive/ToolAnswers.ts"
 import type { Call } from "./Call.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /** Ends once the call holds everything it needs. */
-export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
+export const permits = (wave: WaveHost, call: Call): Effect.Effect<void> => {
   const { approval, pools } = wave.engine
   // with upfront approval nothing starts while requests are pending
   if (approval === "upfront" && wave.waits.requests > 0) {
@@ -24,13 +24,13 @@ export const permits = (wave: WaveState, call: Call): Effect.Effect<void> => {
     : inLine(wave, call, keys)
 }
 
-const enter = (pools: WaveState["engine"]["pools"], call: Call, keys: ReadonlyArray<string>): Effect.Effect<void> => {
+const enter = (pools: WaveHost["engine"]["pools"], call: Call, keys: ReadonlyArray<string>): Effect.Effect<void> => {
   call.resources = keys
   return pools.enter(call)
 }
 
 const inLine = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   keys: Effect.Effect<ReadonlyArray<string>> = ToolAnswers.resources(wave, call)
 ) {
@@ -56,7 +56,7 @@ const inLine = Effect.fnUntraced(function*(
 })
 
 /** Lets the calls at the front of the line whose resources are known go to their permits. */
-const advance = (wave: WaveState): void => {
+const advance = (wave: WaveHost): void => {
   const { line } = wave.waits
   while (line[0]?.isKnown === true) line.shift()!.go()
 }

@@ -21,17 +21,17 @@ import * as SharedOutcome from "./dispatch/SharedOutcome.ts"
 import * as SharedHistory from "./SharedHistory.ts"
 import * as StartNotes from "./start/StartNotes.ts"
 import * as TakenOver from "./TakenOver.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /** Settles a call. `fiber` is given if its handler still runs. */
-export const settle = (wave: WaveState, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
+export const settle = (wave: WaveHost, call: Call, end: End, fiber?: Fiber.Fiber<unknown, unknown>): void => {
   if (call.isSettled || call.phase._tag === "Doubted") return
   if (call.record?.isAtRisk === true) return doubt(wave, call, end, fiber)
   settled(wave, call, end, fiber)
 }
 
 /** Checks first whether the call still belongs to this process; until then its end is not reported. */
-const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
+const doubt = (wave: WaveHost, call: Call, end: End, fiber: Fiber.Fiber<unknown, unknown> | undefined): void => {
   const { attempt, joined: leader, waiting } = call
   // nothing of a call that did not begin may have happened here, and nobody waits for its end
   const mayWait = attempt === undefined && call.unless === undefined && end._tag !== "Cancelled"
@@ -47,7 +47,7 @@ const doubt = (wave: WaveState, call: Call, end: End, fiber: Fiber.Fiber<unknown
 }
 
 const settled = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   end: End,
   fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -112,7 +112,7 @@ const none: ReadonlyArray<never> = []
 const unknown: End = { _tag: "Unknown" }
 
 /** Whether the lease was lost, so other calls may have held its claims while it ran. Its end is then unknown. */
-const isUnknown = (wave: WaveState, call: Call): boolean => {
+const isUnknown = (wave: WaveHost, call: Call): boolean => {
   const { attempt, reservation } = call
   if (attempt === undefined || reservation?.leaseMillis === undefined) return false
   if (wave.engine.store.holds(reservation)) return false
@@ -121,7 +121,7 @@ const isUnknown = (wave: WaveState, call: Call): boolean => {
 }
 
 /** Fits the output of a shared end to this call. */
-const fitted = (wave: WaveState, call: Call, end: End): End => {
+const fitted = (wave: WaveHost, call: Call, end: End): End => {
   if (end._tag !== "Succeeded" || end.replayOf === undefined) return end
   const { attempt, gateCall } = call.joined ?? call
   const isForeign = attempt !== undefined && gateCall !== undefined &&
@@ -171,7 +171,7 @@ const outcomeOf = (call: Call, attempt: Attempt | undefined, end: End, now: numb
 }
 
 const reportOutcome = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   outcome: ToolOutcome.ToolOutcome,
   at: number,
@@ -199,7 +199,7 @@ const reportOutcome = (
 }
 
 /** Whether a cancelled call may be resumed. It then has no recorded outcome. */
-const isSuspended = (wave: WaveState, call: Call): boolean => {
+const isSuspended = (wave: WaveHost, call: Call): boolean => {
   if (wave.isSuspended(call)) call.consent = { ...call.consent, isSuspended: true }
   if (call.consent.isSuspended !== true) return false
   wave.tally.hasSuspended = true
@@ -208,7 +208,7 @@ const isSuspended = (wave: WaveState, call: Call): boolean => {
 }
 
 const mark = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   outcome: ToolOutcome.ToolOutcome,
   ran: Attempt | undefined
@@ -227,7 +227,7 @@ const mark = (
 }
 
 /** Records a success for the rules, with the whole output even if only a part of it was kept. */
-const remember = (wave: WaveState, call: Call, output: ToolOutcome.Output, ran: Attempt | undefined): void => {
+const remember = (wave: WaveHost, call: Call, output: ToolOutcome.Output, ran: Attempt | undefined): void => {
   const { rules: { current } } = wave.engine
   const routes = call.past?.routes
   wave.process.history.record(current(), call.history, call.index, call.call.name, valueOf(output, ran), routes)
@@ -238,7 +238,7 @@ const valueOf = (output: ToolOutcome.Output, ran: Attempt | undefined): unknown 
 
 /** The routes of a success, for the record: the recorded output may not be enough to compute them again. */
 const routesOf = (
-  wave: WaveState,
+  wave: WaveHost,
   { call: { name }, record, rules }: Call,
   outcome: ToolOutcome.ToolOutcome,
   ran: Attempt | undefined
@@ -248,7 +248,7 @@ const routesOf = (
     : RuleSet.success(wave.engine.rules.current(), name, valueOf(outcome.output, ran)).routes
 
 const conclude = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   outcome: ToolOutcome.ToolOutcome,
   fiber: Fiber.Fiber<unknown, unknown> | undefined
@@ -273,14 +273,14 @@ const conclude = (
 }
 
 /** Gives a joined call the same outcome, or dispatches it separately. */
-const follow = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): void => {
+const follow = (wave: WaveHost, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): void => {
   if (!isShared(wave, call, outcome, follower)) return follower.driver.redispatch(follower)
   const reason = Targets.changedBy(follower, call, wave.now())
   follower.driver.settle(follower, denied(reason) ?? SharedOutcome.join(outcome, follower.heartbeat))
 }
 
 /** Whether the outcome belongs to the execution, rather than to what stopped this call alone. */
-const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): boolean => {
+const isShared = (wave: WaveHost, call: Call, outcome: ToolOutcome.ToolOutcome, follower: Call): boolean => {
   if (outcome.startedAt === undefined || outcome._tag === "Cancelled") return false
   if (outcome._tag !== "TimedOut" || follower.driver === call.driver) return true
   switch (outcome.which) {
@@ -293,7 +293,7 @@ const isShared = (wave: WaveState, call: Call, outcome: ToolOutcome.ToolOutcome,
   }
 }
 
-const written = (wave: WaveState, call: Call): void => {
+const written = (wave: WaveHost, call: Call): void => {
   if (call.tool?.readOnly !== false || call.reservation?.isStarted === true) return
   wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience, call))
 }
@@ -302,7 +302,7 @@ const written = (wave: WaveState, call: Call): void => {
  * Handles a handler that still runs: its resource keys and dedupe key stay taken until it ends. Calls that need the
  * same resources wait for its clean-up, up to the grace period.
  */
-const linger = (wave: WaveState, call: Call, fiber: Fiber.Fiber<unknown, unknown>): void => {
+const linger = (wave: WaveHost, call: Call, fiber: Fiber.Fiber<unknown, unknown>): void => {
   const { graceMillis, orphans, pools, store } = wave.engine
   const { call: { id: callId, name: tool }, reservation, resources } = call
   wave.tally.lingering++

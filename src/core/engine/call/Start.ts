@@ -19,10 +19,10 @@ import * as CallClaims from "./dispatch/CallClaims.ts"
 import { recheck } from "./start/Recheck.ts"
 import * as StartNotes from "./start/StartNotes.ts"
 import * as TakenOver from "./TakenOver.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /** Starts the handler of a call; gives the end of the call if it may not start. */
-export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefined> => {
+export const start = (wave: WaveHost, call: Call): Effect.Effect<End | undefined> => {
   const looked = look(wave, call)
   const known = exitOf(looked)
   return known?._tag === "Success"
@@ -34,7 +34,7 @@ export const start = (wave: WaveState, call: Call): Effect.Effect<End | undefine
  * Ends a call that ran in an earlier life: with its recorded end, or with the result that its tool reports, as if the
  * handler had just returned it.
  */
-export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
+export const recall = (wave: WaveHost, call: Call): Effect.Effect<void> => {
   const { decided, driver } = call
   const { endedAt, happened } = call.past!
   if (happened === undefined) {
@@ -56,7 +56,7 @@ export const recall = (wave: WaveState, call: Call): Effect.Effect<void> => {
 /** The handler has started. */
 const running: Effect.Effect<undefined> = Effect.undefined
 
-const checked = (wave: WaveState, call: Call, grants: Grants): Effect.Effect<End | undefined> => {
+const checked = (wave: WaveHost, call: Call, grants: Grants): Effect.Effect<End | undefined> => {
   const now = wave.now()
   const end = recheck(wave, call, grants, now)
   if (end !== undefined) return Effect.succeed(end)
@@ -87,7 +87,7 @@ type Grants = ReadonlyArray<Grant> | StateStoreError | undefined
 const nothing: Effect.Effect<Grants> = Effect.undefined
 
 /** The current targets of the call, and the grants if one let it through. */
-const look = (wave: WaveState, call: Call): Effect.Effect<Grants> => {
+const look = (wave: WaveHost, call: Call): Effect.Effect<Grants> => {
   const found = Targets.findAgain(wave, call)
   const recalled = !call.hasRun && CallClaims.looksFurther(wave)
     ? CallClaims.recall(wave, [call], wave.now(), soon)
@@ -117,7 +117,7 @@ const soon = 1_000
  * The record must come first: if this process then dies, another one can spend the reservation from the record, but not
  * the other way round.
  */
-const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
+const note = (wave: WaveHost, call: Call): Effect.Effect<void> => {
   const { reservation, tool } = call
   const isStarted = reservation?.isStarted === true && wave.engine.store.holds(reservation)
   const spent = reservation?.leaseMillis === undefined || isStarted
@@ -135,19 +135,19 @@ const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
 const together = { concurrency: 2, discard: true } as const
 
 /** Spends the reservation. A call that has lost it may not start: another call may hold it. */
-const spend = (wave: WaveState, call: Call, reservation: Reservation): Effect.Effect<void> =>
+const spend = (wave: WaveHost, call: Call, reservation: Reservation): Effect.Effect<void> =>
   Effect.map(wave.engine.store.start(reservation, wave.now(), wave.patience), (isHeld) => {
     if (typeof isHeld === "object") wave.unanswered(call, isHeld)
     if (isHeld !== true) call.decided ??= refused({ _tag: "StoreUnavailable", operation: "start" })
   })
 
 /** Stops a call that loses its reservation. If another call may hold it already, the end is unknown. */
-const lose = ({ engine: { store } }: WaveState, attempt: Attempt, reservation: Reservation): void => {
+const lose = ({ engine: { store } }: WaveHost, attempt: Attempt, reservation: Reservation): void => {
   attempt.lose()
   attempt.stop(store.holds(reservation) ? lost : { _tag: "Unknown" })
 }
 
-const begin = (wave: WaveState, call: Call, now: number): Effect.Effect<End | undefined> => {
+const begin = (wave: WaveHost, call: Call, now: number): Effect.Effect<End | undefined> => {
   const because = lostOf(call)
   // the process was frozen while it started the call: another one may hold the permit
   if (because !== undefined) return Effect.succeed({ _tag: "Cancelled", started: false, reason: because })

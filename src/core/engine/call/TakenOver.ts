@@ -13,13 +13,13 @@ import * as TimedPorts from "../ports/TimedPorts.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
 import type { Attempt } from "./attempt/Attempt.ts"
 import type { Call } from "./Call.ts"
-import type { WaveState } from "./WaveState.ts"
+import type { WaveHost } from "./WaveHost.ts"
 
 /**
  * Gives the end of a call: `end` if the call still belongs to this process, else what the journal says, else `Unknown`.
  * A call that has not begun and is being suspended has no end here, whoever it belongs to.
  */
-export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End> => {
+export const endOf = (wave: WaveHost, call: Call, end: End): Effect.Effect<End> => {
   const { record } = call
   const journal = wave.engine.journal
   const term = record?.term
@@ -36,7 +36,7 @@ export const endOf = (wave: WaveState, call: Call, end: End): Effect.Effect<End>
  * Whether a call still belongs to this process; `undefined`: the journal does not say in time. A call that may wait is
  * asked for again as long as its turn lasts and its session stays.
  */
-const isOwned = (wave: WaveState, call: Call, term: Term): Effect.Effect<boolean | undefined> => {
+const isOwned = (wave: WaveHost, call: Call, term: Term): Effect.Effect<boolean | undefined> => {
   const asked = Effect.repeat(term.renew, { until: (it) => it !== undefined, schedule: again })
   const inTime = Effect.map(
     Detached.within(asked, TimedPorts.timeoutMillis),
@@ -74,12 +74,12 @@ const again = Schedule.spaced("250 millis")
 
 const nothing: Effect.Effect<undefined> = Effect.undefined
 
-const unknown = (wave: WaveState, call: Call): End =>
+const unknown = (wave: WaveHost, call: Call): End =>
   (call.attempt === undefined
     ? call.unless ?? { _tag: "Unknown", startedAt: wave.now() }
     : { _tag: "Unknown" }) as End
 
-const isLeft = (wave: WaveState, call: Call): boolean =>
+const isLeft = (wave: WaveHost, call: Call): boolean =>
   call.attempt === undefined && (call.consent.isSuspended === true || wave.isSuspended(call))
 
 /** Whatever was decided here is not on record: whoever resumes the call decides again. */

@@ -1,7 +1,7 @@
 /**
  * Where the engine reports what happens: the only place from which facts reach the journal, spans, metrics and events.
  *
- * An unobserved wave reports nowhere (`WaveState.facts`), so its facts are not even made.
+ * An unobserved wave reports nowhere (`WaveHost.facts`), so its facts are not even made.
  */
 import type * as Effect from "effect/Effect"
 import * as Redact from "../../../internal/secrets/index.ts"

@@ -13,14 +13,14 @@ import type { Request, Settlement } from "../../store/Claims.ts"
 import type * as Journal from "../../store/Journal.ts"
 import { isOfCall } from "../../store/Journal.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
-import type { WaveState } from "../call/WaveState.ts"
+import type { WaveHost } from "../call/WaveHost.ts"
 import * as TimedPorts from "../ports/TimedPorts.ts"
 import { block, recounts } from "../state/State.ts"
 import * as RecordedLives from "./RecordedLives.ts"
 
 /** Whether an entry is about a call of the wave's agent, and of its process if the host named that. */
 export const isOwn = (
-  { origin: { agentPath }, process }: WaveState,
+  { origin: { agentPath }, process }: WaveHost,
   entry: Journal.JournalEntry
 ): entry is Journal.CallEntry =>
   isOfCall(entry) && entry.agentPath.length === agentPath.length &&
@@ -29,7 +29,7 @@ export const isOwn = (
 
 /** Whether an entry is about a call of a sub-agent: it counts for the agent above as well. */
 const isBelow = (
-  { origin: { agentPath } }: WaveState,
+  { origin: { agentPath } }: WaveHost,
   entry: Journal.JournalEntry
 ): entry is Journal.CallEntry =>
   isOfCall(entry) && entry.agentPath.length > agentPath.length &&
@@ -41,7 +41,7 @@ const isBelow = (
  * `keys` are the calls that are submitted again. They are counted later.
  */
 export const goOn = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   journal: Journal.Journal["Service"],
   keys: ReadonlySet<string>
 ): Effect.fn.Return<void> {
@@ -75,7 +75,7 @@ export const goOn = Effect.fnUntraced(function*(
 })
 
 /** Reads the record of a process, from its end back to its beginning. */
-const read = Effect.fnUntraced(function*(wave: WaveState, journal: Journal.Journal["Service"]) {
+const read = Effect.fnUntraced(function*(wave: WaveHost, journal: Journal.Journal["Service"]) {
   const { engine: { principal }, origin: { batch }, process } = wave
   const entries = journal.read({ principal, batch, order: "newest" }).pipe(
     Stream.filterMap(({ entry }) =>
@@ -99,7 +99,7 @@ interface Spent {
 
 /** Returns the entries of the last process: earlier ones of the same name have ended. */
 const lastOf = (
-  wave: WaveState,
+  wave: WaveHost,
   entries: ReadonlyArray<Journal.CallEntry>
 ): ReadonlyArray<Journal.CallEntry> => {
   let from = 0
@@ -128,7 +128,7 @@ const over: Settlement = { started: true, key: "release", windowMillis: 0, value
 
 /** Counts what calls used in their batch again. Each claim is a separate request, so one refusal affects no other. */
 const spend = Effect.fnUntraced(
-  function*({ clock, engine: { rules, store }, patience, scope }: WaveState, spent: ReadonlyArray<Spent>) {
+  function*({ clock, engine: { rules, store }, patience, scope }: WaveHost, spent: ReadonlyArray<Spent>) {
     const requests: Array<Request> = []
     const ends: Array<number> = []
     for (const { endedAt, started: { callId: owner, process, tool } } of spent) {

@@ -10,8 +10,8 @@ import type * as Journal from "../../store/Journal.ts"
 import type { Earlier, Reconciled } from "../../vocabulary/ToolAnnotations.ts"
 import * as ToolAnswers from "../call/arrive/ToolAnswers.ts"
 import type { Call } from "../call/Call.ts"
+import type { WaveHost } from "../call/WaveHost.ts"
 import type { ResumeProblem, Resumption } from "../call/WaveOptions.ts"
-import type { WaveState } from "../call/WaveState.ts"
 import { cancelled, type End } from "../data/CallEnd.ts"
 import type { Answered, Counted, Ended, Started } from "../data/Memory.ts"
 import * as TimedPorts from "../ports/TimedPorts.ts"
@@ -32,7 +32,7 @@ export interface Record {
  * none may run, `resumption` says why.
  */
 export const resume = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   journal: JournalWriter,
   records: ReadonlyArray<Record>,
   resumption: Resumption
@@ -86,7 +86,7 @@ export const resume = Effect.fnUntraced(function*(
 
 /** Takes over calls that have no end; gives the records of all of them. */
 const takeOver = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   journal: JournalWriter,
   records: ReadonlyArray<Record>
 ): Effect.fn.Return<ReadonlyArray<Journal.JournalEntry>, ResumeProblem> {
@@ -109,7 +109,7 @@ const takeOver = Effect.fnUntraced(function*(
 })
 
 /** Releases the calls that were taken over. */
-const giveBack = (wave: WaveState, records: ReadonlyArray<Record>, ended: ReadonlyArray<string>): void => {
+const giveBack = (wave: WaveHost, records: ReadonlyArray<Record>, ended: ReadonlyArray<string>): void => {
   const over = new Set(ended)
   for (const { call, record } of records) {
     if (over.has(record.key)) continue
@@ -139,7 +139,7 @@ const claim = (
 
 /** Gives a call its recorded outcome at its turn. */
 const recall = (
-  wave: WaveState,
+  wave: WaveHost,
   it: Record,
   life: RecordedLives.Life,
   { at, outcome, routes }: Journal.Of<"Settled">
@@ -166,7 +166,7 @@ const classOf = ({ tool }: Call, { arrived, started }: RecordedLives.Life): Ende
 
 /** Whether limits must count the start of a call again. Also notes whether this turn has counted it already. */
 const countedOf = (
-  { engine: { store }, origin, process }: WaveState,
+  { engine: { store }, origin, process }: WaveHost,
   { call, record: { key } }: Record,
   { isSpent, started }: RecordedLives.Life
 ): Counted | undefined => {
@@ -201,7 +201,7 @@ const answerOf = (
 
 /** Grants revoked since they were given. Reads the journal only if there are any. */
 const revokedOf = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   journal: JournalWriter,
   lives: ReadonlyMap<string, RecordedLives.Life>
 ): Effect.fn.Return<ReadonlySet<string>> {
@@ -224,7 +224,7 @@ const revokedOf = Effect.fnUntraced(function*(
 
 /** Continues a call from its record. */
 const goOn = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   it: Record,
   life: RecordedLives.Life,
   given: ReadonlyArray<Answered>,
@@ -271,7 +271,7 @@ const goOn = Effect.fnUntraced(function*(
 
 /** What became of a call that started; `Unknown`: nobody can tell, and nobody is asked. */
 const foundOut = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   started: Journal.Of<"Started">
 ): Effect.fn.Return<Reconciled<unknown> | { readonly _tag: "Repeatable" | "Unknown" }> {
@@ -285,7 +285,7 @@ const foundOut = Effect.fnUntraced(function*(
 
 /** Asks the tool itself what became of a call; `otherwise` if it does not say. */
 const said = <A>(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   started: Journal.Of<"Started">,
   of: "reconcile" | "continues",
@@ -300,7 +300,7 @@ const said = <A>(
 }
 
 const earlier = (
-  { process }: WaveState,
+  { process }: WaveHost,
   { call: { id: callId } }: Call,
   { at: startedAt, idempotencyKey }: Journal.Of<"Started">
 ): Earlier => ({ idempotencyKey, startedAt, callId, process: process.id })
@@ -316,7 +316,7 @@ const asReconciled = (answer: unknown): Reconciled<unknown> | undefined => {
 
 /** The ids of calls that are open with other arguments: it is unclear which of the two is meant. */
 const others = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   journal: JournalWriter,
   records: ReadonlyArray<Record>,
   keys: ReadonlySet<string>

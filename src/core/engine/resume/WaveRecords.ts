@@ -1,14 +1,14 @@
 /** The journal records of a wave's calls, begun once all calls have arrived and their targets are known. */
 import * as Effect from "effect/Effect"
 import type { Term } from "../../store/Journal.ts"
-import type { WaveState } from "../call/WaveState.ts"
+import type { WaveHost } from "../call/WaveHost.ts"
 import { CallRecord, type RecordedWave } from "../report/CallRecord.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
 import * as EarlierWaves from "./EarlierWaves.ts"
 import * as Resume from "./Resume.ts"
 
 /** Begins the records of a wave, or resumes calls from the records they have. */
-export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> => {
+export const begin = (wave: WaveHost, journal: JournalWriter): Effect.Effect<void> => {
   const { options: { resume } } = wave
   const records = recordsOf(wave, journal)
   if (resume !== undefined) return Resume.resume(wave, journal, records, resume)
@@ -20,12 +20,12 @@ export const begin = (wave: WaveState, journal: JournalWriter): Effect.Effect<vo
 }
 
 /** Restores the process of a resumed wave from its earlier waves, before any of its calls is checked. */
-export const goOn = (wave: WaveState, journal: JournalWriter): Effect.Effect<void> =>
+export const goOn = (wave: WaveHost, journal: JournalWriter): Effect.Effect<void> =>
   wave.process.remembers
     ? Effect.void
     : EarlierWaves.goOn(wave, journal.driver, new Set(recordsOf(wave, journal).map(({ record }) => record.key)))
 
-const recordsOf = (wave: WaveState, journal: JournalWriter): ReadonlyArray<Resume.Record> => {
+const recordsOf = (wave: WaveHost, journal: JournalWriter): ReadonlyArray<Resume.Record> => {
   const { begunAt, engine, origin, process } = wave
   // does not hold the wave, which ends long before its records
   let term: Term | undefined

@@ -22,10 +22,10 @@ import * as StandingGrants from "../call/authorize/StandingGrants.ts"
 import { type Call, phases } from "../call/Call.ts"
 import * as Dispatch from "../call/Dispatch.ts"
 import * as CallClaims from "../call/dispatch/CallClaims.ts"
-import type { WaveState } from "../call/WaveState.ts"
+import type { WaveHost } from "../call/WaveHost.ts"
 
 /** Requests approval for every call of the wave that the earlier gates would let through, and waits for all answers. */
-export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) {
+export const ask = Effect.fnUntraced(function*(wave: WaveHost, runs: ReadonlyArray<ReadonlyArray<Call>>) {
   const live = wave.calls.filter((call) => call.decided === undefined && call.past === undefined)
   if (wave.gates.guard.length > 0) yield* wave.waits.wait(live, Dispatch.guard(wave, live))
   const asked = yield* rehearse(wave, runs)
@@ -45,7 +45,7 @@ export const ask = Effect.fnUntraced(function*(wave: WaveState, runs: ReadonlyAr
 })
 
 /** Requests approval for a call and notes the answer. Edited arguments pass Arrival again once no request is open. */
-const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question: ApprovalRound.Question) {
+const answer = Effect.fnUntraced(function*(wave: WaveHost, call: Call, question: ApprovalRound.Question) {
   call.phase = phases.asking
   const said = Authorize.resolved(
     call,
@@ -65,7 +65,7 @@ const answer = Effect.fnUntraced(function*(wave: WaveState, call: Call, question
 })
 
 /** Previews the calls, concurrently. */
-const previewsOf = Effect.fnUntraced(function*(wave: WaveState, asked: ReadonlyArray<readonly [Call, Asks]>) {
+const previewsOf = Effect.fnUntraced(function*(wave: WaveHost, asked: ReadonlyArray<readonly [Call, Asks]>) {
   const found = new Map<Call, Preview.Previewed>()
   const telling: Array<Call> = []
   for (const [call] of asked) {
@@ -91,7 +91,7 @@ const writtenFirst: Preview.Previewed = {
 }
 
 /** Waits for a store; `undefined` if the call has ended meanwhile. */
-const waitFor = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A | undefined> => {
+const waitFor = <A>(wave: WaveHost, call: Call, effect: Effect.Effect<A>): Effect.Effect<A | undefined> => {
   if (Exit.isExit(effect)) return effect
   let found: A | undefined
   const told = Effect.map(effect, (it) => {
@@ -101,7 +101,7 @@ const waitFor = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effe
 }
 
 /** Finds the calls that need approval. On any exit, gives back everything it has taken. */
-const rehearse = (wave: WaveState, runs: ReadonlyArray<ReadonlyArray<Call>>) => {
+const rehearse = (wave: WaveHost, runs: ReadonlyArray<ReadonlyArray<Call>>) => {
   const { engine: { store }, process } = wave
   const taken: Taken = { held: [], counted: [] }
   return Effect.ensuring(
@@ -120,7 +120,7 @@ interface Taken {
 }
 
 const rehearseRuns = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   runs: ReadonlyArray<ReadonlyArray<Call>>,
   { counted, held }: Taken
 ) {
@@ -172,7 +172,7 @@ const rehearseRuns = Effect.fnUntraced(function*(
 })
 
 /** The success that is expected of a call, or that it had in an earlier life. */
-const successOf = (wave: WaveState, { call: { name: tool }, decided, past }: Call): RuleSet.Success | undefined => {
+const successOf = (wave: WaveHost, { call: { name: tool }, decided, past }: Call): RuleSet.Success | undefined => {
   if (past === undefined || past.happened !== undefined) return { tool, routes: [] }
   if (decided?._tag !== "Succeeded") return undefined
   const { output } = decided
@@ -184,7 +184,7 @@ const successOf = (wave: WaveState, { call: { name: tool }, decided, past }: Cal
 
 /** Reserves what a call would reserve at its dispatch; `undefined` if it would be refused. */
 const reserve = Effect.fnUntraced(function*(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   history: RuleSet.History
 ): Effect.fn.Return<ReadonlyArray<Reservation> | undefined> {

@@ -17,9 +17,9 @@ import { dispatch, type Dispatching, guard } from "../call/Dispatch.ts"
 import { Driver } from "../call/Driver.ts"
 import type { Engine } from "../call/Engine.ts"
 import { revoked } from "../call/start/Recheck.ts"
+import { type Watcher, WaveHost } from "../call/WaveHost.ts"
 import type { WaveOptions } from "../call/WaveOptions.ts"
 import * as WaveRuns from "../call/WaveRuns.ts"
-import { type Watcher, WaveState } from "../call/WaveState.ts"
 import type { Restore } from "../call/WaveWaits.ts"
 import { cancelled, tooLate } from "../data/CallEnd.ts"
 import type { Received } from "../data/Received.ts"
@@ -36,7 +36,7 @@ type Next = Pick<Dispatching, "call" | "next">
 
 /** A wave under way. */
 export class Wave implements Watcher, UnderWay {
-  private readonly wave: WaveState
+  private readonly wave: WaveHost
   private readonly driver: Driver
   private readonly restore: Restore
   /** Calls of the current run without an outcome. */
@@ -50,7 +50,7 @@ export class Wave implements Watcher, UnderWay {
   private deadlineFiber: Fiber.Fiber<void> | undefined
 
   private constructor(
-    make: (watcher: Watcher) => WaveState,
+    make: (watcher: Watcher) => WaveHost,
     agent: Agent,
     received: ReadonlyArray<Received>,
     restore: Restore
@@ -72,7 +72,7 @@ export class Wave implements Watcher, UnderWay {
         const caller = Agents.callerIn(context, options.handle)
         const agent = Agents.agentOf(engine, caller?.engine)
         return new Wave(
-          (watcher) => new WaveState(engine, process, options, watcher, caller, agent.agentPath, context, restore),
+          (watcher) => new WaveHost(engine, process, options, watcher, caller, agent.agentPath, context, restore),
           agent,
           received,
           restore

@@ -9,11 +9,11 @@ import * as HostGates from "../../../gates/HostGates.ts"
 import type { ToolOutcome } from "../../../vocabulary/ToolOutcome.ts"
 import { denied } from "../../data/CallEnd.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 
 /** Asks the gates of a moment about a call. */
 export const ask = (
-  { engine: { guardMillis }, gates }: WaveState,
+  { engine: { guardMillis }, gates }: WaveHost,
   call: Call,
   moment: Moment
 ): Effect.Effect<Verdict> =>
@@ -22,14 +22,14 @@ export const ask = (
     : HostGates.ask(gates, moment, call.gateCall!, guardMillis, askedGatesOf(call))
 
 /** Asks the gates of a moment about a call, and decides the call if one refuses it. */
-export const pass = (wave: WaveState, call: Call, moment: Moment): Effect.Effect<void> =>
+export const pass = (wave: WaveHost, call: Call, moment: Moment): Effect.Effect<void> =>
   wave.gates[moment].length === 0 ? Effect.void : Effect.map(ask(wave, call, moment), (verdict) => {
     call.decided ??= denied(verdict)
   })
 
 /** Notifies the gates that were asked about a call of its outcome. */
 export const settle = (
-  { engine: { guardMillis } }: WaveState,
+  { engine: { guardMillis } }: WaveHost,
   { consent: { askedGates }, gateCall }: Call,
   outcome: ToolOutcome
 ): Effect.Effect<void> =>

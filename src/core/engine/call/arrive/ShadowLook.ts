@@ -10,7 +10,7 @@ import type { GateCall } from "../../../gates/Gate.ts"
 import * as Permissions from "../../../gates/Permissions.ts"
 import * as ShadowPolicy from "../../../gates/ShadowPolicy.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 import * as Targets from "./Targets.ts"
 import { lookUp, readTargets } from "./ToolAnswers.ts"
 
@@ -19,7 +19,7 @@ import { lookUp, readTargets } from "./ToolAnswers.ts"
  * the policy.
  */
 export const look = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   gateCall: GateCall,
   isKnown: boolean = Targets.matter(call)
@@ -50,19 +50,19 @@ export const look = (
 }
 
 /** Reports what was found out before the records of the wave began. */
-export const recorded = (wave: WaveState): void => {
+export const recorded = (wave: WaveHost): void => {
   const { early = [] } = wave
   wave.early = undefined
   // one that arrived before was looked at then
   for (const [call, fact] of early) if (call.memory === undefined) report(wave, call, fact)
 }
 
-const note = (wave: WaveState, call: Call, fact: Of<"Shadowed">): void => {
+const note = (wave: WaveHost, call: Call, fact: Of<"Shadowed">): void => {
   if (wave.early === undefined) report(wave, call, fact)
   else wave.early.push([call, fact])
 }
 
-const report = (wave: WaveState, call: Call, fact: Of<"Shadowed">): void => {
+const report = (wave: WaveHost, call: Call, fact: Of<"Shadowed">): void => {
   // events of a call end with its outcome
   if (call.isSettled) wave.reporter.reportLate(fact, call)
   else wave.facts?.report(fact, call)
@@ -78,7 +78,7 @@ const orDenied = (ask: () => ShadowPolicy.Says): ShadowPolicy.Says => {
 }
 
 const orFailed = (
-  wave: WaveState,
+  wave: WaveHost,
   gateCall: GateCall,
   name: string,
   ask: () => ShadowPolicy.Says

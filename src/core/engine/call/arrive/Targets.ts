@@ -9,7 +9,7 @@ import * as Grant from "../../../vocabulary/Grant.ts"
 import type { ToolRefusal } from "../../../vocabulary/ToolRefusal.ts"
 import * as Revisions from "../../data/Revisions.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 import { lookUp, readKeys, readTargets } from "./ToolAnswers.ts"
 
 /** The targets of a call; `undefined` if they cannot be determined. */
@@ -23,7 +23,7 @@ export const chars = (targets: Targets): number =>
   targets === undefined ? 0 : targets.reduce((sum, { text }) => sum + text.length, 0)
 
 /** Finds the targets of a call, if they matter. */
-export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effect<Targets> => {
+export const find = (wave: WaveHost, call: Call, params: unknown): Effect.Effect<Targets> => {
   const tool = call.tool!
   return matter(call) ? lookUp(wave, tool, () => tool.targets(params), readTargets) : nothing
 }
@@ -32,7 +32,7 @@ export const find = (wave: WaveState, call: Call, params: unknown): Effect.Effec
  * Finds the targets of an admitted call again, and notes it in the call if they changed. Tools that do not declare
  * targets are skipped.
  */
-export const findAgain = (wave: WaveState, call: Call): Effect.Effect<void> => {
+export const findAgain = (wave: WaveHost, call: Call): Effect.Effect<void> => {
   const tool = call.tool!
   if (!tool.declaresTargets || !matter(call)) return Effect.void
   const { params } = call.gateCall!

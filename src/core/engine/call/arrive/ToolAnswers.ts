@@ -8,12 +8,12 @@ import { TargetKind } from "../../../vocabulary/TargetKind.ts"
 import type * as ToolAnnotations from "../../../vocabulary/ToolAnnotations.ts"
 import type { RegisteredTool } from "../../../vocabulary/ToolHandlers.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 
 /**
  * Milliseconds for decoding, or for finding what a call touches; at most what is left of the call's limit and the turn.
  */
-export const patience = (wave: WaveState, tool: RegisteredTool): number =>
+export const patience = (wave: WaveHost, tool: RegisteredTool): number =>
   Math.min(10_000, wave.limitOf(tool), Math.max(0, wave.process.budget.left(wave.now())))
 
 /**
@@ -63,7 +63,7 @@ export const readKeys = (answer: unknown): ReadonlyArray<string> | undefined => 
 
 /** Gives what a tool says about a call; `undefined` if it fails, throws, times out or is malformed. */
 export const lookUp = <B, A>(
-  wave: WaveState,
+  wave: WaveHost,
   tool: RegisteredTool,
   question: () => B | Effect.Effect<B>,
   read: (answer: unknown) => A | undefined
@@ -77,7 +77,7 @@ export const lookUp = <B, A>(
 }
 
 /** Gives the resource keys of a call. If they cannot be determined, calls of the tool exclude each other. */
-export const resources = (wave: WaveState, call: Call): Effect.Effect<ReadonlyArray<string>> => {
+export const resources = (wave: WaveHost, call: Call): Effect.Effect<ReadonlyArray<string>> => {
   const tool = call.tool!
   if (tool.class === "ReadOnly") return noKeys
   return Effect.mapEager(

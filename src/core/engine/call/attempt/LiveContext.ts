@@ -20,7 +20,7 @@ import type { ProcessState } from "../../state/State.ts"
 import * as StandingGrants from "../authorize/StandingGrants.ts"
 import type { Call } from "../Call.ts"
 import { type Above, Caller, type Engine } from "../Engine.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 import type { Attempt, Surroundings } from "./Attempt.ts"
 import { NestedClock } from "./NestedClock.ts"
 import { RunningApprovals } from "./RunningApprovals.ts"
@@ -32,7 +32,7 @@ type Service = ToolContext.Service
 export class LiveContext extends Caller implements Service, Surroundings {
   /** The call that the handler works for; a call made by the handler has it as its parent. */
   readonly call: Call
-  private readonly wave: WaveState
+  private readonly wave: WaveHost
   private readonly attempt: Attempt
   declare private made?: Writes
   declare private asked?: RunningApprovals
@@ -40,7 +40,7 @@ export class LiveContext extends Caller implements Service, Surroundings {
   declare private handle?: Executor.Service
   declare private standing?: ReadonlyArray<Grant> | StateStoreError
 
-  constructor(wave: WaveState, call: Call, attempt: Attempt) {
+  constructor(wave: WaveHost, call: Call, attempt: Attempt) {
     super()
     this.wave = wave
     this.call = call

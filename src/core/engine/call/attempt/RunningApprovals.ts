@@ -12,7 +12,7 @@ import * as ShadowLook from "../arrive/ShadowLook.ts"
 import * as ApprovalRound from "../authorize/ApprovalRound.ts"
 import * as StandingGrants from "../authorize/StandingGrants.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 import { type Attempt, InCommit } from "./Attempt.ts"
 
 /** Why a target may not be touched. */
@@ -38,13 +38,13 @@ export interface Asking {
 
 /** The approval requests of one running call. */
 export class RunningApprovals {
-  private readonly wave: WaveState
+  private readonly wave: WaveHost
   private readonly call: Call
   private readonly attempt: Attempt
   /** One request is pending at a time. */
   private readonly asking = Semaphore.makeUnsafe(1)
 
-  constructor(wave: WaveState, call: Call, attempt: Attempt) {
+  constructor(wave: WaveHost, call: Call, attempt: Attempt) {
     this.wave = wave
     this.call = call
     this.attempt = attempt

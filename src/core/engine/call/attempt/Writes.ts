@@ -9,13 +9,13 @@ import * as FileChange from "../../../vocabulary/FileChange.ts"
 import { refused } from "../../data/CallEnd.ts"
 import * as Preview from "../authorize/Preview.ts"
 import type { Call, Shown } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 import type { Attempt } from "./Attempt.ts"
 import type { RunningApprovals } from "./RunningApprovals.ts"
 
 /** The writes of one running call. */
 export class Writes {
-  private readonly wave: WaveState
+  private readonly wave: WaveHost
   private readonly call: Call
   private readonly attempt: Attempt
   private readonly approvals: RunningApprovals
@@ -26,7 +26,7 @@ export class Writes {
   private isPrepared = false
   private isRefused = false
 
-  constructor(wave: WaveState, call: Call, attempt: Attempt, approvals: RunningApprovals) {
+  constructor(wave: WaveHost, call: Call, attempt: Attempt, approvals: RunningApprovals) {
     this.wave = wave
     this.call = call
     this.attempt = attempt
@@ -120,7 +120,7 @@ type Problem =
  * Checks the previews again and saves the previous content. `undo` removes the checkpoint if the write does not happen.
  */
 const prepare = Effect.fnUntraced(function*(
-  { engine: { checkpoints }, process }: WaveState,
+  { engine: { checkpoints }, process }: WaveHost,
   call: Call,
   shown: ReadonlyArray<Shown>
 ): Effect.fn.Return<Problem | { readonly undo: Effect.Effect<void> }> {

@@ -18,7 +18,7 @@ import * as Grant from "../../../vocabulary/Grant.ts"
 import * as WhoApproves from "../../../vocabulary/WhoApproves.ts"
 import * as Revisions from "../../data/Revisions.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 import * as Review from "./Review.ts"
 import * as StandingGrants from "./StandingGrants.ts"
 
@@ -41,7 +41,7 @@ export type Answer = Approvals.Resolution | Review.Decided | { readonly _tag: "U
  * Requests approval and waits for the answer, after a review if the policy lets a reviewer decide. Without an approver,
  * the request is denied immediately.
  */
-export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effect<Answer> =>
+export const ask = (wave: WaveHost, call: Call, reason: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
     const { given: answers, open, reviewed } = call.answers ?? {}
@@ -59,7 +59,7 @@ export const ask = (wave: WaveState, call: Call, reason: Question): Effect.Effec
 
 /** Asks people what the reviewer does not decide. They see what it said, also after a restart. */
 const afterReview = Effect.fnUntracedEager(function*(
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   question: Question,
   may: Permissions.Asks["review"]
@@ -106,7 +106,7 @@ const aboutOf = (call: Call, question: Question): Approvals.NewRequest => {
   }
 }
 
-const askPeople = (wave: WaveState, call: Call, question: Question): Effect.Effect<Answer> =>
+const askPeople = (wave: WaveHost, call: Call, question: Question): Effect.Effect<Answer> =>
   Effect.suspend(() => {
     const { people } = wave.process
     const { given: answers, open } = call.answers ?? {}
@@ -197,7 +197,7 @@ export const nobody = ({ why }: Permissions.Asks): Extract<Approvals.Resolution,
 })
 
 /** Runs an effect that ends with the call, even where the waiting fiber cannot be interrupted. */
-export const withCall = <A>(wave: WaveState, call: Call, effect: Effect.Effect<A>): Effect.Effect<A> =>
+export const withCall = <A>(wave: WaveHost, call: Call, effect: Effect.Effect<A>): Effect.Effect<A> =>
   Effect.callback<A>((resume) => {
     const fiber = Effect.runForkWith(wave.context)(effect)
     call.waiting = fiber
@@ -319,13 +319,13 @@ const grantOf = (resolution: Approvals.Resolution | undefined): Grant.Grant | un
   resolution?._tag === "Approved" && resolution.isOwn ? resolution.grant : undefined
 
 /** Stores the grant that the answer created. */
-const remember = (wave: WaveState, resolution: Approvals.Resolution): void => {
+const remember = (wave: WaveHost, resolution: Approvals.Resolution): void => {
   const grant = grantOf(resolution)
   if (grant !== undefined) wave.note(wave.engine.store.grant(grant, wave.patience))
 }
 
 /** Records a one-time approval, which the handler sees in `ToolContext.grant`. */
-const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalRequest): void => {
+const allowOnce = (wave: WaveHost, call: Call, request: Approvals.ApprovalRequest): void => {
   const { agentPath, id, principal, revision, targets, tool } = request
   const allowedOnce: Grant.Given = {
     id,
@@ -341,7 +341,7 @@ const allowOnce = (wave: WaveState, call: Call, request: Approvals.ApprovalReque
 }
 
 /** A request is pending: the turn's clock may stop. */
-const begin = (wave: WaveState): void => {
+const begin = (wave: WaveHost): void => {
   wave.process.budget.ask(1, wave.now())
   wave.watcher.asked()
 }

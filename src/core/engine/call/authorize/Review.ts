@@ -16,7 +16,7 @@ import type { Reviewed } from "../../data/Memory.ts"
 import type { Said } from "../../ports/TimedPorts.ts"
 import { Secrets } from "../../report/Secrets.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 
 /** A call that needs approval. */
 export interface Reviewable extends Permissions.Asks {
@@ -44,7 +44,7 @@ export type Result =
  * Whatever the policy says, it does not replace people where each call or certain people must approve, where an
  * approval brings data, where a target is protected or unknown, or where the call may have happened already.
  */
-export const mandate = ({ engine: { reviewer } }: WaveState, call: Call, question: Reviewable): Mandate | undefined => {
+export const mandate = ({ engine: { reviewer } }: WaveHost, call: Call, question: Reviewable): Mandate | undefined => {
   const { approvers, isAlways, review, targets = call.gateCall!.targets } = question
   if (reviewer === undefined || review === undefined || isAlways === true || approvers !== undefined) return undefined
   // only people fill in forms
@@ -58,7 +58,7 @@ const isForPeople = (kind: TargetKind | undefined): boolean => kind === "protect
 
 /** Reviews a call, or finds its verdict on record; `undefined` if there is none and the reviewer is not asked. */
 export const review = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   about: NewRequest,
   may: Mandate | undefined
@@ -101,7 +101,7 @@ export const review = (
   })
 
 /** Notes that a person approved a call of this conversation: the reviewer is asked again. */
-export const approved = ({ engine: { reviewer }, process: { session } }: WaveState): void =>
+export const approved = ({ engine: { reviewer }, process: { session } }: WaveHost): void =>
   reviewer?.breaker.close(session.key)
 
 const unrecorded: Result = { _tag: "Unrecorded" }

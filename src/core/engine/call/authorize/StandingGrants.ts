@@ -6,14 +6,14 @@ import type { StateStoreError } from "../../../store/StateStore.ts"
 import * as Grant from "../../../vocabulary/Grant.ts"
 import * as Revisions from "../../data/Revisions.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 
 /**
  * Returns the grant that covers a call, if any. Without an answer from the store there is none, so
  * approval is requested.
  */
 export const grantFor = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   question: Permissions.Asks,
   targets: GateCall["targets"] = call.gateCall!.targets
@@ -30,7 +30,7 @@ export const grantFor = (
 
 /** Returns the first of these grants that covers a call. */
 export const grantOf = (
-  { engine: { handlers, revoked } }: WaveState,
+  { engine: { handlers, revoked } }: WaveHost,
   call: Call,
   { approvers, remember }: Permissions.Asks,
   targets: GateCall["targets"],

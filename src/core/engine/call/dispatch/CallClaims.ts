@@ -16,13 +16,13 @@ import { denied, type End, refused } from "../../data/CallEnd.ts"
 import * as Targets from "../arrive/Targets.ts"
 import type { Call } from "../Call.ts"
 import * as SharedHistory from "../SharedHistory.ts"
-import type { ToolClaims, WaveState } from "../WaveState.ts"
+import type { ToolClaims, WaveHost } from "../WaveHost.ts"
 
 /** Returns the claims of a call, or its end if it is refused. */
-export const of = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> =>
+export const of = (wave: WaveHost, call: Call): End | ReadonlyArray<Claim> =>
   call.hasRun ? again(wave, call) : own(wave, call)
 
-const own = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
+const own = (wave: WaveHost, call: Call): End | ReadonlyArray<Claim> => {
   const { limits, options } = toolClaims(wave, call)
   if ("_tag" in limits) return refused(limits)
   const key = keyOf(wave, call, options)
@@ -35,7 +35,7 @@ const own = (wave: WaveState, call: Call): End | ReadonlyArray<Claim> => {
  * Returns the claims of a call that had started in an earlier life. What the store has counted stays counted: then its
  * key alone shares its end with equal calls, and its success is remembered. If it ended, nothing is left to claim.
  */
-const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
+const again = (wave: WaveHost, call: Call): ReadonlyArray<Claim> => {
   const isSpent = call.recounts === "spent"
   // its parameters may be unknown
   if (call.gateCall === undefined || (isSpent && call.past !== undefined)) return []
@@ -47,7 +47,7 @@ const again = (wave: WaveState, call: Call): ReadonlyArray<Claim> => {
 
 /** Brings what gate 9 needs of other processes up to date. Returns the error if the store has no answer. */
 export const recall = (
-  wave: WaveState,
+  wave: WaveHost,
   calls: ReadonlyArray<Call>,
   now: number,
   age: number
@@ -62,12 +62,12 @@ export const recall = (
 }
 
 /** Whether rules ask what other processes have done. */
-export const looksFurther = ({ engine }: WaveState): boolean => engine.rules.current().remembers.length > 0
+export const looksFurther = ({ engine }: WaveHost): boolean => engine.rules.current().remembers.length > 0
 
 const upToDate = Effect.undefined
 
 /** What a success is for the rules of other processes; undefined if none asks for it. */
-export const markOf = (wave: WaveState, call: Call, value: unknown): Mark | undefined => {
+export const markOf = (wave: WaveHost, call: Call, value: unknown): Mark | undefined => {
   const { index, rules } = call
   const { place } = call.history
   if (rules === undefined || place === undefined || rules.notedIn.length === 0) return undefined
@@ -76,7 +76,7 @@ export const markOf = (wave: WaveState, call: Call, value: unknown): Mark | unde
 }
 
 /** Gate 9: returns the end of a call that the rules of order forbid at this place of its process. */
-export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
+export const orderEnd = (wave: WaveHost, call: Call): End | undefined => {
   const { rules } = wave.engine
   const history = wave.process.history.before(rules.current(), call.history, call.index)
   try {
@@ -88,7 +88,7 @@ export const orderEnd = (wave: WaveState, call: Call): End | undefined => {
 }
 
 /** Decides what a call receives whose key another call holds. `joinable`: that call is running in this executor. */
-export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable: boolean): Duplicate => {
+export const duplicate = (wave: WaveHost, call: Call, taken: KeyTaken, joinable: boolean): Duplicate => {
   try {
     return wave.engine.dedupe.duplicate(call.gateCall!, taken, {
       told: call.told,
@@ -105,7 +105,7 @@ export const duplicate = (wave: WaveState, call: Call, taken: KeyTaken, joinable
 }
 
 /** Whether other calls may join this one while it runs. */
-export const leads = (wave: WaveState, call: Call): boolean => {
+export const leads = (wave: WaveHost, call: Call): boolean => {
   try {
     return wave.engine.dedupe.leads(call.gateCall!, call.rules!)
   } catch (defect) {
@@ -116,7 +116,7 @@ export const leads = (wave: WaveState, call: Call): boolean => {
 
 /** Returns how to settle what a call has reserved. */
 export const settlement = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   outcome: ToolOutcome,
   stillRunning: boolean,
@@ -148,7 +148,7 @@ const unused: Settlement = { started: false, key: "release", windowMillis: 0, va
 const plainly = { stillRunning: false, wanted: false }
 
 /** Returns what the claims of one tool's calls share within a wave. Cached per tool. */
-const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
+const toolClaims = (wave: WaveHost, call: Call): ToolClaims => {
   const { parent, rules, unique } = wave.engine
   const { name } = call.call
   const set = rules.current()
@@ -175,7 +175,7 @@ const toolClaims = (wave: WaveState, call: Call): ToolClaims => {
   return found
 }
 
-const keyOf = (wave: WaveState, call: Call, options: ClaimOptions): KeyClaim | ToolRefusal | undefined => {
+const keyOf = (wave: WaveHost, call: Call, options: ClaimOptions): KeyClaim | ToolRefusal | undefined => {
   const awaited = isAwaited(wave, call)
   const anew = call.peers.runsItself === true
   try {
@@ -186,5 +186,5 @@ const keyOf = (wave: WaveState, call: Call, options: ClaimOptions): KeyClaim | T
   }
 }
 
-const isAwaited = ({ engine, process }: WaveState, call: Call): boolean =>
+const isAwaited = ({ engine, process }: WaveHost, call: Call): boolean =>
   call.rules!.mayBeAwaited && RuleSet.isAwaited(engine.rules.current(), process.history, call.call.name)

@@ -10,11 +10,11 @@ import { blockedEnd, turnEnd } from "../../state/State.ts"
 import * as Targets from "../arrive/Targets.ts"
 import type { Call } from "../Call.ts"
 import * as CallClaims from "../dispatch/CallClaims.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 
 /** Runs gates 1, 2, 5, 6, 9 and 12 again. `grants` are those now in the store, if they matter. */
 export const recheck = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined,
   now: number
@@ -45,7 +45,7 @@ export const revoked = (call: Call, { targets }: Grant.Grant): ToolRefusal =>
   notAllowed(call, { remember: targets === undefined ? "tool" : "resources" }, { by: "user", reason: "revoked" })
 
 /** Checks blocks and order again. A call that had started in an earlier life is exempt. */
-const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
+const outOfOrder = (wave: WaveHost, call: Call): End | undefined =>
   call.hasRun ? undefined : blockedEnd(wave.process, call.call.name) ?? CallClaims.orderEnd(wave, call)
 
 /**
@@ -53,7 +53,7 @@ const outOfOrder = (wave: WaveState, call: Call): End | undefined =>
  * call was let through before.
  */
 const withdrawn = (
-  wave: WaveState,
+  wave: WaveHost,
   call: Call,
   grants: ReadonlyArray<Grant.Grant> | StateStoreError | undefined
 ): ToolRefusal | undefined => {

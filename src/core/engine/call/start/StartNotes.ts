@@ -7,19 +7,19 @@ import * as Effect from "effect/Effect"
 import * as ToolAnnotations from "../../../vocabulary/ToolAnnotations.ts"
 import { refused } from "../../data/CallEnd.ts"
 import type { Call } from "../Call.ts"
-import type { WaveState } from "../WaveState.ts"
+import type { WaveHost } from "../WaveHost.ts"
 
 /**
  * Records a call that is about to start and may change things. If the journal cannot be written, the call is refused.
  */
-export const note = (wave: WaveState, call: Call): Effect.Effect<void> => {
+export const note = (wave: WaveHost, call: Call): Effect.Effect<void> => {
   const kept = keep(wave, call)
   return wave.engine.journal === undefined ? kept : Effect.flatMapEager(kept, () => record(wave, call))
 }
 
 /** Removes the checkpoint note of a call that did not run, was refused its write, or announced all its writes. */
 export const takeBack = (
-  { engine: { checkpoints } }: WaveState,
+  { engine: { checkpoints } }: WaveHost,
   { outcome, undo: { isCheckpointed, isUnannounced, note } }: Call
 ): Effect.Effect<void> => {
   if (checkpoints === undefined || note === undefined) return Effect.void
@@ -31,7 +31,7 @@ export const takeBack = (
 }
 
 /** Saves that a call may change files without announcing which. Removed again if the call has its outcome by then. */
-const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
+const keep = (wave: WaveHost, call: Call): Effect.Effect<void> => {
   const { checkpoints, principal } = wave.engine
   const { name, preview, recursive } = call.tool!
   if (checkpoints === undefined || recursive || preview !== undefined || !mayChangeFiles(wave, call)) return Effect.void
@@ -44,7 +44,7 @@ const keep = (wave: WaveState, call: Call): Effect.Effect<void> => {
 }
 
 /** Whether it may change unannounced files. Without any tool that can be undone, no note is needed. */
-const mayChangeFiles = ({ engine: { handlers } }: WaveState, { tool }: Call): boolean => {
+const mayChangeFiles = ({ engine: { handlers } }: WaveHost, { tool }: Call): boolean => {
   const said = Context.get(tool!.annotations, ToolAnnotations.ChangesFiles)
   if (said !== undefined) return said
   for (const { preview } of handlers.current().values()) if (preview !== undefined) return true
@@ -52,7 +52,7 @@ const mayChangeFiles = ({ engine: { handlers } }: WaveState, { tool }: Call): bo
 }
 
 /** Writes the start of a call to the journal. Never immediate, so the call is always checked again. */
-const record = (wave: WaveState, call: Call): Effect.Effect<void> =>
+const record = (wave: WaveHost, call: Call): Effect.Effect<void> =>
   Effect.suspend(() => {
     const { record, tool } = call
     if (record === undefined) return Effect.void

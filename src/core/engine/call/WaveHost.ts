@@ -78,7 +78,7 @@ interface Caches {
   toolNames: ReadonlyArray<string> | undefined
 }
 
-export class WaveState implements Host, HostGates.Reporter {
+export class WaveHost implements Host, HostGates.Reporter {
   readonly engine: Engine
   readonly process: ProcessState
   readonly options: WaveOptions
