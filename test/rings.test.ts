@@ -223,12 +223,12 @@ describe("the rings", () => {
   })
 
   it("have a project of their own, so that a room that imports outward does not compile", () => {
-    const projects = fileURLToPath(new URL("../rooms/", import.meta.url))
+    const projects = fileURLToPath(new URL("rooms/", import.meta.url))
     const texts = readdirSync(projects).map((file) => readFileSync(projects + file, "utf8"))
     const rooms = new Set(sources.flatMap(([file]) => file.includes("/") ? [file.slice(0, file.indexOf("/"))] : []))
     // it runs in browsers, and has a project in its folder
     rooms.delete("page")
-    const missing = Array.from(rooms).filter((room) => !texts.some((text) => text.includes(`"../src/${room}"`)))
+    const missing = Array.from(rooms).filter((room) => !texts.some((text) => text.includes(`"../../src/${room}"`)))
     assert.deepStrictEqual(missing, [])
   })
 
