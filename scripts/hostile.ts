@@ -2,7 +2,7 @@
  * Sends a server 10,000 requests that nobody in their right mind sends, from a seed: none of them may get an
  * answer of the 500s or a word of what is not theirs, and the memory has to be back where it was. Ends with 1 where that is broken.
  *
- *     npm run hostile -- [seed] [count]
+ *     npm run try -- hostile [seed] [count]
  */
 import { Effect } from "effect"
 import * as Hostile from "../test/support/hostile.ts"

@@ -2,7 +2,7 @@
  * Checks `tool-executor init` as a user meets it: packs the package, runs `init` of the archive with `npm exec` in an
  * empty folder, then installs, type-checks, tests and starts the project, for every kind.
  *
- *     npm run init:check -- [--kind guard,agent,backend,existing] [--every-provider]
+ *     npm run try -- init:check [--kind guard,agent,backend,existing] [--every-provider]
  *
  * Needs a build (`npm run build`) and a package registry. Prints the wall clock of each project; two minutes are the
  * limit.

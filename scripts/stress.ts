@@ -1,5 +1,5 @@
 /**
- * What records in PostgreSQL promise, tried at length: `npm run stress`.
+ * What records in PostgreSQL promise, tried at length: `npm run try -- stress`.
  *
  * Two processes make 20,000 calls against every limit; the connection is cut 500
  * times; a process is stopped past its lease 100 times; two processes resume 200 waves

@@ -1,6 +1,6 @@
 /**
  * Counts what a person is asked in the written coding sessions of the tests: without a sandbox, with one, and with the
- * rules that the first half proposes. `npm run transcripts`.
+ * rules that the first half proposes. `npm run try -- transcripts`.
  */
 import * as Effect from "effect/Effect"
 import { Journal } from "../src/index.ts"

@@ -6,6 +6,7 @@ import { assert, describe, it } from "@effect/vitest"
 import { existsSync, readdirSync, readFileSync } from "node:fs"
 import { posix } from "node:path"
 import { fileURLToPath } from "node:url"
+import { trials } from "../scripts/trials.ts"
 
 const root = fileURLToPath(new URL("../", import.meta.url))
 
@@ -115,6 +116,23 @@ describe("the guides", () => {
       assert.deepStrictEqual(links.filter(({ target }) => !existsSync(`${root}${target}`)), [])
     })
   }
+
+  it("name only commands and trials that the repository has", () => {
+    const { scripts } = JSON.parse(readFileSync(`${root}package.json`, "utf8")) as { readonly scripts: object }
+    const named = documents.filter((file) => file !== "CHANGELOG.md").flatMap((file) =>
+      Array.from(readFileSync(`${root}${file}`, "utf8").matchAll(/npm run (?:try -- ([\w:-]+)|(?:-s )?([\w:-]+))/g))
+    )
+    const known = new Set(Object.keys(scripts))
+    const missing = named.filter(([, trial, script = "try"]) =>
+      trial === undefined ? !known.has(script) : !trials.has(trial)
+    )
+    assert.isAbove(named.length, 20)
+    assert.deepStrictEqual(missing.map(([text]) => text), [])
+  })
+
+  it("list trials whose files are there", () => {
+    assert.deepStrictEqual(Array.from(trials.values()).filter(({ file }) => !existsSync(`${root}${file}`)), [])
+  })
 
   for (const [file, atLeast] of [["docs/contract.md", 100], ["docs/architecture.md", 10]] as const) {
     it(`have a test for each of their promises (${file})`, () => {

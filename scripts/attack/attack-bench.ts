@@ -1,5 +1,5 @@
 /**
- * Replays attack data through the real executor, without a model: `npm run attack-bench -- DATA`.
+ * Replays attack data through the real executor, without a model: `npm run try -- attack-bench DATA`.
  *
  * docs/attack-bench.md has the formats of DATA, how outputs are made, and how to read the table.
  */
@@ -34,7 +34,7 @@ const { positionals, values } = parseArgs({
 })
 
 if (positionals.length === 0) {
-  console.error(`Usage: npm run attack-bench -- DATA... [options]
+  console.error(`Usage: npm run try -- attack-bench DATA... [options]
 
   DATA              suites (AgentDojo's calls) or recorded runs (τ-bench), as JSON
   --declared FILE   declarations by tool, in the place of derived ones

@@ -1,7 +1,7 @@
 /**
  * Our reader of JSON Schema next to ajv and effect's own, by the official
  * JSON-Schema-Test-Suite, which is not part of this repository:
- * `npm run bench:json-schema -- PATH`, where PATH holds `tests/draft2020-12` and
+ * `npm run try -- bench:json-schema PATH`, where PATH holds `tests/draft2020-12` and
  * its siblings, as far as they are there. Nothing here fails: it is for reading.
  *
  * "passed" counts tests whose answer is right. A schema that is refused is in
@@ -172,7 +172,7 @@ const hostile: ReadonlyArray<readonly [what: string, schema: JsonSchema.JsonSche
 const path = process.argv[2]
 if (path === undefined || !existsSync(`${path}/tests/draft2020-12`)) {
   console.error(
-    "usage: npm run bench:json-schema -- PATH, a folder with tests/draft2020-12 of the JSON-Schema-Test-Suite"
+    "usage: npm run try -- bench:json-schema PATH, a folder with tests/draft2020-12 of the JSON-Schema-Test-Suite"
   )
   process.exitCode = 1
 } else {

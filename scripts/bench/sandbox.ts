@@ -1,8 +1,8 @@
 /**
  * What a sandbox costs per command: the same command bare and confined, in turns, in one run.
  *
- *     npm run bench:sandbox
- *     npm run bench:sandbox -- 200 500     commands of each kind, folders in the workspace
+ *     npm run try -- bench:sandbox
+ *     npm run try -- bench:sandbox 200 500   commands of each kind, folders in the workspace
  *
  * Exits with 1 if the median of a confined command is more than 80 ms over that of a bare one.
  */

@@ -3,7 +3,7 @@
  * client behind it, and prints what became of each scenario.
  *
  * The suite is no dependency; how it is started is the argument:
- * `npm run conformance -- npx -y @modelcontextprotocol/conformance`. Ends with 1
+ * `npm run try -- conformance npx -y @modelcontextprotocol/conformance`. Ends with 1
  * where a scenario fails that is not known to fail, and with 2 where nothing can run.
  */
 import { type ChildProcess, spawn } from "node:child_process"
@@ -174,7 +174,9 @@ const main = async (command: string, args: ReadonlyArray<string>): Promise<numbe
 
 const [command, ...args] = process.argv.slice(2)
 try {
-  if (command === undefined) throw new Error("Usage: npm run conformance -- npx -y @modelcontextprotocol/conformance")
+  if (command === undefined) {
+    throw new Error("Usage: npm run try -- conformance npx -y @modelcontextprotocol/conformance")
+  }
   process.exitCode = await main(command, args) === 0 ? 0 : 1
 } catch (error) {
   process.stderr.write(`${error instanceof Error ? error.message : String(error)}\n`)

@@ -1,9 +1,9 @@
 // Kills processes at random points of their waves, resumes each wave from another one, and looks whether a call was
 // lost, or done twice, or is not known of although it could be.
 //
-//     npm run crash                                  1,000 kills over SQLite, and 1,000 over PostgreSQL
-//     npm run crash -- --kills 5 --store sqlite      fewer of them, one store
-//     npm run crash -- --seed 7                      other points
+//     npm run try -- crash                            1,000 kills over SQLite, and 1,000 over PostgreSQL
+//     npm run try -- crash --kills 5 --store sqlite   fewer of them, one store
+//     npm run try -- crash --seed 7                   other points
 import { Effect, Layer, Stream } from "effect"
 import { type ToolOutcome, type ToolProcess } from "effect-tool-executor"
 import { spawn } from "node:child_process"

@@ -2,8 +2,8 @@
 // operation comes to its end, no call is done twice, every approval request that was open is there under its id, every
 // history is valid, and a client that reconnects loses no event and gets none twice.
 //
-//     npm run load:agents                                                                     a short run
-//     npm run load:agents -- --sessions 200 --seconds 300 --kills 30 --terms 10
+//     npm run try -- load:agents   a short run
+//     npm run try -- load:agents --sessions 200 --seconds 300 --kills 30 --terms 10
 import type { ApiApprovals, ApiOperations } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
 import { randomFrom } from "../../test/support/randomCase.ts"

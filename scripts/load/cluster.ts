@@ -2,11 +2,11 @@
 // again: every call has one outcome, what must not repeat happens once, limits hold over all runners, every approval
 // request is answered once, and the sessions of the runner that is gone are served again soon.
 //
-//     npm run load:cluster                                               300 sessions, 30,000 calls, three minutes
-//     npm run load:cluster -- --sessions 30 --calls 1000 --minutes 0.5 --seed 7
-//     npm run load:cluster -- --faults cut,hole,slow                     the database is away for one of them
-//     npm run load:cluster -- --runners 1 --single                       one server without a cluster
-//     npm run load:kill                                                  the same over SQLite, killed 30 times
+//     npm run try -- load:cluster                          300 sessions, 30,000 calls, three minutes
+//     npm run try -- load:cluster --sessions 30 --calls 1000 --minutes 0.5 --seed 7
+//     npm run try -- load:cluster --faults cut,hole,slow   the database is away for one of them
+//     npm run try -- load:cluster --runners 1 --single     one server without a cluster
+//     npm run try -- load:kill                             the same over SQLite, killed 30 times
 import { writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"

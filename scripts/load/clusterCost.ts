@@ -1,8 +1,8 @@
 // What a cluster costs: the same load on one server, and on one, two and three runners in cluster mode, over the same
 // PostgreSQL in turn: processor time, statements and the database's processor time per call, as ratios of one run.
 //
-//     npm run load:cluster:cost
-//     npm run load:cluster:cost -- --rounds 5 --waves 800 --sessions 48 --statements 12
+//     npm run try -- load:cluster:cost
+//     npm run try -- load:cluster:cost --rounds 5 --waves 800 --sessions 48 --statements 12
 import type { ApiModels } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
 import { median } from "../bench/measure.ts"

@@ -1,8 +1,8 @@
 // What sessions cost that wait for people: thousands of waves, each with one call that needs approval, over some runners.
 // Bytes per session in each table, and what the runners hold behind a warm-up and a collection.
 //
-//     npm run load:cluster:waiting                             10,000 sessions, two runners
-//     npm run load:cluster:waiting -- --waiting 2000 --runners 1
+//     npm run try -- load:cluster:waiting   10,000 sessions, two runners
+//     npm run try -- load:cluster:waiting --waiting 2000 --runners 1
 import type { ApiApprovals, ApiModels } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
 import { median } from "../bench/measure.ts"

@@ -3,8 +3,8 @@
 // somebody asks how the server is. Ends with 1 where a call of theirs did not have its outcome, /health took longer than
 // 250 ms, or the server held more than twice what it holds idle.
 //
-//     npm run load:greedy                          a minute
-//     npm run load:greedy -- --seconds 20 --only lists,bodies
+//     npm run try -- load:greedy   a minute
+//     npm run try -- load:greedy --seconds 20 --only lists,bodies
 import { Redacted } from "effect"
 import { Tokens } from "effect-tool-executor/server"
 import { spawn } from "node:child_process"

@@ -2,8 +2,8 @@
 // event takes to its reader, what the server holds. One client is cut again and again, and has every event of its calls
 // exactly once.
 //
-//     npm run load                                    500 sessions, 20 calls a second, five minutes
-//     npm run load -- --minutes 1 --sessions 100 --rate 20
+//     npm run try -- load   500 sessions, 20 calls a second, five minutes
+//     npm run try -- load --minutes 1 --sessions 100 --rate 20
 import type { ApiModels } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
 import { randomFrom } from "../../test/support/randomCase.ts"

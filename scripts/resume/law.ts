@@ -1,4 +1,4 @@
-/** Many random waves and agents that die and are resumed: `npm run law:resume -- --from 1 --count 2000 --store memory`. */
+/** Many random waves and agents that die and are resumed: `npm run try -- law:resume --from 1 --count 2000`. */
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
 import * as SimulateStores from "../../src/cli/simulate/SimulateStores.ts"

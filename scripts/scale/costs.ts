@@ -1,4 +1,4 @@
-// What was measured with `npm run load:cluster:cost` and `npm run load:cluster:waiting`, on two processors that PostgreSQL
+// What was measured with `npm run try -- load:cluster:cost` and `load:cluster:waiting`, on two processors that PostgreSQL
 // and the clients share. Ratios hold elsewhere; milliseconds only with each other.
 import type { Bytes } from "./estimate.ts"
 import type { Costs } from "./model.ts"

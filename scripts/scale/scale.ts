@@ -1,6 +1,6 @@
 // What a cluster of many runners needs, from the costs that were measured on a small one.
 //
-//     npm run scale
+//     npm run try -- scale
 import { bytes, cases, measured } from "./costs.ts"
 import { capacity, fixed, intervals, waiting } from "./estimate.ts"
 import { simulate } from "./model.ts"

@@ -1,9 +1,9 @@
 // Sixteen sessions make random calls for minutes, while handlers, callers, people, stores and the journal do all that
 // they are not supposed to; then nothing may be left, and memory must not have grown.
 //
-//     npm run soak                                 ten minutes over SQLite
-//     npm run soak -- --minutes 1 --seed 7         shorter, and other troubles
-//     npm run soak -- --store postgres             or memory
+//     npm run try -- soak                        ten minutes over SQLite
+//     npm run try -- soak --minutes 1 --seed 7   shorter, and other troubles
+//     npm run try -- soak --store postgres       or memory
 import { Effect, Exit, Fiber, Layer, Logger, Scope } from "effect"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"

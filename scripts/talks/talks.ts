@@ -1,10 +1,10 @@
 // Has every conversation over every protocol and goes on from it with every model; makes every change of model; stops an
 // operation at each of its events, in each way, and goes on. The servers refuse what the real ones refuse.
 //
-//     npm run talks                                  all of it: about half an hour
-//     npm run talks -- talks                         the conversations alone; or changes, or stops
-//     npm run talks -- stops --way killed --over anthropic
-//     npm run talks -- stops --every 10 --seed 7     each tenth event, from another one on
+//     npm run try -- talks                             all of it: about half an hour
+//     npm run try -- talks talks                       the conversations alone; or changes, or stops
+//     npm run try -- talks stops --way killed --over anthropic
+//     npm run try -- talks stops --every 10 --seed 7   each tenth event, from another one on
 import * as Effect from "effect/Effect"
 import { parseArgs } from "node:util"
 import { type Name, names } from "../../test/support/providers/providers.ts"

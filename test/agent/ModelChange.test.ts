@@ -1,4 +1,4 @@
-/** Another model goes on at any turn, and the first one afterwards; `npm run talks` makes every change. */
+/** Another model goes on at any turn, and the first one afterwards; `npm run try -- talks` makes every change. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { names } from "../support/providers/providers.ts"

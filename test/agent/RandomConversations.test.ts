@@ -1,6 +1,6 @@
 /**
  * However an operation ends, it comes to the same over every protocol, and its history is gone on with, by its own
- * model or another one; `npm run talks` has each over all of them, and goes on with all of them.
+ * model or another one; `npm run try -- talks` has each over all of them, and goes on with all of them.
  */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"

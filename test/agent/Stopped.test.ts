@@ -1,4 +1,4 @@
-/** An operation that is stopped at any event is gone on with; `npm run talks` stops at each, and goes on with every model. */
+/** An operation that is stopped at any event is gone on with; `npm run try -- talks` stops at each. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import { type Name, names } from "../support/providers/providers.ts"

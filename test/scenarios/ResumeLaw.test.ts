@@ -1,4 +1,4 @@
-/** Random waves and agents over every store: see `support/resumeLaw`; many more by `npm run law:resume`. */
+/** Random waves and agents over every store: see `support/resumeLaw`; many more by `npm run try -- law:resume`. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Logger from "effect/Logger"
