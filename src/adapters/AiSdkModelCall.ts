@@ -10,7 +10,7 @@ import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
 import * as Predicate from "effect/Predicate"
 import type * as Schema from "effect/Schema"
-import type { Origin } from "./AiSdkModelCarrier.ts"
+import type { Origin } from "../wire/CarriedPart.ts"
 import * as ModelPrompt from "./AiSdkModelPrompt.ts"
 
 /** Options of a model request. Omitted ones use the provider's default. */

@@ -15,15 +15,15 @@ import type {
 } from "@ai-sdk/provider"
 import type * as Prompt from "effect/ai/Prompt"
 import type * as Schema from "effect/Schema"
+import * as CarriedPart from "../wire/CarriedPart.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
-import * as Carrier from "./AiSdkModelCarrier.ts"
 
 /** Where files from tools go: into the result, into a user message after the results, or nowhere, with a note. */
 export type ResultFiles = "result" | "message" | "omit"
 
 /** The model a prompt is written for. */
-export interface Reader extends Carrier.Origin {
+export interface Reader extends CarriedPart.Origin {
   /** Provider tools, whose arguments may be something other than an object. */
   readonly providerTools: ReadonlySet<string>
   readonly resultFiles: ResultFiles
@@ -89,8 +89,8 @@ const messagesOf = (message: Prompt.Message, reader: Reader): ReadonlyArray<Lang
 const assistantPart = (part: Prompt.AssistantMessagePart, reader: Reader): AssistantContent => {
   switch (part.type) {
     case "text": {
-      const carried = Carrier.unpack(part.options)
-      if (carried !== undefined) return Carrier.isFrom(carried, reader) ? carriedPart(carried.part) : []
+      const carried = CarriedPart.unpack(part.options)
+      if (carried !== undefined) return CarriedPart.isFrom(carried, reader) ? carriedPart(carried.part) : []
       // an empty text may carry provider data
       return part.text.trim() === "" && Object.keys(part.options).length === 0 ? [] : [textPart(part)]
     }

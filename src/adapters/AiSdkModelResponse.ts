@@ -2,7 +2,7 @@
  * Converts answers of AI SDK models (specifications v2 to v4) to parts of `effect/ai`.
  *
  * Nothing here fails, so that a paid request is not lost. What the schemas of `effect/ai` would reject is corrected,
- * carried unchanged (`AiSdkModelCarrier`) or, if it is of no use, left out.
+ * carried unchanged (`CarriedPart`) or, if it is of no use, left out.
  */
 import type {
   LanguageModelV2Content,
@@ -17,9 +17,9 @@ import * as Tool from "effect/ai/Tool"
 import * as Base64 from "effect/encoding/Base64"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
+import * as CarriedPart from "../wire/CarriedPart.ts"
 import * as PlainJson from "../wire/PlainJson.ts"
 import * as Shape from "../wire/Shape.ts"
-import * as Carrier from "./AiSdkModelCarrier.ts"
 import * as Metadata from "./AiSdkModelMetadata.ts"
 
 /** A stream part of any specification. */
@@ -30,11 +30,11 @@ export type Content = LanguageModelV2Content | LanguageModelV3Content | Language
 
 /** Reads the parts of one answer. */
 export class ResponseReader {
-  private readonly origin: Carrier.Origin
+  private readonly origin: CarriedPart.Origin
   private readonly tools: ReadonlyMap<string, Tool.Any>
   private carried = 0
 
-  constructor(origin: Carrier.Origin, tools: ReadonlyArray<Tool.Any>) {
+  constructor(origin: CarriedPart.Origin, tools: ReadonlyArray<Tool.Any>) {
     this.origin = origin
     this.tools = new Map(tools.map((tool) => [tool.name, tool]))
   }
@@ -95,7 +95,7 @@ export class ResponseReader {
     part: Exclude<Content, { readonly type: "text" | "reasoning" }>,
     carry: (metadata: Response.ProviderMetadata) => ReadonlyArray<A>
   ): ReadonlyArray<A | Shared> {
-    const carried = (it: Shape.JsonObject) => carry(Carrier.pack(this.origin, it))
+    const carried = (it: Shape.JsonObject) => carry(CarriedPart.pack(this.origin, it))
     switch (part.type) {
       case "tool-call": {
         const call = toolCall(part)

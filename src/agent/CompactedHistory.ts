@@ -7,6 +7,7 @@
  */
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
+import * as CarriedPart from "../wire/CarriedPart.ts"
 import * as Shape from "../wire/Shape.ts"
 import { key, Origin, recorded } from "./Conversation.ts"
 
@@ -152,8 +153,9 @@ const provided = (messages: ReadonlyArray<Message>): ReadonlyArray<readonly [num
   for (const [index, message] of messages.entries()) {
     if (message.role !== "assistant") continue
     for (const part of message.content) {
-      if (part.type === "tool-call" && part.providerExecuted) called.set(part.id, index)
-      const call = part.type === "tool-result" && part.providerExecuted ? called.get(part.id) : undefined
+      const provided = CarriedPart.providedOf(part)
+      if (provided?.type === "tool-call") called.set(provided.id, index)
+      const call = provided?.type === "tool-result" ? called.get(provided.id) : undefined
       if (call !== undefined && call < index) spans.push([call, index])
     }
   }

@@ -7,6 +7,7 @@
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
 import * as FileChange from "../core/vocabulary/FileChange.ts"
+import * as CarriedPart from "../wire/CarriedPart.ts"
 
 /** A model's provider and name, as recorded in histories. */
 export interface ModelId {
@@ -259,7 +260,7 @@ export const answerAll = (
 export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): Prompt.Prompt => {
   const sent: Array<Prompt.Message> = []
   const taken = new Set<string>()
-  const executed = executedIn(messages, model)
+  const provided = providedIn(messages, model)
   const asked = messages.findLastIndex((it) => it.role === "user")
   for (const [index, message] of messages.entries()) {
     if (message.role === "tool") continue
@@ -276,7 +277,7 @@ export const forModel = (messages: ReadonlyArray<Prompt.Message>, model: ModelId
     }
     const called = calledFor(message, model, taken)
     // after the last user message, a provider may still execute its own calls
-    const fit = assistant(message, model, called, index < asked ? executed : undefined)
+    const fit = assistant(message, model, called, provided, index >= asked)
     if (fit.content.length > 0) sent.push(fit)
     if (called.size === 0) continue
     const answers = answersBehind(messages, index)
@@ -401,32 +402,49 @@ const plainNameOf = (name: string, fits: RegExp): string =>
 const ownName = /^[\w-]{1,128}$/
 const plainName = /^[a-zA-Z_][\w-]{0,63}$/
 
-/** The provider calls that the model's own provider executed and answered. */
-const executedIn = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): ReadonlySet<string> =>
-  new Set(messages.flatMap((message) =>
+/** The calls that the model's own provider executes, by id, and those that it has answered. */
+interface Provided {
+  readonly calls: ReadonlySet<string>
+  readonly results: ReadonlySet<string>
+}
+
+const providedIn = (messages: ReadonlyArray<Prompt.Message>, model: ModelId): Provided => {
+  const found = messages.flatMap((message) =>
     message.role === "assistant"
-      ? message.content.flatMap((it) =>
-        it.type === "tool-result" && it.providerExecuted && isOf(it, model) ? [it.id] : []
-      )
+      ? message.content.flatMap((it) => isOf(it, model) ? CarriedPart.providedOf(it) ?? [] : [])
       : []
-  ))
+  )
+  const ids = (type: "tool-call" | "tool-result") => new Set(found.flatMap((it) => it.type === type ? [it.id] : []))
+  return { calls: ids("tool-call"), results: ids("tool-result") }
+}
 
 const isOf = (part: Part, model: ModelId): boolean => {
   const origin = partOrigin(part)
   return origin === undefined || isSame(origin, model)
 }
 
-/** A message as a given model accepts it. If `executed` is given, provider calls not in it are dropped. */
+/**
+ * A message as a given model accepts it. Of calls that a provider executes, it has those with a result and results with
+ * a call: a provider refuses one without the other, unless it may still answer (`isOpen`).
+ */
 const assistant = (
   message: Prompt.AssistantMessage,
   model: ModelId,
   called: ReadonlyMap<string, Called>,
-  executed: ReadonlySet<string> | undefined
+  provided: Provided,
+  isOpen: boolean
 ): Prompt.AssistantMessage => {
   const content = message.content.flatMap((part): ReadonlyArray<Part> => {
     if (part.type === "tool-approval-request") return []
     const isOwn = isOf(part, model)
     const options = isOwn ? withoutOwn(part.options) : {}
+    const executed = CarriedPart.providedOf(part)
+    if (executed !== undefined) {
+      const isWhole = executed.type === "tool-result"
+        ? provided.calls.has(executed.id)
+        : isOpen || provided.results.has(executed.id)
+      return isOwn && isWhole ? [withOptions(part, options)] : []
+    }
     switch (part.type) {
       case "reasoning":
         return isOwn ? [withOptions(part, options)] : []
@@ -434,14 +452,11 @@ const assistant = (
         // providers reject empty texts unless they carry provider data
         return part.text.trim() === "" && Object.keys(options).length === 0 ? [] : [withOptions(part, options)]
       case "tool-call": {
-        if (part.providerExecuted) {
-          return isOwn && executed?.has(part.id) !== false ? [withOptions(part, options)] : []
-        }
         const { call, id, name } = called.get(part.id)!
         return call === part ? [{ ...part, id, name, options }] : []
       }
       case "tool-result":
-        return isOwn && part.providerExecuted ? [withOptions(part, options)] : []
+        return []
       default:
         return [withOptions(part, options)]
     }

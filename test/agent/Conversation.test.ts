@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Prompt from "effect/ai/Prompt"
 import * as Schema from "effect/Schema"
 import * as Conversation from "../../src/agent/Conversation.ts"
+import * as CarriedPart from "../../src/wire/CarriedPart.ts"
 import { randomFrom, type SeededRandom } from "../support/randomCase.ts"
 
 const origins = ["one", "other"].map((model) => ({ provider: "anthropic", model, run: { batch: "b", process: "p" } }))
@@ -16,11 +17,18 @@ const texts = ["", " \n", "Hello", "Wörld"]
 const bound = ({ chance }: SeededRandom, model: string): Prompt.ProviderOptions =>
   chance(0.5) ? { anthropic: { signature: `signed by ${model}` } } : {}
 
+/** A provider's own call, or a result that `effect/ai` has no type for, as an empty text. */
+const carried = (type: "tool-call" | "tool-result", toolCallId: string, modelId: string): Prompt.TextPart =>
+  Prompt.textPart({
+    text: "",
+    options: CarriedPart.pack({ provider: "anthropic", modelId }, { type, toolCallId, toolName: "search" })
+  })
+
 const part = (random: SeededRandom, model: string): Prompt.AssistantMessagePart => {
   const { chance, int, pick } = random
   const options = bound(random, model)
   const [id, name] = [pick(ids), pick(toolNames)]
-  switch (int(7)) {
+  switch (int(8)) {
     case 0:
     case 1:
       return Prompt.toolCallPart({ id, name, params: { n: int(9) }, providerExecuted: chance(0.2), options })
@@ -36,6 +44,8 @@ const part = (random: SeededRandom, model: string): Prompt.AssistantMessagePart 
     case 3:
       return Prompt.reasoningPart({ text: `thought by ${model}`, options })
     case 4:
+      return carried(pick(["tool-call", "tool-result"]), id, model)
+    case 5:
       return Prompt.makePart("tool-approval-request", { approvalId: "a", toolCallId: id })
     default:
       return Prompt.textPart({ text: pick(texts), options })
@@ -88,12 +98,25 @@ const callsIn = (message: Prompt.Message | undefined) =>
 /** What providers refuse of a conversation, each in a word. */
 const refused = (messages: ReadonlyArray<Prompt.Message>): ReadonlyArray<string> => {
   const seen = new Set<string>()
+  const asked = messages.findLastIndex((it) => it.role === "user")
   return messages.flatMap((message, index) => {
     const problems: Array<string> = []
     const before = messages[index - 1]
     if (message.role !== "system" && message.content.length === 0) problems.push("empty")
     if (message.role === "assistant") {
       for (const part of message.content) {
+        const provided = CarriedPart.providedOf(part)
+        const has = (type: string) =>
+          messages.some((it) =>
+            it.role === "assistant" && it.content.some((other) => {
+              const found = CarriedPart.providedOf(other)
+              return found?.type === type && found.id === provided?.id
+            })
+          )
+        if (provided?.type === "tool-result" && !has("tool-call")) problems.push("a provider's result without its call")
+        if (provided?.type === "tool-call" && index < asked && !has("tool-result")) {
+          problems.push("a provider's call without its result")
+        }
         const isBlank = part.type === "text" && part.text.trim() === "" && Object.keys(part.options).length === 0
         if (isBlank) problems.push("blank")
         if (part.type === "tool-result" && !part.providerExecuted) problems.push("misplaced answer")
@@ -167,14 +190,16 @@ describe("what a model is sent of any history", () => {
     const asked = messages.findLastIndex((it) => it.role === "user")
     const own = messages.flatMap((it, index) =>
       it.role === "assistant" && Conversation.originOf(it)?.model === "one"
-        ? [index < asked ? executed(it, messages) : it]
+        ? [executed(it, messages, index >= asked)]
         : []
     )
     const bare = own.map((it) => ({
       ...it,
       content: it.content.map((part) => ({
         ...part,
-        options: Object.fromEntries(Object.entries(part.options).filter(([name]) => name === "anthropic"))
+        options: Object.fromEntries(
+          Object.entries(part.options).filter(([name]) => name !== Conversation.key)
+        )
       }))
     })) as ReadonlyArray<Prompt.AssistantMessage>
     assert.deepStrictEqual(parts(sent), parts(bare.map(sound)))
@@ -331,20 +356,23 @@ describe("calls that a provider was to execute", () => {
 
 // Utilities
 
-/** A message without calls of a provider that it never executed. */
+/** A message without results of a provider that have no call and, once the user has gone on, calls without a result. */
 const executed = (
   message: Prompt.AssistantMessage,
-  messages: ReadonlyArray<Prompt.Message>
+  messages: ReadonlyArray<Prompt.Message>,
+  isOpen: boolean
 ): Prompt.AssistantMessage => {
   const all = messages.flatMap((it) =>
     it.role === "assistant" && (Conversation.originOf(it)?.model ?? "one") === "one" ? it.content : []
   )
   return {
     ...message,
-    content: message.content.filter((part) =>
-      part.type !== "tool-call" || !part.providerExecuted ||
-      all.some((it) => it.type === "tool-result" && it.providerExecuted && it.id === part.id)
-    )
+    content: message.content.filter((part) => {
+      const provided = CarriedPart.providedOf(part)
+      if (provided === undefined || (isOpen && provided.type === "tool-call")) return true
+      const other = provided.type === "tool-call" ? "tool-result" : "tool-call"
+      return all.map(CarriedPart.providedOf).some((it) => it?.type === other && it.id === provided.id)
+    })
   }
 }
 

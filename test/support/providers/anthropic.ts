@@ -24,7 +24,7 @@ export const anthropic = (): Protocol<Body> => {
         ...streamed,
         issued: () => issued.thoughts.set(keys[index]!, streamed.block.thinking)
       })),
-      ...said.search === undefined ? [] : searchOf(said.search, id, issued),
+      ...said.search === undefined ? [] : searchOf(said.search, said.searchFails, id, issued),
       ...said.text === undefined ? [] : [textOf(said.text, said)],
       ...said.calls.map((call) => ({
         ...callOf(call, said),
@@ -178,7 +178,12 @@ const callOf = ({ half, id, name, raw }: SaidCall, said: Said): Streamed => {
 }
 
 /** A search that the server runs itself: https://platform.claude.com/docs/en/agents-and-tools/tool-use/web-search-tool */
-const searchOf = (query: string, id: (prefix: string) => string, issued: Issued): ReadonlyArray<Streamed> => {
+const searchOf = (
+  query: string,
+  fails: boolean,
+  id: (prefix: string) => string,
+  issued: Issued
+): ReadonlyArray<Streamed> => {
   const use = id("srvtoolu_01")
   const result = {
     type: "web_search_result",
@@ -194,7 +199,11 @@ const searchOf = (query: string, id: (prefix: string) => string, issued: Issued)
       deltas: [{ type: "input_json_delta", partial_json: JSON.stringify({ query }) }]
     },
     {
-      block: { type: "web_search_tool_result", tool_use_id: use, content: [result] },
+      block: {
+        type: "web_search_tool_result",
+        tool_use_id: use,
+        content: fails ? { type: "web_search_tool_result_error", error_code: "max_uses_exceeded" } : [result]
+      },
       deltas: [],
       issued: () => issued.searches.add(result.encrypted_content)
     }

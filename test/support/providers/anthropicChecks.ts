@@ -14,7 +14,7 @@ export interface Block {
   readonly input?: unknown
   readonly tool_use_id?: string
   readonly is_error?: boolean
-  readonly content?: string | ReadonlyArray<object>
+  readonly content?: string | object
 }
 
 export interface Message {
@@ -42,8 +42,12 @@ export interface Issued {
   readonly searches: Set<string>
 }
 
-export const contentOf = (content: string | ReadonlyArray<object>): ReadonlyArray<Block> =>
-  typeof content === "string" ? [{ type: "text", text: content }] : content as ReadonlyArray<Block>
+export const contentOf = (content: string | object): ReadonlyArray<Block> =>
+  typeof content === "string"
+    ? [{ type: "text", text: content }]
+    : Array.isArray(content)
+    ? content as ReadonlyArray<Block>
+    : []
 
 export const check = (body: Body, headers: IncomingHttpHeaders, issued: Issued): void => {
   const { messages } = body
@@ -119,7 +123,7 @@ const checkBlock = (block: Block, path: string, issued: Issued) => {
       return
     case "tool_result":
       // https://github.com/jlevy/markform/issues/153
-      if (block.is_error === true && (block.content === undefined || block.content.length === 0)) {
+      if (block.is_error === true && (contentOf(block.content ?? []).length === 0)) {
         refuse(`${path}.tool_result: content cannot be empty if \`is_error\` is true`)
       }
       if (Array.isArray(block.content)) {

@@ -14,6 +14,8 @@ export interface Turn {
   readonly redacted?: string
   /** What the provider itself searches the web for: Anthropic and OpenAI responses. */
   readonly search?: string
+  /** The search ends with an error: Anthropic. */
+  readonly searchFails?: true
   readonly text?: string
   readonly calls?: ReadonlyArray<Call>
   /** What it says after the calls, as some models do: https://github.com/leookun/cursor-byok/issues/307 */
@@ -157,6 +159,7 @@ export interface Said {
   readonly reasoning: string | undefined
   readonly redacted: string | undefined
   readonly search: string | undefined
+  readonly searchFails: boolean
   readonly text: string | undefined
   readonly calls: ReadonlyArray<SaidCall>
   readonly after: string | undefined
@@ -182,6 +185,7 @@ export const said = (turn: Turn, callId: () => string, quirks: Quirks): Said => 
     reasoning: turn.reasoning,
     redacted: turn.redacted,
     search: turn.search,
+    searchFails: turn.searchFails === true,
     text: turn.text,
     after: turn.after,
     calls: calls.map(({ args, id, name, rawArgs }, index) => {

@@ -169,6 +169,13 @@ export const talks: ReadonlyArray<Talk> = [
     comesTo: { end: "Finished", text: "Done.", calls: ["read Succeeded"] }
   },
   {
+    name: "a search by the provider itself that fails",
+    turns: [{ search: "news", searchFails: true, text: "I found nothing.", calls: [read("a")] }, done],
+    options: { toolkit: { tools: { read: Tool.dynamic("read", { parameters: {} }), web_search: search } } },
+    over: ["anthropic"],
+    comesTo: { end: "Finished", text: "Done.", calls: ["read Succeeded"] }
+  },
+  {
     name: "a search by the provider itself, of OpenAI",
     turns: [{ reasoning: "Look it up", search: "news", text: "Found.", calls: [read("a")] }, done],
     options: { toolkit: { tools: { read: Tool.dynamic("read", { parameters: {} }), web_search: openaiSearch } } },

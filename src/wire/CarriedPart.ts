@@ -5,9 +5,10 @@
  * These are provider-executed calls and results of tools in no toolkit, files of reasoning, and provider-specific parts
  * (`custom`), such as a compaction.
  */
+import type * as Prompt from "effect/ai/Prompt"
 import type * as Response from "effect/ai/Response"
-import * as PlainJson from "../wire/PlainJson.ts"
-import * as Shape from "../wire/Shape.ts"
+import * as PlainJson from "./PlainJson.ts"
+import * as Shape from "./Shape.ts"
 
 /** The model that sent it; other models cannot read it. */
 export interface Origin {
@@ -34,6 +35,17 @@ export const unpack = (options: unknown): Carried | undefined => {
       modelId: String(Shape.own(carried, "modelId")),
       part
     }
+    : undefined
+}
+
+/** A call that a provider executes itself, or its result: as a part of its own, or carried. */
+export const providedOf = (
+  part: Prompt.AssistantMessagePart
+): { readonly type: "tool-call" | "tool-result"; readonly id: string } | undefined => {
+  if (part.type === "tool-call" || part.type === "tool-result") return part.providerExecuted ? part : undefined
+  const carried = part.type === "text" ? unpack(part.options)?.part : undefined
+  return carried?.type === "tool-call" || carried?.type === "tool-result"
+    ? { type: carried.type, id: String(carried.toolCallId) }
     : undefined
 }
 
