@@ -47,7 +47,7 @@ const documents = (): ReadonlyArray<string> => {
         .sort()
       : []
   return [
-    ...["README.md", "CHANGELOG.md"].filter((file) => existsSync(join(root, file))),
+    ...["README.md", "AGENTS.md", "CHANGELOG.md"].filter((file) => existsSync(join(root, file))),
     ...below("docs", ".md"),
     ...below("src", ".ts")
   ]
