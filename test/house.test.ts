@@ -52,7 +52,12 @@ describe("the house", () => {
   })
 })
 
-const documents = ["README.md", "AGENTS.md", "CHANGELOG.md", ...readdirSync(`${root}docs`).map((file) => `docs/${file}`)]
+const documents = [
+  "README.md",
+  "AGENTS.md",
+  "CHANGELOG.md",
+  ...readdirSync(`${root}docs`).map((file) => `docs/${file}`)
+]
   .filter((file) => file.endsWith(".md"))
 
 interface Link {

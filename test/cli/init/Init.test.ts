@@ -53,6 +53,7 @@ const person = (keys: ReadonlyArray<string>) => {
 const agentFiles = [
   ".env.example",
   ".gitignore",
+  "AGENTS.md",
   "package.json",
   "src/agent.ts",
   "src/key.ts",
