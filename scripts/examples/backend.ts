@@ -1,8 +1,8 @@
 /**
  * An HTTP backend with many users: an executor for each, waves of calls as
- * server-sent events, questions answered by those they are put to.
+ * server-sent events, approval requests answered by the users they belong to.
  *
- * `docs/backend.md` shows it in full.
+ * `docs/backend.md` explains it.
  */
 import { NodeHttpServer, NodeRuntime } from "@effect/platform-node"
 import { Config, Context, Effect, Layer, Option, Schedule, Schema, Stream } from "effect"

@@ -1,4 +1,4 @@
-/** The backend of `docs/backend.md`, on a port of its own, with two users. */
+/** The backend that `docs/backend.md` explains, on a port of its own, with two users. */
 import * as NodeHttpServer from "@effect/platform-node/NodeHttpServer"
 import { assert, describe, it } from "@effect/vitest"
 import type { Approvals } from "effect-tool-executor"
@@ -263,10 +263,4 @@ describe("the backend of the guide", () => {
       assert.strictEqual(yield* status("ada", "POST", "/messages"), 400)
       assert.strictEqual(yield* status("ada", "POST", "/approvals/x", { answer: { _tag: "Yes" }, hash: "" }), 400)
     }).pipe(Effect.provide(backend())))
-
-  it("stands in the guide as it is", () => {
-    const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta.url), "utf8")
-    const code = read("scripts/examples/backend.ts").replace(/^\/\*\*[^]*?\*\/\n/, "")
-    assert.include(read("docs/backend.md"), code)
-  })
 })
