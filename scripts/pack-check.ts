@@ -66,6 +66,7 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
     const file of [
       "package.json",
       "README.md",
+      "AGENTS.md",
       "docs/adapters.md",
       "docs/rules.md",
       "LICENSE",
@@ -86,7 +87,7 @@ const checkFiles = (files: ReadonlyArray<string>): void => {
     expect(files.includes(path.replace(/^\.\//, "")), `the archive lacks ${path}`)
   }
   const allowed =
-    /^(?:package\.json|README\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|docs\/images\/.*\.png|scripts\/examples\/cluster\/(?:Dockerfile|[\w.]+\.(?:conf|json|yaml))|templates\/(?:.*\.ts|shared\/tsconfig\.json|shared\/gitignore)|dist\/page\/(?:index\.html|licences\.txt|assets\/[\w-]+\.(?:js|css))|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
+    /^(?:package\.json|README\.md|AGENTS\.md|CHANGELOG\.md|LICENSE|docs\/.*\.md|docs\/images\/.*\.png|scripts\/examples\/backend\.ts|scripts\/examples\/cluster\/(?:Dockerfile|[\w.]+\.(?:conf|json|yaml))|templates\/(?:.*\.ts|shared\/tsconfig\.json|shared\/gitignore|shared\/AGENTS\.md)|dist\/page\/(?:index\.html|licences\.txt|assets\/[\w-]+\.(?:js|css))|dist\/.*\.(?:js|d\.ts)(?:\.map)?|src\/.*\.(?:ts|html|css|json))$/
   for (const file of files) {
     expect(
       allowed.test(file) && (file.startsWith("templates/") || !file.endsWith(".test.ts")),
