@@ -176,7 +176,7 @@ const brokenConnection = (found: Found): AiError.AiErrorReason | undefined => {
     // messages of fetch without a code
     /^(?:fetch failed|failed to fetch|terminated|network error)$/i.test(found.message) ||
     // messages of provider packages when a body ends early
-    /stream ended without|did not receive done/i.test(found.message) ||
+    /stream ended without|did not receive done|incomplete .* frame|truncated event message/i.test(found.message) ||
     (found.names.includes("AI_APICallError") && found.status === undefined)
   return hasBegun && isBroken
     ? new AiError.NetworkError({

@@ -186,7 +186,8 @@ describe("an error of a model", () => {
       })
       const timeout = new DOMException("The operation was aborted due to timeout", "TimeoutError")
       const noEnd = new Error("Did not receive done or success response in stream.")
-      for (const error of [http(undefined), refused, brokenOff, timeout, new TypeError("terminated"), noEnd]) {
+      const cut = new Error("Incomplete Amazon Bedrock event-stream frame: 7 buffered bytes remain at end of stream.")
+      for (const error of [http(undefined), refused, brokenOff, timeout, new TypeError("terminated"), noEnd, cut]) {
         const failed = yield* failure(error)
         assert.strictEqual(failed.reason._tag, "NetworkError")
         assert.isTrue(failed.isRetryable)
