@@ -132,8 +132,10 @@ const redacted = (value: unknown, { marks, own }: Known, habits: Habits): Found 
   try {
     const left = walk.visit(own === undefined ? value : walk.differing(value, own(value)), marks)
     const secrets = walk.found
+    if (secrets.length === 0) return { value: left, secrets }
+    const hide = Texts.hider(secrets)
     // what is secret in one place may be repeated in another
-    return { value: secrets.length === 0 ? left : mapTexts(left, (it) => Texts.without(it, secrets)), secrets }
+    return { value: hide === undefined ? Texts.mark : mapTexts(left, hide), secrets }
   } catch {
     // a value that cannot be looked at, or a function that cannot say what is secret
     return { value: Texts.mark, secrets: textsOf(value) }

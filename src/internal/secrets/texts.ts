@@ -3,22 +3,88 @@
  * or the value after `API_KEY=`.
  */
 
+import { searchFor } from "./search.ts"
+
 /** Stands where a secret was. */
 export const mark = "[redacted]"
 
 /** Takes known secrets out of a text, also where they are escaped, or cut off. */
 export const without = (text: string, secrets: ReadonlyArray<string>): string => {
   if (secrets.length === 0 || text === "") return text
-  const forms = new Set(secrets.flatMap(formsOf))
-  let left = text
-  // a secret may be part of another one
-  for (const form of Array.from(forms).sort((one, other) => other.length - one.length)) {
-    if (form.length < shortest) left = left.replace(alone(form), mark)
-    else if (left.includes(form)) left = left.replaceAll(form, mark)
-    if (form.length >= 2 * telling) left = withoutEnds(left, form)
-  }
-  return left
+  const hide = hider(secrets)
+  return hide === undefined ? mark : hide(text)
 }
+
+/**
+ * Gives a function that takes some secrets out of texts; `undefined` if they are too many or too long to be searched
+ * for. What may have one of them is then redacted as a whole.
+ */
+export const hider = (secrets: ReadonlyArray<string>): ((text: string) => string) | undefined => {
+  if (hiders.has(secrets)) return hiders.get(secrets)
+  const forms = secrets.length > mostSecrets ? [] : secrets.flatMap(formsOf)
+  const isWithin = secrets.length <= mostSecrets && forms.reduce((sum, it) => sum + it.length, 0) <= mostCharacters
+  const made = isWithin ? hiderOf(forms) : undefined
+  hiders.set(secrets, made)
+  return made
+}
+
+/** Made once for a list: values have many texts, and calls many values. */
+const hiders = new WeakMap<ReadonlyArray<string>, ((text: string) => string) | undefined>()
+
+/** So many secrets are searched for at once. */
+const mostSecrets = 10_000
+
+/** The characters of all their forms. */
+const mostCharacters = 1_000_000
+
+const hiderOf = (forms: ReadonlyArray<string>): (text: string) => string => {
+  const words = new Set(forms.filter((it) => it.length < shortest))
+  const search = searchFor(forms.filter((it) => it.length >= shortest), telling)
+  return (text) => {
+    const left = withoutPlaces(text, search(text))
+    return words.size === 0 ? left : withoutWords(left, words)
+  }
+}
+
+/** A mark stands for secrets that overlap. */
+const withoutPlaces = (text: string, until: Uint32Array | undefined): string => {
+  if (until === undefined) return text
+  let left = ""
+  let from = 0
+  for (let at = 0; at < text.length; at++) {
+    let end = until[at]!
+    if (end === 0) continue
+    left += text.slice(from, at) + mark
+    for (at++; at < end; at++) end = Math.max(end, until[at]!)
+    from = at--
+  }
+  return left + text.slice(from)
+}
+
+/** Redacts short secrets where they stand as separate words. */
+const withoutWords = (text: string, words: ReadonlySet<string>): string => {
+  let left = ""
+  let from = 0
+  for (let at = 0; at < text.length; at++) {
+    if (isWord(characterBefore(text, at))) continue
+    for (let length = Math.min(shortest - 1, text.length - at); length > 0; length--) {
+      if (!words.has(text.slice(at, at + length)) || isWord(text.codePointAt(at + length))) continue
+      left += text.slice(from, at) + mark
+      from = at + length
+      at = from - 1
+      break
+    }
+  }
+  return left + text.slice(from)
+}
+
+const characterBefore = (text: string, at: number): number | undefined => {
+  const before = at > 1 ? text.codePointAt(at - 2)! : 0
+  return before > 0xFFFF ? before : at > 0 ? text.charCodeAt(at - 1) : undefined
+}
+
+const isWord = (code: number | undefined): boolean =>
+  code !== undefined && (code < 128 ? /[A-Za-z0-9]/ : /[\p{L}\p{N}]/u).test(String.fromCodePoint(code))
 
 /** Takes out of a text what it tells to be secret: behind names, and, if wanted, what has a usual shape. */
 export const found = (
@@ -45,10 +111,6 @@ const telling = 12
 
 type Take = (secret: string, isSure: boolean) => string
 
-const alone = (text: string): RegExp => new RegExp(`(?<![\\p{L}\\p{N}])${escaped(text)}(?![\\p{L}\\p{N}])`, "gu")
-
-const escaped = (text: string): string => text.replace(/[\\^$.*+?()[\]{}|/]/g, "\\$&")
-
 /** A secret as texts have it. */
 const formsOf = (secret: string): ReadonlyArray<string> => {
   const json = JSON.stringify(secret).slice(1, -1)
@@ -57,8 +119,8 @@ const formsOf = (secret: string): ReadonlyArray<string> => {
   // of cookies and parameters, each value
   const values = Array.from(secret.matchAll(/=([^\s=;&]{8,})/g), ([, value]) => value!)
   const bare = secret.replace(scheme, "")
-  return [secret, bare, json, JSON.stringify(json).slice(1, -1), uriForm(secret), ...lines, ...values]
-    .filter((it) => it !== "")
+  const forms = [secret, bare, json, JSON.stringify(json).slice(1, -1), uriForm(secret), ...lines, ...values]
+  return Array.from(new Set(forms)).filter((it) => it !== "")
 }
 
 /** What stands before the secret of an `Authorization` header. */
@@ -73,25 +135,6 @@ const uriForm = (text: string): string => {
   }
 }
 
-/** Redacts the first or last part of a secret that remains where a text was cut. */
-const withoutEnds = (text: string, secret: string): string => {
-  const [head, tail] = [secret.slice(0, telling), secret.slice(-telling)]
-  let left = text
-  for (let at = left.indexOf(head); at !== -1; at = left.indexOf(head, at + mark.length)) {
-    let length = telling
-    while (length < secret.length && left[at + length] === secret[length]) length++
-    left = left.slice(0, at) + mark + left.slice(at + length)
-  }
-  for (let at = left.indexOf(tail); at !== -1;) {
-    const end = at + telling
-    let length = telling
-    while (length < secret.length && left[end - length - 1] === secret.at(-length - 1)) length++
-    left = left.slice(0, end - length) + mark + left.slice(end)
-    at = left.indexOf(tail, end - length + mark.length)
-  }
-  return left
-}
-
 const withoutShapes = (text: string, take: Take): string => {
   let left = text
   if (left.includes("://")) {
@@ -101,12 +144,7 @@ const withoutShapes = (text: string, take: Take): string => {
       (_, before: string, password: string) => `${before}${take(password, true)}@`
     )
   }
-  if (left.includes("PRIVATE KEY-----")) {
-    left = left.replace(
-      /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----[\s\S]{0,20000}?(?:-----END [A-Z ]{0,30}PRIVATE KEY-----|$)/g,
-      (key) => take(key, true)
-    )
-  }
+  if (left.includes("PRIVATE KEY-----")) left = withoutKeys(left, take)
   return left
     .replace(
       /\b((?:basic|bearer)\s{1,4})([\w.~+/=-]{16,})/gi,
@@ -114,6 +152,36 @@ const withoutShapes = (text: string, take: Take): string => {
     )
     .replace(token, (secret) => take(secret, true))
 }
+
+/** Redacts private keys, also one that was cut off. */
+const withoutKeys = (text: string, take: Take): string => {
+  const begin = /-----BEGIN [A-Z ]{0,30}PRIVATE KEY-----/g
+  const end = /-----END [A-Z ]{0,30}PRIVATE KEY-----/g
+  let left = ""
+  let from = 0
+  /** Where the next key ends that begins here or later. */
+  let [last, until] = [-1, -1]
+  for (let match = begin.exec(text); match !== null; match = begin.exec(text)) {
+    const inside = begin.lastIndex
+    if (last < inside) {
+      end.lastIndex = inside
+      const found = end.exec(text)
+      ;[last, until] = found === null ? [text.length, text.length] : [found.index, end.lastIndex]
+    }
+    if (last - inside > longestKey) {
+      // the next one may begin with the last dashes of this
+      begin.lastIndex = inside - dashes
+      continue
+    }
+    left += text.slice(from, match.index) + take(text.slice(match.index, until), true)
+    from = begin.lastIndex = until
+  }
+  return left + text.slice(from)
+}
+
+const longestKey = 20_000
+
+const dashes = 5
 
 /**
  * Tokens that tell by their first letters what they are: of GitHub, GitLab, npm, OpenAI, Anthropic, Stripe, Slack, AWS,
@@ -170,17 +238,19 @@ const valueAt = (
   const [open] = quote.exec(text) ?? []
   if (open !== undefined) {
     const start = at + open.length
+    if (isPlaceholder(text, start)) return undefined
     let end = text.indexOf(open, start)
     // an escaped quote is part of the value
     while (end > start && text[end - 1] === "\\" && open.length === 1) end = text.indexOf(open, end + 1)
     // a text that was cut ends inside
     if (end === -1) end = Math.min(text.length, start + longest)
-    return end === start || standsForOne.test(text.slice(start, end)) ? undefined : { start, end }
+    return end === start ? undefined : { start, end }
   }
+  if (isPlaceholder(text, at)) return undefined
   const bare = isHeader ? line : word
   bare.lastIndex = at
   const [value = ""] = bare.exec(text) ?? []
-  if (value === "" || standsForOne.test(value)) return undefined
+  if (value === "") return undefined
   // `token: string` is a type, `token=abc` is a token
   if (!isHeader && !isTight && !(value.length >= shortest && /[^A-Za-z_$.]/.test(value))) return undefined
   return { start: at, end: at + value.length }
@@ -195,4 +265,9 @@ const line = /[^\r\n"'`]{1,8000}/y
 const word = /[^\s,;&"'`<>(){}[\]\\]{1,8000}/y
 
 /** A variable, a place to fill in, or the mark of what somebody has taken out. */
-const standsForOne = /^(?:[$<{%]|\*{3}|\[redacted|\[removed)/i
+const standsForOne = /(?:[$<{%]|\*{3}|\[redacted|\[removed)/iy
+
+const isPlaceholder = (text: string, at: number): boolean => {
+  standsForOne.lastIndex = at
+  return standsForOne.test(text)
+}

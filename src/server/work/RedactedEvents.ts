@@ -15,12 +15,12 @@ export class RedactedEvents {
   /** The same, by agent and id of the call. */
   private readonly byId = new Map<string, Secrets>()
 
-  /** Secrets that tools declare in arguments which events do not have. */
-  private readonly declared = new Secrets(Redact.usual)
+  /** Those of all calls, and what tools declare in arguments which events do not have. */
+  private readonly every = new Secrets(Redact.usual)
 
   /** Redacts these, too. */
   learn(secrets: ReadonlyArray<string>): void {
-    this.declared.learn(secrets)
+    this.every.learn(secrets)
   }
 
   /** The event without secrets; the same object if nothing was redacted. */
@@ -52,10 +52,7 @@ export class RedactedEvents {
       return shownOf(event, secrets ?? new Secrets(Redact.usual))
     }
     // a model may repeat what any call had
-    return Array.from(this.byId.values()).reduce(
-      (it, secrets) => secrets.all(it),
-      shownOf(event, this.declared)
-    )
+    return shownOf(event, this.every)
   }
 
   private each<A>(event: ToolEvent.Wire, values: ReadonlyArray<A>): ReadonlyArray<A> {
@@ -65,7 +62,7 @@ export class RedactedEvents {
   private secretsOf({ agentPath, process, wave }: ToolEvent.Wire, index: number, callId?: string): Secrets {
     const key = JSON.stringify([agentPath, process, wave, index])
     let secrets = this.calls.get(key)
-    if (secrets === undefined) this.calls.set(key, secrets = new Secrets(Redact.usual))
+    if (secrets === undefined) this.calls.set(key, secrets = new Secrets(Redact.usual, this.every))
     if (callId !== undefined) this.byId.set(JSON.stringify([agentPath, callId]), secrets)
     return secrets
   }

@@ -3,6 +3,7 @@ import * as Tool from "effect/ai/Tool"
 import * as Effect from "effect/Effect"
 import * as Schema from "effect/Schema"
 import * as ToolAnnotations from "../../core/vocabulary/ToolAnnotations.ts"
+import * as TextSearch from "../../internal/textSearch.ts"
 import * as WorkspaceFailure from "../workspace/WorkspaceFailure.ts"
 import * as FileTool from "./FileTool.ts"
 import * as FileWriter from "./FileWriter.ts"
@@ -78,12 +79,11 @@ export const edit = (
       WorkspaceFailure.make("BinaryFile", path, "The file is not UTF-8 text. Only text can be edited.")
     )
   }
-  const parts = text.split(oldText)
+  const parts = TextSearch.splitBy(text, oldText)
   const replacements = parts.length - 1
-  const first = text.indexOf(oldText)
-  if (first === -1) {
+  if (replacements === 0) {
     const lineEnds = text.includes("\r\n") && !oldText.includes("\r\n") &&
-      text.includes(oldText.replaceAll("\n", "\r\n"))
+      TextSearch.indexIn(text, oldText.replaceAll("\n", "\r\n")) !== -1
     return invalid(
       lineEnds
         ? "oldText is not in the file: its lines end with CR LF. Write \\r\\n in oldText and newText."
@@ -91,7 +91,7 @@ export const edit = (
     )
   }
   // it may overlap itself
-  if (replaceAll !== true && text.includes(oldText, first + 1)) {
+  if (replaceAll !== true && TextSearch.indexIn(text, oldText, parts[0]!.length + 1) !== -1) {
     return invalid(
       `oldText is in the file ${Math.max(2, replacements)} times. Include more surrounding lines, or set replaceAll.`
     )

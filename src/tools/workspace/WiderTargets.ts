@@ -7,12 +7,13 @@
 
 /** Gives the folders of a path relative to the root. */
 export const folders = (path: string): ReadonlyArray<string> => {
-  const parts = path.split("/").slice(0, -1)
-  if (path.startsWith("/") || parts.some((it) => it === ".." || it === "")) return []
-  return parts.map((_, index) => `${parts.slice(0, parts.length - index).join("/")}/*`).filter(hasOneWildcard).slice(
-    0,
-    3
-  )
+  if (path.startsWith("/") || path.split("/").slice(0, -1).some((it) => it === ".." || it === "")) return []
+  const found: Array<string> = []
+  // a pattern may have no wildcard but its own
+  const wildcard = path.search(/[*?]/)
+  let end = path.lastIndexOf("/", wildcard === -1 ? path.length : wildcard)
+  for (; end !== -1 && found.length < 3; end = path.lastIndexOf("/", end - 1)) found.push(`${path.slice(0, end)}/*`)
+  return found
 }
 
 /**

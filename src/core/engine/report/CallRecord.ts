@@ -63,6 +63,8 @@ export class CallRecord implements JournalFold.Subject {
   private ordinal: number | undefined = undefined
   private known: string | undefined = undefined
   private found: Redact.Found | undefined = undefined
+  /** The secrets of all its arguments, once an approver substituted some. */
+  private all: ReadonlyArray<string> | undefined = undefined
 
   constructor(wave: RecordedWave, { call, decided, gateCall, index, tool, trace }: Recordable) {
     this.wave = wave
@@ -82,6 +84,7 @@ export class CallRecord implements JournalFold.Subject {
       if (this.gateCall !== undefined) this.ordinal = this.wave.numbered?.()
     } else if ((fact._tag === "Starting" || fact._tag === "Started") && this.isEdited(fact.input.args)) {
       this.edited = fact.input.args
+      this.all = undefined
     }
     const make = JournalFold.of(fact)
     return make === undefined ? undefined : new RecordLine(this, fact, make)
@@ -218,7 +221,8 @@ export class CallRecord implements JournalFold.Subject {
 
   private get secrets(): ReadonlyArray<string> {
     const { secrets } = this.hidden
-    return this.edited === undefined ? secrets : [...secrets, ...this.redactor.arguments(this.edited).secrets]
+    if (this.edited === undefined) return secrets
+    return this.all ??= [...secrets, ...this.redactor.arguments(this.edited).secrets]
   }
 
   /** A hash of what approvers were shown. */

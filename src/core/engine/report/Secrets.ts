@@ -4,13 +4,18 @@
 import { mapTexts, type Redactor } from "../../../internal/secrets/index.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
 
-/** The secrets of one call. */
+/** The secrets of one call, or of all calls together. */
 export class Secrets {
   private readonly redactor: Redactor
+  private readonly together: Secrets | undefined
+  private readonly found = new Set<string>()
+  /** The same as a list, which stays the same as long as nothing is learnt. */
   private known: ReadonlyArray<string> = []
 
-  constructor(redactor: Redactor) {
+  /** `together` learns what this learns. */
+  constructor(redactor: Redactor, together?: Secrets) {
     this.redactor = redactor
+    this.together = together
   }
 
   /** Redacts arguments, and remembers their secrets. */
@@ -25,10 +30,14 @@ export class Secrets {
 
   /** Remembers secrets that were found elsewhere. */
   learn(secrets: ReadonlyArray<string>): void {
-    if (secrets.length > 0) this.known = Array.from(new Set([...this.known, ...secrets]))
+    for (const it of secrets) this.found.add(it)
+    this.together?.learn(secrets)
   }
 
-  readonly text = (text: string): string => this.redactor.scrub(text, this.known)
+  readonly text = (text: string): string => {
+    if (this.known.length < this.found.size) this.known = Array.from(this.found)
+    return this.redactor.scrub(text, this.known)
+  }
 
   /** Redacts the known secrets in all texts of a value. */
   all<A>(value: A): A {
@@ -59,6 +68,6 @@ export class Secrets {
   private learnt({ secrets, value }: ReturnType<Redactor["arguments"]>): unknown {
     this.learn(secrets)
     // an output may repeat an argument
-    return this.known.length === 0 ? value : this.all(value)
+    return this.found.size === 0 ? value : this.all(value)
   }
 }

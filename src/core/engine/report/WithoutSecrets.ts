@@ -60,6 +60,7 @@ const withoutIn = (part: ToolContent.Part, scrub: (text: string) => string): Too
 const failed = (it: Failed, redactor: Redactor, secrets: ReadonlyArray<string>): Failed => {
   // details of a defect are for the log only
   const found = it.origin === "defect" ? { value: "", secrets: [] } : redactor.output(it.error)
-  const scrub = (text: string) => redactor.scrub(text, [...secrets, ...found.secrets])
+  const all = [...secrets, ...found.secrets]
+  const scrub = (text: string) => redactor.scrub(text, all)
   return { ...it, error: mapTexts(found.value, scrub), modelText: scrub(it.modelText) }
 }
