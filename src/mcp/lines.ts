@@ -33,12 +33,15 @@ export const lines = (maxBytes: number, onLine: (line: string) => void) => {
  * neither blocks other work nor fills memory. The result is that of `lines`.
  */
 export const linesInTurns = (maxBytes: number, onLine: (line: string) => void, others: (goOn: () => void) => void) => {
-  const waiting: Array<string> = []
+  let waiting: Array<string> = []
+  let next = 0
   const push = lines(maxBytes, (line) => void waiting.push(line))
   let left = linesInOneTurn
   const tell = (source: Readable): void => {
-    const line = waiting.shift()
+    const line = waiting[next++]
     if (line === undefined) {
+      waiting = []
+      next = 0
       source.resume()
       return
     }

@@ -2,8 +2,9 @@
  * Texts that prove nothing: by strangers, and by peers. They are kept to explain why a call asks, and to find lookups
  * that a stranger steers.
  */
+import * as TextSearch from "../internal/textSearch.ts"
 import { handlesIn } from "./Handles.ts"
-import { linkOf, textOf } from "./Normalised.ts"
+import { hasWord, linkOf, textOf } from "./Normalised.ts"
 
 /** Where a text comes from. */
 export interface Source {
@@ -84,13 +85,6 @@ export class ForeignTexts {
   }
 }
 
-/** Short values have to be whole words. */
-const occurs = (text: string, value: string): boolean => {
-  if (value.length > 5) return text.includes(value)
-  for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1)) {
-    if (!isWord(text[at - 1]) && !isWord(text[at + value.length])) return true
-  }
-  return false
-}
-
-const isWord = (character: string | undefined): boolean => character !== undefined && /[\p{L}\p{N}]/u.test(character)
+/** Short values have to be whole words, unless that takes too long to tell. */
+const occurs = (text: string, value: string): boolean =>
+  value.length > 5 ? TextSearch.indexIn(text, value) !== -1 : hasWord(text, value) ?? true

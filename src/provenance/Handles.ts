@@ -2,7 +2,7 @@
  * Handles in free text: what lets its reader reach somebody or something. Links, e-mail addresses, account numbers and
  * phone numbers.
  */
-import { isAscii, linkOf, textOf } from "./Normalised.ts"
+import { isAscii, linkOf, textOf, withoutTail } from "./Normalised.ts"
 
 /** For texts of ASCII, and for all others. */
 const inChunk = [["a-z0-9", "a-z", ""], ["\\p{L}\\p{N}", "\\p{L}", "u"]].map(([word, letter, flag]) =>
@@ -27,7 +27,7 @@ const at = /\s*(?:\[at\]|\(at\)|\{at\}|\[@\]|\(@\))\s*|\sat\s(?=[\p{L}\p{N}-]+\.
 /** Digits with what people put between them. */
 const run = /\d[\d ().\-+]*\d/y
 /** No account number has more letters and digits. */
-const mostLetters = 70
+const mostLetters = 90
 const account = /^(?:0x[0-9a-f]{40}|bc1[a-z0-9]{20,}|[13][a-z0-9]{25,34}|[a-z]{2}\d{2}[a-z0-9]{11,30})$/
 const dates =
   /\d{4}[-.]\d{2}[-.]\d{2}|\d{1,2}[-.]\d{1,2}[-.]\d{4}|(?:19|20)\d\d ?- ?(?:19|20)\d\d|(?:19|20)\d\d(?:0[1-9]|1[0-2])(?:0[1-9]|[12]\d|3[01])(?!\d)/g
@@ -53,8 +53,7 @@ const isSpelled = (text: string): boolean => {
   if (text.includes("dot") || /[([{](?:\.|@|at)[)\]}]/.test(text)) return true
   for (let i = text.indexOf(" at "); i !== -1; i = text.indexOf(" at ", i + 1)) {
     const end = text.indexOf(" ", i + 4)
-    const dot = text.indexOf(".", i + 4)
-    if (dot !== -1 && dot + 1 < (end === -1 ? text.length : end)) return true
+    if (text.slice(i + 4, end === -1 ? text.length - 1 : end - 1).includes(".")) return true
   }
   return false
 }
@@ -77,6 +76,8 @@ const collect = (text: string, found: Set<string>): void => {
   const length = text.length
   // where the digits that were looked at end
   let done = 0
+  /** The next full stop. */
+  let stop = -1
   const trigger = /[.:@\d]/g
   for (let match = trigger.exec(text); match !== null; match = trigger.exec(text)) {
     const i = match.index
@@ -85,13 +86,13 @@ const collect = (text: string, found: Set<string>): void => {
       const next = text.charCodeAt(i + 1)
       if (i + 1 >= length || next === space || (code === colon && next !== 47 && !isDigit(next))) continue
       const start = text.lastIndexOf(" ", i) + 1
-      const stop = text.indexOf(" ", i)
-      const end = stop === -1 ? length : stop
+      const behindIt = text.indexOf(" ", i)
+      const end = behindIt === -1 ? length : behindIt
       const chunk = text.slice(start, end)
       let rest = ""
       let behind = 0
       for (const { 0: whole, index } of linksIn(chunk)) {
-        const bare = whole.replace(/[.,;:!?)\]}*_~…-]+$/u, "")
+        const bare = withoutTail(whole, ".,;:!?)]}*_~…-")
         if (bare.length > 0 && !file.test(bare)) found.add(linkOf(bare))
         rest += chunk.slice(behind, index) + " ".repeat(whole.length)
         behind = index + whole.length
@@ -103,8 +104,9 @@ const collect = (text: string, found: Set<string>): void => {
       trigger.lastIndex = end
     } else if (i >= done && isDigit(code)) {
       done = numberAt(text, i, found)
-      const inside = text.indexOf(".", i)
-      trigger.lastIndex = inside === -1 || inside > done ? done : inside
+      if (stop < i) stop = text.indexOf(".", i)
+      if (stop === -1) stop = length
+      trigger.lastIndex = Math.min(stop, done)
     }
   }
 }
@@ -116,14 +118,15 @@ const longest = 300
 const linksIn = (chunk: string): Iterable<{ readonly 0: string; readonly index: number }> =>
   chunk.length <= longest ? chunk.matchAll(inChunk[isAscii(chunk) ? 0 : 1]!) : [{ 0: chunk, index: 0 }]
 
-/** Looks at the digits that begin here; gives where they end. */
+/** Looks at the digits that begin here; gives where they end, which is always further on. */
 const numberAt = (text: string, start: number, found: Set<string>): number => {
-  let word = start
-  while (word > 0 && start - word < mostLetters && isLetterOrDigit(text.charCodeAt(word - 1))) word--
-  const whole = /^[a-z0-9]+/.exec(text.slice(word, word + mostLetters))?.[0] ?? ""
-  if (account.test(whole)) {
+  let [word, end] = [start, start + 1]
+  while (end - word <= mostLetters && isLetterOrDigit(text.charCodeAt(word - 1))) word--
+  while (end - word <= mostLetters && isLetterOrDigit(text.charCodeAt(end))) end++
+  const whole = text.slice(word, end)
+  if (whole.length <= mostLetters && account.test(whole)) {
     found.add(whole)
-    return word + whole.length
+    return end
   }
   run.lastIndex = start
   const span = run.exec(text)?.[0]

@@ -7,7 +7,7 @@
 import { type Parameter, type Tool, visit } from "./Declared.ts"
 import { ForeignTexts, type Source } from "./ForeignTexts.ts"
 import { handlesOf } from "./Handles.ts"
-import { canonical, tokensOf } from "./Normalised.ts"
+import { canonical, hasWord, tokensOf } from "./Normalised.ts"
 import { atLeast, type Origin } from "./Origin.ts"
 import { readOutput } from "./Output.ts"
 import { TrustedValues } from "./TrustedValues.ts"
@@ -139,7 +139,7 @@ export const make = (limits: Limits = {}): Ledger => {
     const echoes = new Set<string>()
     const given: Array<string> = []
     let isPoisoned = false
-    let looked = 0
+    const looked = new Set<string>()
     visit(args, tool.parameters, (_path, value, rule) => {
       if (typeof value === "boolean") return
       const text = canonical(String(value))
@@ -149,15 +149,17 @@ export const make = (limits: Limits = {}): Ledger => {
       const isDetail = typeof value === "number" || isDate(text)
       const matters = rule === undefined ? !isDetail : rule.role !== "detail" || !isDetail
       if (tool.effect === "write" || !matters || isPoisoned) return
-      isPoisoned = ++looked > mostArguments || foreign.has(text)
+      if (looked.has(text)) return
+      looked.add(text)
+      isPoisoned = looked.size > mostArguments || foreign.has(text)
     })
-    const repeated = Array.from(echoes).join("\n")
+    const isEcho = echoing(echoes)
     readOutput({
       output,
       paths: tool.output,
       source,
       isTrusted: tool.isDeclared && !isPoisoned,
-      isEcho: (value) => echoes.has(value) || (value.length >= 4 && repeated !== "" && holds(repeated, value)),
+      isEcho,
       query: given,
       words,
       values,
@@ -183,14 +185,26 @@ export const make = (limits: Limits = {}): Ledger => {
 
 // Utilities
 
-const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}(?:[t ][\d:.z+-]*)?$/.test(text)
-
-/** Tells whether a text has a value between the edges of words. */
-const holds = (text: string, value: string): boolean => {
-  for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1)) {
-    if (!isWord(text[at - 1]) && !isWord(text[at + value.length])) return true
+/**
+ * Tells whether a value only repeats one of these, or a part between the edges of words. Where there is too much to
+ * compare, every value does.
+ */
+const echoing = (echoes: ReadonlySet<string>): (value: string) => boolean => {
+  const repeated = Array.from(echoes).join("\n")
+  const known = new Map<string, boolean>()
+  let compared = 0
+  return (value) => {
+    if (repeated === "" || value.length < 4 || echoes.has(value)) return echoes.has(value)
+    let isEcho = known.get(value)
+    if (isEcho === undefined) {
+      compared += repeated.length
+      known.set(value, isEcho = compared > mostCompared || hasWord(repeated, value) !== false)
+    }
+    return isEcho
   }
-  return false
 }
 
-const isWord = (character: string | undefined): boolean => character !== undefined && /[\p{L}\p{N}]/u.test(character)
+/** Characters of arguments that the values of one output are compared with. */
+const mostCompared = 20_000_000
+
+const isDate = (text: string): boolean => /^\d{4}-\d{2}-\d{2}(?:[t ][\d:.z+-]*)?$/.test(text)

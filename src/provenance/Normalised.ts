@@ -8,6 +8,12 @@
 /** Characters that nobody sees: soft hyphens, zero-width, bidirectional, tag and control characters. */
 const unseen = /[\p{Default_Ignorable_Code_Point}\p{Cc}\uFFF9-\uFFFB\u2800]/gu
 
+/**
+ * More marks in a row than any script has (UAX #15, Stream-Safe Text Format). Normalisation sorts them, which takes the
+ * square of their number.
+ */
+const manyMarks = /((?:(?!\u034F)[\p{M}\uFF9E\uFF9F]){30})(?:(?!\u034F)[\p{M}\uFF9E\uFF9F])+/gu
+
 /** Texts of these characters alone have one form but for letter case and spaces. */
 const isPlain = /^[\x20-\x7E]*$/
 
@@ -21,7 +27,9 @@ export const textOf = (text: string): string => {
   // a fold may uncover another one; none has been seen to need more than three
   for (let round = 0; round < 5; round++) {
     const next = collapsed(
-      collapsed(now).replaceAll(unseen, "").normalize("NFKC").toLowerCase().normalize("NFKC")
+      collapsed(now).replaceAll(unseen, "").replaceAll(manyMarks, "$1").normalize("NFKC").toLowerCase().normalize(
+        "NFKC"
+      )
         .replaceAll(/[\u2018\u2019\u201B\u2032]/g, "'").replaceAll(/[\u201C\u201D\u201E\u2033]/g, "\"")
         .replaceAll(/[\u2010-\u2015\u2212]/g, "-")
     )
@@ -35,13 +43,18 @@ export const textOf = (text: string): string => {
 export const valueOf = (value: string): string =>
   isPlain.test(value)
     ? collapsedPlain(value.toLowerCase())
-    : collapsed(value.normalize("NFC").toLowerCase().normalize("NFC").toLowerCase().normalize("NFC"))
+    : collapsed(
+      value.replaceAll(manyMarks, apart).normalize("NFC").toLowerCase().normalize("NFC").toLowerCase().normalize("NFC")
+    )
+
+/** The same marks in groups: no two values become equal by it. */
+const apart = (marks: string): string => marks.replaceAll(/[^]{30}/gu, "$&\u034F")
 
 /** Separates sentences without a space between them: "our-company.com.They" names our-company.com. */
 export const sentencesOf = (text: string): string =>
   !/\.\p{Lu}/u.test(text) ? text : text.replaceAll(
-    /(?<=(?:^|[^\p{L}\p{N}])[\p{Ll}\p{N}.@/_-]*[\p{Ll}\p{N}/])\.(?=\p{Lu}\p{Ll}*(?:[\s,;:!?'’]|$))/gu,
-    ". "
+    /(?<![\p{L}\p{N}])([\p{Ll}\p{N}]+\/?|\/)\.(?=\p{Lu}\p{Ll}*(?:[\s,;:!?'’]|$))/gu,
+    "$1. "
   )
 
 /** The canonical form of a value: as `valueOf`, and a web address without scheme, `www.` and the slash of its root. */
@@ -53,6 +66,31 @@ export const linkOf = (text: string): string => {
   const bare = text.replace(/^https?:\/\//, "").replace(/^www\.(?=[^.]+\.)/, "")
   return /^[^/?#]+\/$/.test(bare) ? bare.slice(0, -1) : bare
 }
+
+/** Drops these characters from the end of a text. An expression for it would be tried at each of them. */
+export const withoutTail = (text: string, characters: string): string => {
+  let end = text.length
+  while (end > 0 && characters.includes(text[end - 1]!)) end--
+  return text.slice(0, end)
+}
+
+/**
+ * Tells whether a text has a value between the edges of words; `undefined` if it has it in so many words that it is not
+ * known.
+ */
+export const hasWord = (text: string, value: string): boolean | undefined => {
+  let looked = 0
+  for (let at = text.indexOf(value); at !== -1; at = text.indexOf(value, at + 1)) {
+    if (!isWord(text, at - 1) && !isWord(text, at + value.length)) return true
+    if (++looked === mostPlaces) return undefined
+  }
+  return false
+}
+
+/** So many places of a value are looked at. */
+export const mostPlaces = 10_000
+
+const isWord = (text: string, at: number): boolean => /[\p{L}\p{N}]/u.test(text.charAt(at))
 
 /** A number as `String` writes it: `$1,000.50` is `1000.5`; `undefined` for other texts. */
 export const numberOf = (text: string): string | undefined => {
@@ -92,7 +130,7 @@ export const tokensOf = (text: string): ReadonlyArray<Token> => {
       continue
     }
     const lead = /^[#$€£¥@.~_&+-]*/.exec(whole)![0].length
-    const bare = whole.slice(lead).replace(whole.includes("/") ? /[.,;:!?)\]}~]+$/ : /[.~_&+%€£¥-]+$/, "")
+    const bare = withoutTail(whole.slice(lead), whole.includes("/") ? ".,;:!?)]}~" : ".~_&+%€£¥-")
     const start = match.index + lead
     if (bare.length > 0) tokens.push({ text: bare, start, end: start + bare.length })
     // a name may have no letters at all

@@ -21,6 +21,11 @@ export class Entry {
     if (text.length >= 4 && text.length <= longest && this.fields.length < 32) this.fields.push(text)
   }
 
+  /** How many fields may select it. */
+  get size(): number {
+    return this.fields.length
+  }
+
   /** Tells whether the words select the record. */
   isSelected(says: (value: string) => boolean): boolean {
     return this.isNamed ||= this.fields.some(says)
@@ -35,6 +40,9 @@ export class Entry {
 /** Longer fields are no names. */
 const longest = 2_000
 
+/** How many fields of records wait for the user's words, for each value that may be kept. */
+const fieldsPerValue = 5
+
 /** How many records are kept for one value. */
 const mostEntries = 32
 
@@ -42,6 +50,8 @@ const mostEntries = 32
 export class TrustedValues {
   private readonly known = new Map<string, Map<string, Array<Entry>>>()
   private readonly waiting = new Set<Entry>()
+  /** How many fields may select those: each is compared with every message. */
+  private fields = 0
 
   private readonly most: number
 
@@ -61,13 +71,22 @@ export class TrustedValues {
   wait(entry: Entry): void {
     if (entry.isNamed) return
     this.waiting.add(entry)
-    if (this.waiting.size > this.most) { for (const first of this.waiting) return void this.waiting.delete(first) }
+    this.fields += entry.size
+    for (const first of this.waiting) {
+      if (this.waiting.size <= this.most && this.fields <= fieldsPerValue * this.most) return
+      this.drop(first)
+    }
+  }
+
+  private drop(entry: Entry): void {
+    this.waiting.delete(entry)
+    this.fields -= entry.size
   }
 
   /** The user said something: records that it selects are named from now on. */
   heard(says: (value: string) => boolean, words?: UserWords): void {
     for (const entry of this.waiting) {
-      if (entry.isSelected(says) || (words !== undefined && entry.isAskedFor(words))) this.waiting.delete(entry)
+      if (entry.isSelected(says) || (words !== undefined && entry.isAskedFor(words))) this.drop(entry)
     }
   }
 

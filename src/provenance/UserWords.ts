@@ -2,7 +2,7 @@
  * What the user said in a conversation, indexed so that a look-up does not depend on how much it was.
  */
 import { handlesIn } from "./Handles.ts"
-import { linkOf, numberOf, sentencesOf, textOf, type Token, tokensOf, valueOf } from "./Normalised.ts"
+import { linkOf, mostPlaces, numberOf, sentencesOf, textOf, type Token, tokensOf, valueOf } from "./Normalised.ts"
 
 /** The user's words, in the order in which they came. */
 export class UserWords {
@@ -10,7 +10,7 @@ export class UserWords {
   private messages: Array<Message> = []
   private size = 0
   /** Where tokens stand in all messages that are kept. */
-  private readonly places = new Map<string, Array<Place>>()
+  private readonly places = new Map<string, Places>()
   private readonly handles = new Counted()
   private readonly numbers = new Counted()
   private readonly marked = new Counted()
@@ -59,29 +59,39 @@ export class UserWords {
     const tokens = tokensOf(value)
     const [first, last] = [tokens[0], tokens.at(-1)]
     if (first === undefined || last === undefined) return false
-    let rarest: ReadonlyArray<Place> | undefined
+    let rarest: Places | undefined
     let offset = 0
     for (const token of tokens) {
       const found = this.places.get(token.text)
       if (found === undefined) return false
-      if (rarest !== undefined && found.length >= rarest.length) continue
+      if (rarest !== undefined && found.count >= rarest.count) continue
       rarest = found
       offset = token.start
     }
-    return rarest!.some(({ reading, start: place }) => {
-      const start = place - offset
-      return start >= 0 && (within === undefined || reading.message === within) &&
-        reading.text.startsWith(value, start) &&
-        reading.starts.has(start + first.start) && reading.ends.has(start + last.end)
-    })
+    let looked = 0
+    for (const reading of within?.readings ?? rarest!.of.keys()) {
+      for (const place of rarest!.of.get(reading) ?? []) {
+        const start = place - offset
+        if (
+          start >= 0 && reading.text.startsWith(value, start) &&
+          reading.starts.has(start + first.start) && reading.ends.has(start + last.end)
+        ) return true
+        // what stands nowhere but among so many repetitions is not proved
+        if (++looked === mostPlaces) return false
+      }
+    }
+    return false
   }
 
   private index(message: Message): void {
     for (const reading of message.readings) {
       for (const { start, text } of reading.tokens) {
-        const known = this.places.get(text)
-        if (known === undefined) this.places.set(text, [{ reading, start }])
-        else known.push({ reading, start })
+        let known = this.places.get(text)
+        if (known === undefined) this.places.set(text, known = { count: 0, of: new Map() })
+        known.count++
+        const here = known.of.get(reading)
+        if (here === undefined) known.of.set(reading, [start])
+        else here.push(start)
       }
     }
     this.handles.add(message.handles)
@@ -93,10 +103,11 @@ export class UserWords {
     this.size -= message.size
     for (const reading of message.readings) {
       for (const { text } of reading.tokens) {
-        const left = this.places.get(text)?.filter((it) => it.reading !== reading)
-        if (left === undefined) continue
-        if (left.length === 0) this.places.delete(text)
-        else this.places.set(text, left)
+        const known = this.places.get(text)
+        if (known === undefined) continue
+        known.count -= known.of.get(reading)?.length ?? 0
+        known.of.delete(reading)
+        if (known.count === 0) this.places.delete(text)
       }
     }
     this.handles.remove(message.handles)
@@ -118,9 +129,10 @@ interface Reading {
   readonly ends: ReadonlySet<number>
 }
 
-interface Place {
-  readonly reading: Reading
-  readonly start: number
+/** Where a token stands. */
+interface Places {
+  count: number
+  readonly of: Map<Reading, Array<number>>
 }
 
 interface Message {

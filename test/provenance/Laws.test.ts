@@ -249,6 +249,38 @@ describe("normal forms", () => {
     ) assert.deepStrictEqual(handlesOf(`see ${none} now`), [], none)
   })
 
+  it("of handles are found in every text, and that ends", () => {
+    const alphabets = ["0123456789abcdef", "abcdefghijklmnopqrstuvwxyz234567", "0123456789", "bc1", "1a.,-( "]
+    for (const seed of seeds(1_000)) {
+      const random_ = random(seed)
+      const digest = () => many(random_, 200, () => pick(random_, Array.from(pick(random_, alphabets)))).join("")
+      for (const it of [digest(), `sha512 ${digest()} ok`, `bc1${digest()}`]) assert.isArray(handlesOf(it))
+    }
+    assert.deepStrictEqual(handlesOf(`bc1${"a".repeat(67)}1`), [`bc1${"a".repeat(67)}1`])
+    const address = "bc1qar0srrr7xfkvy5l643lydnw9re59gtzzwf5mdq"
+    assert.deepStrictEqual(handlesOf(`pay ${address} now`), [address])
+  })
+
+  it("of sentences are those of an expression that looks back", () => {
+    const slowly = (text: string): string =>
+      text.replaceAll(
+        /(?<=(?:^|[^\p{L}\p{N}])[\p{Ll}\p{N}.@/_-]*[\p{Ll}\p{N}/])\.(?=\p{Lu}\p{Ll}*(?:[\s,;:!?'’]|$))/gu,
+        ". "
+      )
+    for (const seed of seeds(3_000)) {
+      const random_ = random(seed)
+      const text = many(random_, 12, () => pick(random_, Array.from("aaBé1.../@_- ,Ⅷº"))).join("")
+      assert.strictEqual(sentencesOf(text), slowly(text))
+    }
+  })
+
+  it("of values differ where only marks beyond the thirtieth do", () => {
+    const marked = (count: number) => `e${"\u0301\u0327".repeat(count)}`
+    assert.notStrictEqual(valueOf(marked(20)), valueOf(marked(21)))
+    assert.strictEqual(textOf(marked(20)), textOf(marked(21)))
+    assert.strictEqual(valueOf(valueOf(marked(50))), valueOf(marked(50)))
+  })
+
   it("of long texts without spaces take no longer for it", () => {
     const long = [
       "a".repeat(200_000),

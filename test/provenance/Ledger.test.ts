@@ -158,6 +158,36 @@ describe("A ledger", () => {
     assert.strictEqual(ledger.decide(sendMail, mail("mark@example.com"))._tag, "Proved")
   })
 
+  it("does not trust what takes too long to compare", () => {
+    const whole = "ab ".repeat(10_001)
+    // words that stand nowhere but among too many repetitions
+    assert.strictEqual(said(`${whole}.`).decide(sendMail, mail("ab ab"))._tag, "Proved")
+    assert.strictEqual(said(`${whole}. ab-`).decide(sendMail, mail("ab- ab"))._tag, "Unproved")
+    // a short argument that a stranger wrote often, if only in words
+    const steered = (count: number) => {
+      const ledger = said("Write to the new colleague")
+      read(ledger, "cab".repeat(count))
+      ledger.received({
+        tool: contacts,
+        callId: "1",
+        args: { query: "cab" },
+        output: { people: [{ name: "Mark", address: "mark@example.com" }] }
+      })
+      return ledger.decide(sendMail, mail("mark@example.com"))._tag
+    }
+    assert.strictEqual(steered(9_999), "Proved")
+    assert.strictEqual(steered(10_001), "Unproved")
+    // values of an output that is compared with long arguments
+    const echoing = (length: number) => {
+      const ledger = said("Write to the new colleague")
+      const people = Array.from({ length: 100 }, (_, index) => ({ name: `${index}`, address: `a${index}@example.com` }))
+      ledger.received({ tool: contacts, callId: "1", args: { query: "x".repeat(length) }, output: { people } })
+      return ledger.decide(sendMail, mail("a99@example.com"))._tag
+    }
+    assert.strictEqual(echoing(200_000), "Proved")
+    assert.strictEqual(echoing(200_001), "Unproved")
+  })
+
   it("trusts the keys of a map that are data", () => {
     const ledger = said("Write to those who share it")
     ledger.received({

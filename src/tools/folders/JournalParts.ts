@@ -85,15 +85,13 @@ export interface Last extends Chain.Link {
 
 /** Returns the last complete line of a file. Bytes after it were torn by a crash. */
 export const lastOf = async (file: NodeFsPromises.FileHandle): Promise<Last> => {
-  let end = (await file.stat()).size
+  const { size } = await file.stat()
   let first = ""
-  while (end > 0) {
-    const start = await startOf(file, end - 1)
-    const text = (await slice(file, start, end)).toString("utf8")
+  for await (const { end, line } of linesBackwards(file, size)) {
+    const text = line.toString("utf8")
     const place = text.endsWith("\n") && isWhole(text) ? placeOf(text) : undefined
     if (place !== undefined) return { place, chain: Chain.read(text)?.chain ?? "", end }
     first = text
-    end = start
   }
   // complete lines of another format: a different file, which stays untouched
   if (first.endsWith("\n")) throw noLine("after entry 0", first)
@@ -103,21 +101,32 @@ export const lastOf = async (file: NodeFsPromises.FileHandle): Promise<Last> => 
 /** The index of a part, made of all its lines up to an end. */
 export const indexOf = async (file: NodeFsPromises.FileHandle, end: number): Promise<Index.GrowingIndex> => {
   const index = new Index.GrowingIndex()
-  let rest: Buffer = Buffer.alloc(0)
-  for (let at = 0; at + rest.length < end;) {
-    const from = at + rest.length
+  await eachLine(file, end, (line, at) => index.add(indexed(line.toString("utf8")), at, line.length + 1))
+  return index
+}
+
+/** Reads the complete lines of a file up to an end, each with where it begins. */
+export const eachLine = async (
+  file: NodeFsPromises.FileHandle,
+  end: number,
+  run: (line: Buffer, at: number) => void
+): Promise<void> => {
+  /** The pieces of a line whose end is not read yet, and where it begins. */
+  let [rest, at]: [Array<Buffer>, number] = [[], 0]
+  for (let from = 0; from < end;) {
     const read = await slice(file, from, Math.min(end, from + 16 * chunk))
-    if (read.length === 0) break
-    const all = Buffer.concat([rest, read])
+    if (read.length === 0) return
+    from += read.length
     let begin = 0
-    for (let until = all.indexOf(newline); until !== -1; until = all.indexOf(newline, begin)) {
-      index.add(indexed(all.toString("utf8", begin, until)), at + begin, until + 1 - begin)
+    for (let until = read.indexOf(newline); until !== -1; until = read.indexOf(newline, begin)) {
+      const line = Buffer.concat([...rest, read.subarray(begin, until)])
+      run(line, at)
+      at += line.length + 1
+      rest = []
       begin = until + 1
     }
-    rest = all.subarray(begin)
-    at += begin
+    rest.push(read.subarray(begin))
   }
-  return index
 }
 
 export const linesAt = async (
@@ -195,35 +204,54 @@ const isWhole = (text: string): boolean => {
 
 /** Whole lines of a file from one near a place on: none that is behind it is left out. */
 async function* forwards(file: NodeFsPromises.FileHandle, end: number, after: number): AsyncGenerator<string> {
-  let rest: Buffer = Buffer.alloc(0)
+  /** The pieces of a line whose end is not read yet. */
+  let rest: Array<Buffer> = []
   for (let [at] = after === 0 ? [0] : await around(file, end, after); at < end;) {
     const read = await slice(file, at, Math.min(end, at + chunk))
     if (read.length === 0) return
     at += read.length
-    const all = Buffer.concat([rest, read])
-    const until = all.lastIndexOf(newline) + 1
-    rest = all.subarray(until)
-    yield* textsOf(all.subarray(0, until))
+    const until = read.lastIndexOf(newline) + 1
+    if (until > 0) {
+      const lines = Buffer.concat([...rest, read.subarray(0, until)]).toString("utf8").split("\n")
+      yield* lines.filter((it) => it !== "")
+      rest = []
+    }
+    rest.push(read.subarray(until))
   }
 }
 
 /** The same backwards, the last one first: none that is before the place is left out. */
 async function* backwards(file: NodeFsPromises.FileHandle, end: number, before: number): AsyncGenerator<string> {
-  /** Ends with a line whose beginning is not read yet. */
-  let rest: Buffer = Buffer.alloc(0)
-  for (let [, at] = before === Infinity ? [0, end] : await around(file, end, before); at > 0;) {
-    const start = Math.max(0, at - chunk)
-    const all = Buffer.concat([await slice(file, start, at), rest])
-    at = start
-    const first = all.indexOf(newline)
-    const from = at === 0 ? 0 : first === -1 ? all.length : first + 1
-    rest = all.subarray(0, from)
+  const [, from] = before === Infinity ? [0, end] : await around(file, end, before)
+  for await (const { line } of linesBackwards(file, from)) {
     // what stands behind the last newline is torn, or being written
-    yield* textsOf(all.subarray(from, all.lastIndexOf(newline) + 1)).reverse()
+    if (line.at(-1) === newline && line.length > 1) yield line.toString("utf8", 0, line.length - 1)
   }
 }
 
-const textsOf = (lines: Buffer): Array<string> => lines.toString("utf8").split("\n").filter((it) => it !== "")
+/** The lines of a file before a place, the last one first, each with its newline and with where it ends. */
+async function* linesBackwards(
+  file: NodeFsPromises.FileHandle,
+  before: number
+): AsyncGenerator<{ readonly line: Buffer; readonly end: number }> {
+  let end = before
+  /** The pieces of the line that ends there, the last one first. */
+  let rest: Array<Buffer> = []
+  for (let at = before; at > 0;) {
+    const start = Math.max(0, at - chunk)
+    const read = await slice(file, start, at)
+    let until = at
+    const newlineBefore = (place: number) => place <= start ? -1 : read.lastIndexOf(newline, place - start - 1)
+    for (let found = newlineBefore(Math.min(until, end - 1)); found !== -1; found = newlineBefore(end - 1)) {
+      yield { line: Buffer.concat([read.subarray(found + 1, until - start), ...rest.reverse()]), end }
+      rest = []
+      end = until = start + found + 1
+    }
+    rest.push(read.subarray(0, until - start))
+    at = start
+  }
+  if (end > 0) yield { line: Buffer.concat(rest.reverse()), end }
+}
 
 /**
  * Where lines begin that are not far from a place, one before and one behind what has it: lines are in the order of

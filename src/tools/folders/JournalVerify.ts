@@ -19,12 +19,12 @@ export const verify = async (path: string, checkpoint?: Chain.Checkpoint): Promi
       const part = await NodeFsPromises.open(`${path}.${number}`, "r")
       try {
         const full = await part.stat()
-        if (current === undefined || full.ino !== ino) await eachLine(part, full.size, (line) => check.add(line))
+        if (current === undefined || full.ino !== ino) await Parts.eachLine(part, full.size, (line) => check.add(line))
       } finally {
         await part.close()
       }
     }
-    if (current !== undefined) await eachLine(current, size, (line) => check.add(line))
+    if (current !== undefined) await Parts.eachLine(current, size, (line) => check.add(line))
   } finally {
     await current?.close()
   }
@@ -100,27 +100,5 @@ class Check {
   private beginAfter({ chain, place }: Chain.Checkpoint): void {
     this.last = { place, chain }
     this.isCompared = true
-  }
-}
-
-const chunk = 1 << 20
-
-const newline = 10
-
-/** Reads the complete lines of a file. */
-const eachLine = async (file: NodeFsPromises.FileHandle, end: number, run: (line: Buffer) => void): Promise<void> => {
-  let rest: Buffer = Buffer.alloc(0)
-  for (let at = 0; at < end;) {
-    const buffer = Buffer.alloc(Math.min(chunk, end - at))
-    const { bytesRead } = await file.read(buffer, 0, buffer.length, at)
-    if (bytesRead === 0) return
-    at += bytesRead
-    const all = Buffer.concat([rest, buffer.subarray(0, bytesRead)])
-    let begin = 0
-    for (let until = all.indexOf(newline); until !== -1; until = all.indexOf(newline, begin)) {
-      run(all.subarray(begin, until))
-      begin = until + 1
-    }
-    rest = all.subarray(begin)
   }
 }

@@ -31,7 +31,7 @@ interface Conversation {
   /** Who listens to it, if anybody does. */
   readonly witness: Witness | undefined
   /** What the user said, oldest first. */
-  words: ReadonlyArray<string>
+  readonly words: LatestTexts
   /** Texts that were heard, so that one that is submitted again counts once. */
   readonly heard: Set<string>
   /** Its record has been read, or is being read. */
@@ -40,6 +40,31 @@ interface Conversation {
   readonly calls: Set<string>
   /** How much arrived and was heard in it. */
   count: number
+}
+
+/** The latest texts of many. Adding one takes the same time however many there are. */
+class LatestTexts {
+  private texts: Array<string> = []
+  /** Where those begin that are kept. */
+  private first = 0
+  private size = 0
+
+  /** Oldest first. */
+  get all(): ReadonlyArray<string> {
+    return this.texts.slice(this.first)
+  }
+
+  add(text: string): void {
+    this.texts.push(text)
+    this.size += text.length
+    while (this.size > maxWords && this.first < this.texts.length - 1) {
+      this.size -= this.texts[this.first++]!.length
+    }
+    if (this.first * 2 > this.texts.length) {
+      this.texts = this.texts.slice(this.first)
+      this.first = 0
+    }
+  }
 }
 
 /** A call, as far as those who listen are concerned. */
@@ -120,7 +145,7 @@ export class Conversations {
 
   /** What the user said, oldest first. */
   wordsOf(process: ProcessState): ReadonlyArray<string> {
-    return this.of(process).words
+    return this.of(process).words.all
   }
 
   /** Says why approval is needed, if who listens objects to a call. */
@@ -235,7 +260,14 @@ export class Conversations {
     const witness = this.provenance?.begin()
     // it may be one that was evicted, and what strangers wrote in it is not known any more
     if (this.hasEvicted && !isOnRecord) witness?.forgot()
-    return { witness, words: [], heard: new Set<string>(), restored: undefined, calls: new Set<string>(), count: 0 }
+    return {
+      witness,
+      words: new LatestTexts(),
+      heard: new Set<string>(),
+      restored: undefined,
+      calls: new Set<string>(),
+      count: 0
+    }
   }
 
   /** Adds a text; false if it was heard before. */
@@ -245,14 +277,7 @@ export class Conversations {
     if (it.heard.size >= maxHeard) it.heard.clear()
     it.heard.add(known)
     it.witness?.heard(text, from)
-    if (from === "user") {
-      it.words = [...it.words, text]
-      let size = it.words.reduce((sum, it) => sum + it.length, 0)
-      while (size > maxWords && it.words.length > 1) {
-        size -= it.words[0]!.length
-        it.words = it.words.slice(1)
-      }
-    }
+    if (from === "user") it.words.add(text)
     return true
   }
 }
