@@ -4,6 +4,7 @@
  *
  * A text with a wildcard in it has none: as a pattern it would mean more than it says.
  */
+import { getDomain } from "tldts"
 
 /** Gives the folders of a path relative to the root. */
 export const folders = (path: string): ReadonlyArray<string> => {
@@ -18,17 +19,17 @@ export const folders = (path: string): ReadonlyArray<string> => {
 
 /**
  * Gives the domain of a host with or without a port: `*.example.com` for `api.example.com`. An address has none, and
- * neither has a name below a suffix under which anybody may have a name.
+ * neither has a name below a suffix under which anybody may have a name: one of the Public Suffix List, or of a host
+ * that is not in it.
  */
 export const domains = (host: string): ReadonlyArray<string> => {
   const [name = "", port] = host.split(":")
-  const labels = name.split(".")
-  const domain = labels.slice(1)
-  if (!/^[a-z0-9_.-]+$/.test(name) || /^\d+$/.test(labels.at(-1)!) || domain.length < 2) return []
-  const [last, second] = [domain.at(-1)!, domain.at(-2)!]
-  const isPublic = domain.length === 2 && (last.length === 2 && (second.length <= 3 || secondLevels.has(second)))
-  const isShared = shared.some((it) => domain.join(".") === it || `.${domain.join(".")}`.endsWith(`.${it}`))
-  return isPublic || isShared ? [] : [`*.${domain.join(".")}${port === undefined ? "" : `:${port}`}`]
+  const domain = name.slice(name.indexOf(".") + 1)
+  // longer ones are no names of hosts
+  if (name.length > 253 || !/^[a-z0-9_-]+(?:\.[a-z0-9_-]+){2,}$/.test(name) || /\.\d+$/.test(name)) return []
+  const isShared = getDomain(domain, { allowPrivateDomains: true, validateHostname: false }) === null ||
+    shared.some((it) => domain === it || domain.endsWith(`.${it}`))
+  return isShared ? [] : [`*.${domain}${port === undefined ? "" : `:${port}`}`]
 }
 
 /**
@@ -45,47 +46,18 @@ export const commands = (words: ReadonlyArray<string>): ReadonlyArray<string> =>
 
 const hasOneWildcard = (pattern: string): boolean => !/[*?]/.test(pattern.slice(0, -1))
 
-/** Second levels of countries that anybody may register a name under. */
-const secondLevels = new Set(["gouv", "info", "asso", "firm", "name", "blog"])
-
-/** Domains of hosts that give a name to anybody. */
+/** Domains of hosts that give a name to anybody, and that are not in the Public Suffix List as a whole. */
 const shared = [
   "amazonaws.com",
-  "appspot.com",
-  "azurewebsites.net",
-  "blogspot.com",
-  "cloudfront.net",
-  "cloudfunctions.net",
   "fastly.net",
-  "firebaseapp.com",
-  "fly.dev",
-  "github.io",
-  "githubusercontent.com",
-  "gitlab.io",
+  "github.dev",
   "glitch.me",
   "googleapis.com",
   "googleusercontent.com",
-  "herokuapp.com",
-  "netlify.app",
-  "ngrok.app",
-  "ngrok.io",
-  "ngrok-free.app",
-  "onrender.com",
-  "pages.dev",
-  "r2.dev",
-  "readthedocs.io",
-  "repl.co",
-  "replit.app",
-  "run.app",
-  "supabase.co",
-  "surge.sh",
-  "trycloudflare.com",
+  "sharepoint.com",
   "tumblr.com",
-  "vercel.app",
-  "web.app",
   "windows.net",
-  "wordpress.com",
-  "workers.dev"
+  "wordpress.com"
 ]
 
 /** Programs that run what their arguments say: no beginning of such a line says what runs. */

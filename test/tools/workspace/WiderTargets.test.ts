@@ -16,6 +16,8 @@ describe("wider targets", () => {
     assert.deepStrictEqual(domains("api.example.com"), ["*.example.com"])
     assert.deepStrictEqual(domains("a.api.example.com:8080"), ["*.api.example.com:8080"])
     assert.deepStrictEqual(domains("api.example.co.uk"), ["*.example.co.uk"])
+    assert.deepStrictEqual(domains("api.example.internal"), ["*.example.internal"])
+    assert.deepStrictEqual(domains("api.my_host.example.com"), ["*.my_host.example.com"])
     for (
       const host of [
         "example.com",
@@ -25,7 +27,18 @@ describe("wider targets", () => {
         "example.co.uk",
         "ada.github.io",
         "x.s3.amazonaws.com",
-        "b.com.au"
+        "b.com.au",
+        // of the Public Suffix List
+        "shop.myshopify.com",
+        "me.duckdns.org",
+        "foo.k12.ca.us",
+        "a.b.kawasaki.jp",
+        "x.blob.core.windows.net",
+        "x.github.dev",
+        "x.sharepoint.com",
+        // no name of a host
+        "a..example.com",
+        `${"a.".repeat(200)}example.com`
       ]
     ) assert.deepStrictEqual(domains(host), [], host)
   })
