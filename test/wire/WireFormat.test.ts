@@ -354,9 +354,18 @@ describe("WireFormat", () => {
       assert.strictEqual(refusal(JSON.parse(`{"__proto__":{"calls":[]}}`)).format, "auto")
     })
 
-    it("reads arguments that are nested deeply", () => {
-      const deep = "[".repeat(50_000) + "]".repeat(50_000)
-      assert.isUndefined(calls(assistant(openaiCall("1", "a", deep)))[0]?.malformed)
+    it("keeps arguments that are nested too deeply as their text", () => {
+      const nested = (levels: number) => "[".repeat(levels) + "]".repeat(levels)
+      const read = (text: string) => calls(assistant(openaiCall("1", "a", text)))[0]
+      assert.isUndefined(read(nested(256))?.malformed)
+      assert.deepStrictEqual(read(nested(257)), {
+        id: "1",
+        name: "a",
+        params: null,
+        malformed: { text: nested(257), message: "nested more than 256 levels deep" }
+      })
+      // brackets in a text are no levels
+      assert.isUndefined(read(JSON.stringify(`"${nested(50_000)}`))?.malformed)
     })
   })
 

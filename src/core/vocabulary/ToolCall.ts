@@ -24,9 +24,10 @@
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Schema from "effect/Schema"
+import { isTextTooDeep, tooDeep } from "../../internal/jsonDepth.ts"
 import type { Name, ToolsOf } from "../../internal/toolkitTypes.ts"
 
-/** Arguments that are not valid JSON. */
+/** Arguments that are not valid JSON, or are nested more than 256 levels deep. */
 export class MalformedArguments extends Schema.Opaque<MalformedArguments>()(Schema.Struct({
   /** The text as the model sent it. */
   text: Schema.String,
@@ -41,7 +42,7 @@ export class ToolCall extends Schema.Opaque<ToolCall>()(Schema.Struct({
   name: Schema.String,
   /** Untrusted JSON; `null` if `malformed` is set. */
   params: Schema.Unknown,
-  /** Set if the arguments were not JSON: the call is refused. Empty text counts as `{}`. */
+  /** Set if the arguments could not be read: the call is refused. Empty text counts as `{}`. */
   malformed: Schema.optionalKey(MalformedArguments)
 })) {}
 
@@ -63,19 +64,16 @@ export const make = (id: string, name: string, params: unknown = {}): ToolCall =
 /**
  * Creates a call from the text of its arguments.
  *
- * Text that is not JSON, including empty text, is kept in `malformed`. The executor treats empty text as `{}` and
- * refuses other text with `InvalidParameters`.
+ * Text that is not JSON, including empty text, or is nested more than 256 levels deep, is kept in `malformed`. The
+ * executor treats empty text as `{}` and refuses other text with `InvalidParameters`.
  */
 export const fromText = (id: string, name: string, text: string): ToolCall => {
+  const malformed = (message: string): ToolCall => ({ id, name, params: null, malformed: { text, message } })
+  if (isTextTooDeep(text)) return malformed(tooDeep)
   try {
     return { id, name, params: JSON.parse(text) as unknown }
   } catch (error) {
-    return {
-      id,
-      name,
-      params: null,
-      malformed: { text, message: error instanceof Error ? error.message : String(error) }
-    }
+    return malformed(error instanceof Error ? error.message : String(error))
   }
 }
 

@@ -13,6 +13,7 @@ import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import { type ConfigurationError, readOptions } from "../../core/vocabulary/ConfigurationError.ts"
+import { isTextTooDeep, mostDepth } from "../../internal/jsonDepth.ts"
 import { issuesOf } from "../../internal/schemaIssues.ts"
 import { ClientAddress } from "../guard/ClientAddress.ts"
 import { Limits, refusal } from "../guard/Limits.ts"
@@ -75,8 +76,6 @@ export const layer = (
 
 const openBytes = 4_096
 
-const maxDepth = 256
-
 const isOpenToAll = (endpoint: HttpApiEndpoint.Top): boolean => !endpoint.middlewares.has(Authorization)
 
 const whole = (problem: string) => new Invalid({ errors: [{ path: "", problem }] })
@@ -119,8 +118,8 @@ export const take = (
     if (user !== undefined) yield* user.limits.turn(user.name)
     const text = textOf(bytes)
     if (text === undefined) return yield* whole("the body is not UTF-8")
-    if (depthOf(text) > maxDepth) {
-      return yield* new TooLarge({ detail: `Values may be nested at most ${maxDepth} levels deep.` })
+    if (isTextTooDeep(text)) {
+      return yield* new TooLarge({ detail: `Values may be nested at most ${mostDepth} levels deep.` })
     }
   })
 
@@ -132,21 +131,6 @@ const textOf = (bytes: ArrayBuffer): string | undefined => {
   } catch {
     return undefined
   }
-}
-
-/** Depth of nesting of a JSON text. */
-const depthOf = (text: string): number => {
-  let [depth, deepest, isText] = [0, 0, false]
-  for (let at = 0; at < text.length; at++) {
-    const char = text[at]
-    if (isText) {
-      if (char === "\\") at++
-      else if (char === "\"") isText = false
-    } else if (char === "\"") isText = true
-    else if (char === "[" || char === "{") deepest = Math.max(deepest, ++depth)
-    else if (char === "]" || char === "}") depth--
-  }
-  return deepest
 }
 
 const invalidBy = (error: HttpApiSchemaError) => {

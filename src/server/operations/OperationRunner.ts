@@ -30,6 +30,7 @@ import { randomName } from "../sessions/SessionDirectory.ts"
 import type { Access } from "../users/Access.ts"
 import { annotated, type Owner } from "../users/Principals.ts"
 import * as EndListener from "../work/EndListener.ts"
+import { orPutAside } from "../work/putAside.ts"
 import { unfinished, type Works } from "../work/Work.ts"
 import { type KnownConversations, logged } from "./KnownConversations.ts"
 import type * as OperationOptions from "./OperationOptions.ts"
@@ -115,8 +116,11 @@ export class OperationRunner implements Works {
   readonly continueAll: Effect.Effect<void, OperationStoreError> = Effect.gen({ self: this }, function*() {
     const { around: { store } } = this.given
     for (const conversation of yield* store.conversations) {
-      const kept = conversation.open.length === 0 ? undefined : yield* store.conversationOf(conversation)
-      yield* this.recall(kept ?? { conversation, open: [] })
+      const opening = Effect.gen({ self: this }, function*() {
+        const kept = conversation.open.length === 0 ? undefined : yield* store.conversationOf(conversation)
+        yield* this.recall(kept ?? { conversation, open: [] })
+      })
+      yield* orPutAside(conversation, "A conversation")(opening)
     }
   })
 

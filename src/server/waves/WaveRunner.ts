@@ -17,6 +17,7 @@ import type { TooMany, Unavailable, WaveUnreadable } from "../api/ApiProblems.ts
 import type { Access } from "../users/Access.ts"
 import { annotated, type Owner, toPrincipal } from "../users/Principals.ts"
 import * as EndListener from "../work/EndListener.ts"
+import { orPutAside } from "../work/putAside.ts"
 import type { Works } from "../work/Work.ts"
 import type { KnownWaves } from "./KnownWaves.ts"
 import type { ServedWave } from "./ServedWave.ts"
@@ -184,7 +185,9 @@ export class WaveRunner implements Works {
   private continue(waves: ReadonlyArray<WaveStore.SubmittedWave>, how: How): Effect.Effect<void> {
     return Effect.forEach(waves, (wave) => {
       const here = this.given.known.get(wave, wave.wave)
-      return here === undefined || here.status === "suspended" ? Effect.asVoid(this.resume(wave, how)) : Effect.void
+      return here === undefined || here.status === "suspended"
+        ? orPutAside(wave, `The wave ${JSON.stringify(wave.wave)}`)(this.resume(wave, how))
+        : Effect.void
     }, { discard: true })
   }
 

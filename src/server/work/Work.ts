@@ -15,6 +15,7 @@
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
+import * as Equal from "effect/Equal"
 import type { WaveInfo } from "../api/ApiModels.ts"
 import type { Unavailable } from "../api/ApiProblems.ts"
 import type { Owner } from "../users/Principals.ts"
@@ -90,6 +91,8 @@ export abstract class Work<P extends Process, End> {
   readonly over: Effect.Effect<void> = Deferred.await(this.ended)
 
   constructor(stirs: Stirs, phase: PhaseOf<P, End, "Arrived" | "Running">) {
+    // it is a key of fibers: a hash of all that it holds would take long, or no end
+    Equal.byReferenceUnsafe(this)
     this.stirs = stirs
     this.now = phase
   }

@@ -40,6 +40,27 @@ describe("a server", () => {
       assert.deepEqual(rest.at(-1)?.data.toolMessages[0].text, "saved a")
     }))
 
+  it.live("refuses a call whose arguments are nested too deeply, and runs the others of its message", () =>
+    Effect.gen(function*() {
+      const server = yield* start()
+      const nested = `${"{\"a\":".repeat(20_000)}1${"}".repeat(20_000)}`
+      const called = (id: string, text: string) => ({
+        id,
+        type: "function",
+        function: { name: "look", arguments: text }
+      })
+      const { json, status } = yield* server.request("ada", "POST", "/api/sessions/s/waves", {
+        body: {
+          message: { role: "assistant", tool_calls: [called("1", nested), called("2", `{"key":"a"}`)] },
+          wave: "w"
+        }
+      })
+      assert.strictEqual(status, 200, JSON.stringify(json).slice(0, 500))
+      const [refused, seen] = json.end.executionResults
+      assert.strictEqual(refused.reason._tag, "InvalidParameters")
+      assert.strictEqual(seen._tag, "Succeeded")
+    }))
+
   it.live("says nothing of what broke inside of a tool", () =>
     Effect.gen(function*() {
       const server = yield* start()

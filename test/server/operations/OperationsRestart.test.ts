@@ -2,12 +2,14 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Logger from "effect/Logger"
 import * as Option from "effect/Option"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import { mkdtempSync, rmSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
+import { DatabaseSync } from "node:sqlite"
 import type { AgentSse } from "../../../src/server/api/ApiOperations.ts"
 import { PendingApprovals } from "../../../src/server/approvals/PendingApprovals.ts"
 import { type Handle, Operations } from "../../../src/server/operations/Operations.ts"
@@ -40,6 +42,7 @@ const world = () => {
 }
 
 interface Env extends ReturnType<typeof world> {
+  readonly filename: string
   readonly live: (script: ScriptedModel.Script, options?: Options) => Effect.Effect<Life, unknown, Scope.Scope>
 }
 
@@ -60,7 +63,7 @@ const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Sco
               : it.lives.isEnding && !/^served\.(operation|conversation)\.\w+$/.test(key)
           return yield* begin(filename, it.tools, { isAlone: true, policy, agents, isLost, ...options })
         })
-        return yield* program({ ...it, live })
+        return yield* program({ ...it, filename, live })
       })),
       { limit: "10 days" }
     ))
@@ -115,6 +118,31 @@ describe("a server with agents that is killed and started again", () => {
       const history = yield* operationsOf(second).history(ada)
       assert.deepEqual(problemsOf(history), [])
       assert.deepEqual(history.content.map(({ role }) => role), ["user", "assistant", "tool", "assistant"])
+    }))
+
+  test("has all other conversations where the records of one cannot be read, and says so in the log", ({ filename, lives, live }) =>
+    Effect.gen(function*() {
+      const errors: Array<string> = []
+      const logger = Logger.make<unknown, void>(({ logLevel, message }) => {
+        if (logLevel === "Error") errors.push(String(Array.isArray(message) ? message[0] : message))
+      })
+      const other = { ...ada, session: "two" }
+      const first = yield* live([call("slow"), call("slow")])
+      yield* start(first)
+      yield* operationsOf(first).start(other, { agent: "helper", prompt: "go", id: "y" })
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      lives.now++
+      const db = new DatabaseSync(filename)
+      const { changes } = db.prepare(
+        `UPDATE tool_executor_session_rows SET value = '{' WHERE key LIKE 'served.operation.%' AND value LIKE '%"operation":"x"%'`
+      ).run()
+      assert.isAbove(Number(changes), 0)
+      db.close()
+      const second = yield* live([{ text: "done" }]).pipe(Effect.provide(Logger.layer([logger])))
+      const ended = Effect.flatMap(operationsOf(second).get(other, "y"), (it) => Option.getOrThrow(it).ended)
+      assert.deepInclude((yield* ended).end, { text: "done" })
+      assert.deepStrictEqual(errors, ["A conversation could not be opened and is left for the next start"])
     }))
 
   test("has the same approval request, and runs its call once it is approved", ({ live, ran }) =>

@@ -92,6 +92,21 @@ describe("a server that is killed and started again", () => {
       assert.strictEqual(names.at(-1), "tools_end")
     }))
 
+  test("continues a message with a call whose arguments are nested too deeply, which is refused", (filename) =>
+    Effect.gen(function*() {
+      const { lives, tools } = world()
+      const first = yield* begin(filename, tools)
+      const { tool_calls: [deep, ...others], ...rest } = message("patient", "patient", "write")
+      const nested = { ...deep!, function: { name: "write", arguments: "[".repeat(20_000) + "]".repeat(20_000) } }
+      yield* wavesOf(first).submit(ada, { message: { ...rest, tool_calls: [nested, ...others] }, wave: "w" })
+      yield* Effect.sleep("1 second")
+      yield* first.kill
+      lives.now++
+      const second = yield* begin(filename, tools)
+      const wave = yield* Effect.flatMap(found(second, "w"), ({ ended }) => ended)
+      assert.deepStrictEqual(tagsOf(wave), ["Denied", "Succeeded", "Succeeded"])
+    }))
+
   test("goes on at once where nobody else can be there, however long leases are", (filename) =>
     Effect.gen(function*() {
       const { lives, tools } = world()

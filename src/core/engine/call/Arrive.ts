@@ -61,7 +61,7 @@ const arriveOne = (wave: WaveHost, registry: Registry, call: Call, now: number):
   if (malformed !== undefined && malformed.text.trim() !== "") {
     const { message, text } = malformed
     const shown = text.length > 200 ? `${text.slice(0, 200)}…` : text
-    return decide(call, invalid([{ path: "", message: `They are not JSON (${message}): ${shown}` }]))
+    return decide(call, invalid([{ path: "", message: `They cannot be read as JSON (${message}): ${shown}` }]))
   }
   if (tool.recursive && wave.engine.agentPath.length >= maxDepth) {
     return decide(call, refused({ _tag: "DepthExceeded", max: maxDepth }))

@@ -4,9 +4,9 @@
  * An invalid call becomes a call with a `problem`: it is refused like any other, and its siblings are not affected.
  * Parameters are copied as JSON, so a getter, a proxy or a later change has no effect.
  */
+import { mostDepth, tooDeep } from "../../../internal/jsonDepth.ts"
 import type { MalformedArguments, ToolCall } from "../../vocabulary/ToolCall.ts"
 import type { ParameterIssue } from "../../vocabulary/ToolRefusal.ts"
-import { unreadable } from "./CallEnd.ts"
 
 /** A call that was read. */
 export interface Received extends ToolCall {
@@ -122,8 +122,7 @@ const readCall = (call: unknown): Read => {
   try {
     return { id, name, params: copying.of(params), problem: undefined }
   } catch (error) {
-    if (error instanceof NoJson) return wrong({ path: "", message: error.message }, id, name)
-    return wrong(error instanceof RangeError ? unreadable : unreadableCall, id, name)
+    return wrong(error instanceof NoJson ? { path: "", message: error.message } : unreadableCall, id, name)
   }
 }
 
@@ -181,10 +180,10 @@ class Copying {
 
   of(value: unknown): unknown {
     this.values = 0
-    return this.copy(value)
+    return this.copy(value, 0)
   }
 
-  copy(value: unknown): unknown {
+  private copy(value: unknown, depth: number): unknown {
     if (++this.values > maxValues) throw new NoJson(`They have more than ${maxValues} values`)
     switch (typeof value) {
       case "object":
@@ -196,17 +195,18 @@ class Copying {
         return value
     }
     if (value === null) return null
+    if (depth === mostDepth) throw new NoJson(`They are ${tooDeep}`)
     if (Array.isArray(value)) {
       const { length } = value
       const list: Array<unknown> = []
-      for (let index = 0; index < length; index++) list.push(this.copy(value[index]))
+      for (let index = 0; index < length; index++) list.push(this.copy(value[index], depth + 1))
       return list
     }
     // a date or a map from a host; a proxy of one cannot be cloned
     if (!isPlain(value)) return structuredClone(value)
     const copy: Record<string, unknown> = {}
     for (const key of Object.keys(value)) {
-      const it = this.copy((value as Record<string, unknown>)[key])
+      const it = this.copy((value as Record<string, unknown>)[key], depth + 1)
       if (key === "__proto__") {
         Object.defineProperty(copy, key, { value: it, enumerable: true, writable: true, configurable: true })
       } else copy[key] = it

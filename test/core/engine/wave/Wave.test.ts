@@ -79,15 +79,26 @@ describe("Wave", () => {
       ))
 
     for (const dedupe of [{}, false] as const) {
-      it.effect(`survives arguments nested very deeply, dedupe ${dedupe === false ? "off" : "on"}`, () =>
+      it.effect(`refuses arguments nested too deeply alone, dedupe ${dedupe === false ? "off" : "on"}`, () =>
         run({ t: () => Effect.succeed(1) }, { dedupe }, ({ process }) =>
           Effect.gen(function*() {
-            let deep: unknown = 1
-            for (let i = 0; i < 100_000; i++) deep = { a: deep }
-            const wave = yield* process.executeWave(calls(["t", deep], ["t", { b: 1 }]))
-            assert.strictEqual(tag(wave.outcomes[1]!), "Succeeded")
-            assert.include(["Succeeded", "InvalidParameters"], tag(wave.outcomes[0]!))
-            assert.isBelow(wave.toolMessages[0]!.text.length, 2_000)
+            const nested = (levels: number) => {
+              let value: unknown = 1
+              for (let i = 0; i < levels; i++) value = { a: value }
+              return value
+            }
+            const wave = yield* process.executeWave([
+              ...calls(["t", nested(100_000)], ["t", nested(257)], ["t", { b: 1 }], ["t", nested(256)]),
+              ToolCall.fromText("text", "t", "[".repeat(257) + "]".repeat(257))
+            ])
+            assert.deepStrictEqual(
+              wave.outcomes.map(tag),
+              ["InvalidParameters", "InvalidParameters", "Succeeded", "Succeeded", "InvalidParameters"]
+            )
+            for (const index of [0, 1, 4]) {
+              assert.include(wave.toolMessages[index]!.text, "nested more than 256 levels deep")
+              assert.isBelow(wave.toolMessages[index]!.text.length, 2_000)
+            }
           })))
     }
 
