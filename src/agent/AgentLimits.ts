@@ -18,6 +18,11 @@ export interface AgentLimits {
   readonly time?: Duration.Input | undefined
   /** Cost of the tokens. Default: no limit. */
   readonly cost?: Cost | undefined
+  /**
+   * Characters of one answer: text, reasoning, and the arguments of its calls. A longer answer is cut off, and the
+   * operation ends with `ModelFailed`. Default 1,000,000.
+   */
+  readonly answerChars?: number | undefined
 }
 
 /** A cost limit, in the unit of its prices. */
@@ -44,3 +49,5 @@ export interface Price {
 }
 
 export const defaultTurns = 100
+
+export const defaultAnswerChars = 1_000_000

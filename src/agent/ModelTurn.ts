@@ -37,7 +37,7 @@ export const ask = Effect.fnUntraced(function*(
   process: ToolProcess
 ): Effect.fn.Return<Answer, TranscriptError> {
   const { given } = operation
-  const { model } = given.tree
+  const { model, spending: { limits: { answerChars } } } = given.tree
   const toolkit = toolkitOf(operation, yield* process.tools)
   const hasTools = Object.keys(toolkit.tools).length > 0
   const promptOf = () =>
@@ -55,18 +55,22 @@ export const ask = Effect.fnUntraced(function*(
   let wasted: Usage | undefined
   for (let retries = 0;; retries++) {
     const parts: Array<Part> = []
+    let chars = 0
     const said = Stream.runForEachArray(
       Stream.suspend(() =>
         model.service.streamText({ ...request, prompt } as never) as unknown as Stream.Stream<Part, AiError.AiError>
       ),
       (more) =>
-        Effect.sync(() => {
+        Effect.suspend(() => {
           // a model that ignores interruption may continue
-          if (operation.stopped !== undefined) return
+          if (operation.stopped !== undefined) return Effect.void
           for (const part of more) {
+            chars += charsOf(part)
+            if (chars > answerChars) return Effect.fail(tooLong(answerChars))
             parts.push(part)
             operation.report<AssistantMessagePart>({ _tag: "AssistantMessagePart", part })
           }
+          return Effect.void
         })
     )
     const exit = yield* operation.unlessStopped(said)
@@ -126,6 +130,23 @@ const isSaid = (part: Part): boolean => {
       return false
   }
 }
+
+/** Characters of a part that comes as a text or becomes one. */
+const charsOf = (part: Part): number => {
+  switch (part.type) {
+    case "text-delta":
+    case "reasoning-delta":
+    case "tool-params-delta":
+      return part.delta.length
+    case "tool-call":
+      return JSON.stringify(part.params)?.length ?? 0
+    default:
+      return 0
+  }
+}
+
+const tooLong = (most: number) =>
+  new Error(`its answer has more than ${most} characters. Raise \`limits.answerChars\` if answers may be that long`)
 
 /** A failure reported as a part of the answer or by its end. */
 const failureIn = (parts: ReadonlyArray<Part>): Cause.Cause<unknown> | undefined => {

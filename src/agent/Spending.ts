@@ -4,7 +4,7 @@ import * as Predicate from "effect/Predicate"
 import { CallCounter } from "../core/gates/TurnBudget.ts"
 import type { OptionReader } from "../internal/OptionReader.ts"
 import type { EndReason, Usage } from "./AgentEvent.ts"
-import { type AgentLimits, type Cost, defaultTurns, type Price } from "./AgentLimits.ts"
+import { type AgentLimits, type Cost, defaultAnswerChars, defaultTurns, type Price } from "./AgentLimits.ts"
 import type { ModelId, Origin } from "./Conversation.ts"
 import type { Used } from "./TranscriptTree.ts"
 
@@ -15,6 +15,7 @@ export interface Checked {
   readonly tokens: number
   readonly timeMillis: number
   readonly cost: Cost | undefined
+  readonly answerChars: number
 }
 
 /** Reads limits and records their problems. */
@@ -51,7 +52,8 @@ export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked =>
     calls: atLeastOne("calls", limits.calls, Infinity),
     tokens: atLeastOne("tokens", limits.tokens, Infinity),
     timeMillis: limits.time === undefined ? Infinity : reader.millis("limits.time", limits.time),
-    cost
+    cost,
+    answerChars: atLeastOne("answerChars", limits.answerChars, defaultAnswerChars)
   }
 }
 

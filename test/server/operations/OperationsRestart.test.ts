@@ -145,6 +145,20 @@ describe("a server with agents that is killed and started again", () => {
       assert.deepStrictEqual(errors, ["A conversation could not be opened and is left for the next start"])
     }))
 
+  test("keeps a conversation whose model called with arguments nested too deeply", ({ live }) =>
+    Effect.gen(function*() {
+      const deep = JSON.parse("[".repeat(3_000) + "]".repeat(3_000)) as unknown
+      const first = yield* live([{ calls: [{ name: "fast", params: { deep } }] }, { text: "refused" }])
+      yield* start(first)
+      const ended = yield* Effect.flatMap(found(first), (it) => it.ended)
+      assert.deepInclude(ended.end, { text: "refused" })
+      yield* first.close
+      const second = yield* live([{ text: "and more" }])
+      yield* start(second, "more", "y")
+      const more = yield* Effect.flatMap(found(second, "y"), (it) => it.ended)
+      assert.deepInclude(more.end, { text: "and more" })
+    }))
+
   test("has the same approval request, and runs its call once it is approved", ({ live, ran }) =>
     Effect.gen(function*() {
       const first = yield* live([call("save")])
