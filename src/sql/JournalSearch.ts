@@ -135,7 +135,15 @@ const listOf = (sql: SqlClient.SqlClient, param: string): string =>
   Tables.isPg(sql) ? `(SELECT json_array_elements_text(${param}::json))` : `(SELECT value FROM json_each(${param}))`
 
 interface Condition {
-  readonly column: typeof Tables.indexed[number]
+  readonly column: Column
+  readonly values: ReadonlyArray<string>
+}
+
+type Column = typeof Tables.indexed[number]
+
+/** The index that chooses rows. */
+interface Choice {
+  readonly column: Column | "wave"
   readonly values: ReadonlyArray<string>
 }
 
@@ -145,12 +153,12 @@ const mostOwners = 50
 /** What columns have to be. The one that leaves least is the first, whose index is used. */
 const conditionsOf = (
   { batch, callId, keys, owners, principal, tool }: Query
-): { readonly first: Condition | undefined; readonly others: ReadonlyArray<Condition> } => {
-  const one = (column: Condition["column"], value: string | undefined): ReadonlyArray<Condition> =>
+): { readonly first: Choice | undefined; readonly others: ReadonlyArray<Condition> } => {
+  const one = (column: Column, value: string | undefined): ReadonlyArray<Condition> =>
     value === undefined ? [] : [{ column, values: [Tables.plain(value)] }]
   const whose = owners === undefined ? [] : [{ column: "owner" as const, values: owners.map(Tables.plain) }]
   const areMany = whose.some(({ values }) => values.length > mostOwners)
-  const [first, ...others] = [
+  const all = [
     ...(keys === undefined ? [] : [{ column: "call_key" as const, values: keys }]),
     ...one("call_id", callId),
     ...one("batch", batch),
@@ -158,7 +166,11 @@ const conditionsOf = (
     ...(areMany ? [] : whose),
     ...one("tool", tool)
   ]
-  return { first, others: areMany ? [...others, ...whose] : others }
+  const [first, ...others] = all
+  const rest = areMany ? whose : []
+  if (first?.column !== "batch" || principal === undefined) return { first, others: [...others, ...rest] }
+  const wave = [principal, batch!].map(Tables.plain).join("/")
+  return { first: { column: "wave", values: [wave] }, others: [...all, ...rest] }
 }
 
 /** What a place is compared with on either side. */
@@ -167,7 +179,7 @@ type Between = readonly [low: string, high: string]
 /** Selects rows by the index of a condition, in the order of places. */
 const indexedRows = (
   sql: SqlClient.SqlClient,
-  first: Condition | undefined,
+  first: Choice | undefined,
   param: (value: unknown) => string,
   order: "ASC" | "DESC"
 ) => {
@@ -179,14 +191,15 @@ const indexedRows = (
     const select: Select = (between, most) => rows(places(between), "place", most)
     return select
   }
-  const { column } = first
+  const isWave = first.column === "wave"
+  const column = isWave ? Tables.waveKey(sql, Tables.waveText) : first.column
   if (column === "call_key" || first.values.length === 0) {
     const isOne = `${column} IN ${listOf(sql, param(JSON.stringify(first.values)))}`
     // a call has few entries: they are looked up, and then put in order
     const select: Select = (between, most) => rows([isOne, ...places(between)], "place + 0", most)
     return select
   }
-  const values = first.values.map(param)
+  const values = first.values.map((it) => isWave ? Tables.waveKey(sql, param(it)) : param(it))
   const one = (value: string): Select => (between, most) => {
     if (!Tables.isPg(sql)) return rows([`${column} = ${value}`, ...places(between)], "place", most)
     // PostgreSQL takes rows for evenly spread: if it could, it would look for rare ones through all places

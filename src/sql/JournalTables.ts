@@ -67,6 +67,21 @@ const create = Effect.gen(function*() {
 })
 
 /**
+ * What the index of waves has for the text of `waveText`: both names together may be longer than PostgreSQL allows. Many
+ * sessions may give their waves the same name.
+ */
+export const waveKey = (sql: Sql, text: string): string => isPg(sql) ? `md5(${text})` : `(${text})`
+
+/** The text of a wave as a statement makes it of a row: `principal/batch`. */
+export const waveText = "principal || '/' || batch"
+
+const indexWaves = Effect.gen(function*() {
+  const sql = yield* SqlClient.SqlClient
+  yield* sql.unsafe(`CREATE INDEX tool_executor_journal_by_wave ON tool_executor_journal_entries
+    (${waveKey(sql, waveText)}, ${isPg(sql) ? `(${pgNear})` : "place"})`)
+})
+
+/**
  * Places that are near each other, for PostgreSQL: its indexes hold equal values once, so entries of one owner that were
  * written together take a fraction of the bytes. Within them, rows are put in order when they are read.
  */
@@ -78,7 +93,11 @@ export const indexed = ["call_key", "call_id", "batch", "principal", "owner", "t
 export const schema: Schema = {
   table: "tool_executor_journal_migrations",
   tables: ["tool_executor_journal", "tool_executor_journal_terms", "tool_executor_journal_entries", ...Links.tables],
-  migrations: { "0001_create_the_journal": create, "0002_chain_the_journal": Links.create }
+  migrations: {
+    "0001_create_the_journal": create,
+    "0002_chain_the_journal": Links.create,
+    "0003_index_waves": indexWaves
+  }
 }
 
 /** The key of the journal's hashes; a new journal gets `made`. */

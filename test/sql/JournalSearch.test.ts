@@ -60,6 +60,8 @@ const queries: ReadonlyArray<readonly [query: Journal.Query, index: string]> = [
   [{ callId: "call4711", tool: "tool7" }, "call_id"],
   [{ batch: "batch42", callId: undefined }, "batch"],
   [{ batch: "batch42", tool: "tool7" }, "batch"],
+  [{ principal: "user7/s7", batch: "batch42" }, "wave"],
+  [{ principal: "user7/s7", batch: "batch42", callId: "call4711" }, "call_id"],
   [{ principal: "user7/s7" }, "principal"],
   [{ principal: "user7/s7", owners: ["user7"], tool: "tool7" }, "principal"],
   [{ owners: ["user7"] }, "owner"],
@@ -124,6 +126,21 @@ const holds = <Needs>(
         }
         // nothing has to be looked at but what its index says
         assert.deepStrictEqual(yield* journal.page({ tool: "nothing", order: "newest" }, bounds), { entries: [] })
+      })
+  )
+
+  checkWith(
+    "reads only the calls of one session, however many sessions name a wave alike",
+    (journal) =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        yield* fill(3 * Journal.mostLookedAt)
+        yield* sql`UPDATE tool_executor_journal_entries SET batch = 'refund'`
+        const bounds = { entries: 10, chars: 100_000 }
+        for (const order of ["oldest", "newest"] as const) {
+          const page = yield* journal.page({ principal: "nobody/s1", batch: "refund", isOpen: true, order }, bounds)
+          assert.deepStrictEqual(page, { entries: [] })
+        }
       })
   )
 
