@@ -80,8 +80,9 @@ export const Submission = Schema.Struct({
 export type Submission = typeof Submission.Type
 
 /**
- * Schema of why a wave cannot continue. The server tries again at `retryAt`, with growing pauses of up to a day, and at
- * once if the wave is submitted again. Cancelling the wave ends it.
+ * Schema of why a wave cannot continue. The server tries again at `retryAt`: every two seconds while the journal does not
+ * answer or another process may still run the wave, otherwise with growing pauses of up to a day. It tries at once if the
+ * wave is submitted again. Cancelling the wave ends it.
  */
 export const Stuck = Schema.Struct({
   problem: Schema.String,

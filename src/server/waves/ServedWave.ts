@@ -90,7 +90,7 @@ export class ServedWave extends Work<ToolProcess, WaveEnd> {
       tools: this.calls.slice(0, 100).map(({ name }) => name.slice(0, 200)),
       beganAt,
       ...this.overSince === undefined ? {} : { endedAt: this.overSince },
-      ...this.stuck === undefined || this.status !== "suspended" ? {} : { stuck: this.stuck }
+      ...this.stuck === undefined || this.status === "ended" ? {} : { stuck: this.stuck }
     }
   }
 
@@ -113,6 +113,7 @@ export class ServedWave extends Work<ToolProcess, WaveEnd> {
   tell(event: ToolEvent.ToolEvent): void {
     // readers of a session that is closed or lost connect again: there is nothing to tell them
     if (this.isLost || (this.leaving !== undefined && event._tag === "WaveSuspended")) return
+    this.delay(undefined)
     if (isLifecycle(event)) this.lifecycle.push(event)
     const wire = ToolEvent.toWire(event)
     const chars = JSON.stringify(wire).length

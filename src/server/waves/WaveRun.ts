@@ -60,9 +60,10 @@ export const again = (around: Around, wave: ServedWave): Effect.Effect<void> =>
       const before = yield* turn.state
       const { after, result } = yield* inProcess(wave, turn, before, (process) => process.resume(wave.calls)).pipe(
         // a session that is left is resumed by whoever opens it next
+        Effect.tapError((error) => isForNow(error) ? delayed(around, wave, error) : Effect.void),
         Effect.retry({
           while: (error) => isForNow(error) && wave.leaving === undefined,
-          schedule: Schedule.spaced("2 seconds")
+          schedule: Schedule.spaced(pauseMillis)
         })
       )
       yield* end(around, wave, turn, { before, after, result })
@@ -97,6 +98,26 @@ const failed = (around: Around, wave: ServedWave, cause: Failure): Effect.Effect
     wave.fail()
     return Effect.logError("A wave could not continue and is left for the next start", cause)
   }).pipe(Principals.annotated(wave.submitted, wave.submitted.wave))
+
+/** Notes why a wave cannot continue for now. What lasts longer than a process may be taken for alive is logged. */
+const delayed = Effect.fnUntraced(
+  function*({ stuck }: Around, wave: ServedWave, error: ResumeError | ConfigurationError) {
+    const now = yield* Clock.currentTimeMillis
+    const { since = now, tries = 0 } = wave.stuck ?? {}
+    wave.delay({ problem: error.message, since, tries: tries + 1, retryAt: now + pauseMillis })
+    if (tries + 1 !== patientTries) return
+    stuck.count++
+    yield* Effect.logError(
+      `A wave cannot continue for now. It is tried again every ${pauseMillis / 1_000} seconds`,
+      error
+    )
+  }
+)
+
+const pauseMillis = 2_000
+
+/** These take longer than a minute. */
+const patientTries = 32
 
 /** Stores why a wave cannot continue, and leaves it for a later time. */
 const stuck = Effect.fnUntraced(function*(

@@ -11,7 +11,7 @@
  * | `Closing` |           |                    |           | wanted            | `Over`: as it was decided  |        |
  * | `Over`    |           |                    |           |                   |                            | stored |
  *
- * What is empty does nothing.
+ * What is empty does nothing. While it is `Running`, `delay` says why it does not continue for now.
  */
 import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
@@ -33,7 +33,13 @@ export type Phase<P, End> =
   /** It is being stored, and whoever submitted it waits. Nothing has run. */
   | { readonly _tag: "Arrived"; readonly wanted: Wanted }
   /** It is stored, and runs or is about to. */
-  | { readonly _tag: "Running"; readonly process: P | undefined; readonly wanted: Wanted }
+  | {
+    readonly _tag: "Running"
+    readonly process: P | undefined
+    /** Why it cannot continue for now. */
+    readonly stuck?: Stuck | undefined
+    readonly wanted: Wanted
+  }
   /** Its outcome is known; what it holds is being released. */
   | { readonly _tag: "Closing"; readonly outcome: Outcome<End>; readonly wanted: Wanted }
   /** Nothing of it runs. What continues it is another work of its name. */
@@ -122,8 +128,9 @@ export abstract class Work<P extends Process, End> {
     return this.now._tag === "Closing" || this.now._tag === "Over" ? this.now.outcome : undefined
   }
 
-  /** Why it could not continue, if another try is of no use for now. */
+  /** Why it cannot continue, or could not. */
   get stuck(): Stuck | undefined {
+    if (this.now._tag === "Running") return this.now.stuck
     return this.outcome?._tag === "Failed" ? this.outcome.stuck : undefined
   }
 
@@ -184,6 +191,11 @@ export abstract class Work<P extends Process, End> {
 
   detach(): void {
     if (this.now._tag === "Running") this.move(this.now, { ...this.now, process: undefined })
+  }
+
+  /** It cannot continue for now, or does again. */
+  delay(stuck: Stuck | undefined): void {
+    if (this.now._tag === "Running" && this.now.stuck !== stuck) this.move(this.now, { ...this.now, stuck })
   }
 
   /** Its outcome is known. */

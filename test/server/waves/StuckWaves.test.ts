@@ -128,6 +128,31 @@ describe("a wave that cannot continue", () => {
       assert.lengthOf(errors, 1)
     }))
 
+  test("says so while another process may still run it, and continues afterwards", (filename) =>
+    Effect.gen(function*() {
+      const first = yield* begin(filename, tools, { ...asking, lease: "10 days" })
+      yield* wavesOf(first).submit(ada, { message: message("save"), wave: "w" })
+      yield* hostOf(first).idle(ada)
+      yield* first.kill
+      const life = yield* begin(filename, tools, asking)
+      yield* Effect.sleep(10_000)
+      const { status, stuck: early } = yield* waveOf(life)
+      assert.strictEqual(status, "running")
+      assert.include(early!.problem, "another process works on these calls")
+      assert.isAbove(early!.tries, 3)
+      assert.deepStrictEqual([errors.length, yield* wavesOf(life).stuck], [0, 0])
+      yield* Effect.sleep(3 * minute)
+      assert.deepInclude((yield* waveOf(life)).stuck, { since: early!.since })
+      assert.deepStrictEqual([errors.length, yield* wavesOf(life).stuck], [1, 1])
+      const db = new DatabaseSync(filename)
+      db.exec("UPDATE tool_executor_journal_terms SET expires_at = 0 WHERE id = 1")
+      db.close()
+      yield* Effect.sleep(3_000)
+      yield* hostOf(life).idle(ada)
+      const { status: now, stuck: late } = yield* waveOf(life)
+      assert.deepStrictEqual([now, late, errors.length], ["running", undefined, 1])
+    }))
+
   test("is tried at once when it is submitted again", (filename) =>
     Effect.gen(function*() {
       const life = yield* stuck(filename)
