@@ -9,6 +9,7 @@ import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import type * as Table from "../core/store/ApprovalTable.ts"
 import type { Epoch } from "../core/store/SessionRegistry.ts"
+import { among, amongAll } from "./Among.ts"
 import { plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
 import { epochsOf, owned, sessionId, woken } from "./SessionTables.ts"
@@ -91,8 +92,8 @@ const idsOf = (
 
 const json = (ids: ReadonlyArray<string>): string => JSON.stringify(ids.map(plain))
 
-/** Ids in a parameter. */
-const among = (parameter: `$${number}`): string => `(SELECT json_array_elements_text(${parameter}::json))`
+/** A condition: a request is one of those in a part of the statement. */
+const isIn = (part: string): string => `it.id ${amongAll(`SELECT id FROM ${part}`)}`
 
 const epochsOfAll = (of: ReadonlyArray<{ readonly epoch: Epoch }>): string =>
   epochsOf(new Set(of.map(({ epoch }) => epoch)))
@@ -148,13 +149,13 @@ export const replace = (
       SELECT r.*, owned.epoch FROM json_to_recordset($2::json) AS r ${fields} JOIN owned ON owned.id = r.session
     ), ready AS (
       SELECT it.id FROM tool_executor_approvals AS it JOIN given ON it.id = given.id AND it.session = given.session
-      ORDER BY it.id FOR UPDATE OF it
+      WHERE ${isIn("given")} ORDER BY it.id FOR UPDATE OF it
     )
     UPDATE tool_executor_approvals AS it SET tool = given.tool, hash = given.hash, epoch = given.epoch,
       requested_at = given.requested_at, expires_at = given.expires_at, request = given.request,
       details = given.details, approved = given.approved, version = it.version + 1, how = NULL, ending = NULL,
       ended_at = NULL, taken = false, tell_at = given.requested_at
-    FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.hash = given.replaces
+    FROM given WHERE it.id = given.id AND ${isIn("ready")} AND it.hash = given.replaces
     RETURNING it.id`,
     [epochsOfAll(rows), given(rows)]
   ))
@@ -175,12 +176,12 @@ export const answer = (
         AS r (id text, hash text, how text, ending text, ended_at float8, optional boolean, approved text, version int)
     ), locked AS (
       SELECT id FROM tool_executor_sessions
-      WHERE id IN (SELECT it.session FROM tool_executor_approvals AS it JOIN given ON it.id = given.id)
+      WHERE id ${amongAll(`SELECT it.session FROM tool_executor_approvals AS it WHERE ${isIn("given")}`)}
       ORDER BY id FOR NO KEY UPDATE
     ), ready AS (
       SELECT it.id FROM tool_executor_approvals AS it JOIN given ON it.id = given.id AND it.hash = given.hash
         AND (given.optional OR it.version = given.version)
-      WHERE it.how IS NULL AND (it.expires_at IS NULL OR it.expires_at > $2::float8)
+      WHERE ${isIn("given")} AND it.how IS NULL AND (it.expires_at IS NULL OR it.expires_at > $2::float8)
         AND (SELECT count(*) FROM locked) >= 0
       ORDER BY it.id FOR UPDATE OF it
     ), done AS (
@@ -188,12 +189,13 @@ export const answer = (
       SET how = given.how, ending = given.ending, ended_at = given.ended_at,
         approved = CASE WHEN given.how IS NULL THEN given.approved ELSE it.approved END, version = it.version + 1,
         tell_at = CASE WHEN given.how IS NULL THEN it.tell_at END
-      FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.how IS NULL
+      FROM given WHERE it.id = given.id AND ${isIn("ready")} AND it.how IS NULL
         AND (given.optional OR it.version = given.version)
         AND NOT EXISTS (SELECT 1 FROM given AS other WHERE NOT optional AND other.id NOT IN (SELECT id FROM ready))
       RETURNING it.id, it.session, it.how
     ), awake AS (
-      UPDATE tool_executor_sessions SET ${woken} WHERE id IN (SELECT session FROM done WHERE how IS NOT NULL)
+      UPDATE tool_executor_sessions SET ${woken}
+      WHERE id ${amongAll("SELECT session FROM done WHERE how IS NOT NULL")}
     )
     SELECT id FROM done`,
     [
@@ -220,9 +222,9 @@ export const take = (
   rowsOf(sql.unsafe(
     `WITH ${owned("$1")}, ready AS (
       SELECT it.id FROM tool_executor_approvals AS it JOIN owned ON it.session = owned.id
-      WHERE it.id IN ${among("$2")} AND it.how IS NOT NULL ORDER BY it.id FOR UPDATE OF it
+      WHERE it.id ${among("$2")} AND it.how IS NOT NULL ORDER BY it.id FOR UPDATE OF it
     )
-    UPDATE tool_executor_approvals AS it SET taken = true WHERE it.id IN (SELECT id FROM ready) RETURNING ${columns}`,
+    UPDATE tool_executor_approvals AS it SET taken = true WHERE ${isIn("ready")} RETURNING ${columns}`,
     [epochsOf([epoch]), json(ids)]
   ))
 
@@ -237,11 +239,11 @@ export const end = (
         AS r (id text, session text, how text, ending text, ended_at float8) JOIN owned ON owned.id = r.session
     ), ready AS (
       SELECT it.id FROM tool_executor_approvals AS it JOIN given ON it.id = given.id AND it.session = given.session
-      WHERE it.how IS NULL ORDER BY it.id FOR UPDATE OF it
+      WHERE ${isIn("given")} AND it.how IS NULL ORDER BY it.id FOR UPDATE OF it
     )
     UPDATE tool_executor_approvals AS it
     SET how = given.how, ending = given.ending, ended_at = given.ended_at, taken = true, tell_at = NULL
-    FROM given WHERE it.id = given.id AND it.id IN (SELECT id FROM ready) AND it.how IS NULL RETURNING it.id`,
+    FROM given WHERE it.id = given.id AND ${isIn("ready")} AND it.how IS NULL RETURNING it.id`,
     [
       epochsOfAll(ends),
       JSON.stringify(ends.map(({ end, epoch, id }) => ({
@@ -270,12 +272,12 @@ export const settle = Effect.fnUntraced(function*(
       WHERE it.how IS NULL AND it.epoch < owned.epoch ORDER BY it.id FOR UPDATE OF it
     ), gone AS (
       UPDATE tool_executor_approvals AS it SET how = $3, ending = $4, ended_at = $5::float8, taken = true, tell_at = NULL
-      WHERE it.id IN (SELECT id FROM ready) AND it.how IS NULL RETURNING ${columns}
+      WHERE ${isIn("ready")} AND it.how IS NULL RETURNING ${columns}
     )
     SELECT count(*) AS pending, NULL AS id, NULL AS hash, NULL AS request, NULL AS approved, NULL::int AS version,
       NULL AS how, NULL AS ending, NULL::float8 AS ended_at
     FROM tool_executor_approvals AS it JOIN owned ON it.session = owned.id
-    WHERE it.how IS NULL AND it.id IN ${among("$2")}
+    WHERE it.how IS NULL AND it.id ${among("$2")}
     UNION ALL SELECT NULL, id, hash, request, approved, version, how, ending, ended_at FROM gone`,
     [epochsOf([epoch]), json(ids), end.how, end.ending, end.at]
   ).withoutTransform
@@ -286,7 +288,7 @@ export const settle = Effect.fnUntraced(function*(
 })
 
 export const find = (sql: Sql, ids: ReadonlyArray<string>): Effect.Effect<ReadonlyArray<Table.ApprovalRow>, SqlError> =>
-  rowsOf(sql.unsafe(`SELECT ${columns} FROM tool_executor_approvals AS it WHERE it.id IN ${among("$1")}`, [json(ids)]))
+  rowsOf(sql.unsafe(`SELECT ${columns} FROM tool_executor_approvals AS it WHERE it.id ${among("$1")}`, [json(ids)]))
 
 export const details = (sql: Sql, id: string): Effect.Effect<string | undefined, SqlError> =>
   Effect.map(
@@ -313,7 +315,7 @@ export const list = Effect.fnUntraced(function*(
   sql: Sql,
   { limit, since, users }: Parameters<Table.ApprovalTable["Service"]["list"]>[0]
 ): Effect.fn.Return<Effect.Success<ReturnType<Table.ApprovalTable["Service"]["list"]>>, SqlError> {
-  const of = users === undefined ? "" : `AND it.username IN ${among("$4")}`
+  const of = users === undefined ? "" : `AND it.username ${among("$4")}`
   const rows = yield* sql.unsafe<Stored & { readonly pending: unknown }>(
     `(SELECT ${columns}, NULL::bigint AS pending FROM tool_executor_approvals AS it WHERE it.how IS NULL ${of}
       ORDER BY it.requested_at DESC LIMIT $1)
@@ -348,7 +350,7 @@ export const untold = (
     sql.unsafe<Stored & { readonly since: number }>(
       `WITH ready AS (
         SELECT id, tell_at AS since FROM tool_executor_approvals WHERE how IS NULL AND tell_at <= $1::float8
-          ${ids === undefined ? "" : `AND id IN ${among("$4")}`}
+          ${ids === undefined ? "" : `AND id ${among("$4")}`}
         ORDER BY tell_at LIMIT $3 FOR UPDATE SKIP LOCKED
       )
       UPDATE tool_executor_approvals AS it SET tell_at = $2::float8 FROM ready WHERE it.id = ready.id

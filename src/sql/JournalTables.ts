@@ -6,6 +6,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import type { Epoch } from "../core/store/Epoch.ts"
 import { isOfCall, type JournalEntry, ownerOf } from "../core/store/JournalEntry.ts"
 import * as JournalText from "../core/store/JournalText.ts"
+import { among, amongAll } from "./Among.ts"
 import * as Links from "./JournalLinks.ts"
 import type { Schema } from "./Migrations.ts"
 import { epochsOf, owned, sessionId } from "./SessionFence.ts"
@@ -21,9 +22,13 @@ export const pgNow = "(extract(epoch FROM clock_timestamp()) * 1000)::float8"
 /** Epoch milliseconds by the clock of the database. */
 const now = (sql: Sql): string => isPg(sql) ? pgNow : "((julianday('now') - 2440587.5) * 86400000.0)"
 
-/** The texts of a parameter that is a list in JSON. */
-const texts = (sql: Sql): string =>
-  isPg(sql) ? "(SELECT json_array_elements_text($1::json))" : "(SELECT value FROM json_each(?1))"
+/** Among the texts of a parameter that is a list in JSON. */
+const amongTexts = (sql: Sql): string => isPg(sql) ? among("$1") : "IN (SELECT value FROM json_each(?1))"
+
+/** Tells of calls, by their keys, where the last entry is that says who has them. */
+const lastOf = (sql: Sql): string =>
+  `SELECT max(place) FROM tool_executor_journal_entries
+    WHERE call_key ${amongTexts(sql)} AND tag IN ('Arrived', 'Claimed', 'Settled', 'Suspended') GROUP BY call_key`
 
 const create = Effect.gen(function*() {
   const sql = yield* SqlClient.SqlClient
@@ -325,11 +330,7 @@ export const held = (sql: Sql, keys: ReadonlyArray<string>): Effect.Effect<Reado
         CASE WHEN term.ended_at IS NULL AND term.expires_at > ${now(sql)} THEN 1 ELSE 0 END AS alive
       FROM tool_executor_journal_entries AS entry
       LEFT JOIN tool_executor_journal_terms AS term ON term.id = entry.term
-      WHERE entry.place IN (
-        SELECT max(place) FROM tool_executor_journal_entries
-        WHERE call_key IN ${texts(sql)} AND tag IN ('Arrived', 'Claimed', 'Settled', 'Suspended')
-        GROUP BY call_key
-      )`,
+      WHERE entry.place ${isPg(sql) ? amongAll(lastOf(sql)) : `IN (${lastOf(sql)})`}`,
       [JSON.stringify(keys)]
     ).withoutTransform,
     (rows) =>
@@ -350,11 +351,8 @@ export const endedIn = (
   Effect.map(
     sql.unsafe<{ readonly call_key: string | null }>(
       `SELECT entry.call_key FROM tool_executor_sessions AS session
-      LEFT JOIN tool_executor_journal_entries AS entry ON entry.tag = 'Settled' AND entry.place IN (
-        SELECT max(place) FROM tool_executor_journal_entries
-        WHERE call_key IN ${texts(sql)} AND tag IN ('Arrived', 'Claimed', 'Settled', 'Suspended')
-        GROUP BY call_key
-      )
+      LEFT JOIN tool_executor_journal_entries AS entry
+        ON entry.tag = 'Settled' AND entry.place ${amongAll(lastOf(sql))}
       WHERE session.id = $2 AND session.epoch = $3::bigint`,
       [JSON.stringify(keys), sessionId(principal), number]
     ).withoutTransform,

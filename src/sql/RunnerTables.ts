@@ -2,6 +2,7 @@
 import * as Effect from "effect/Effect"
 import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import { among } from "./Among.ts"
 import { pgNow as now } from "./JournalTables.ts"
 
 type Sql = SqlClient.SqlClient
@@ -251,7 +252,7 @@ export const releaseShards = (
 ): Effect.Effect<unknown, SqlError> =>
   sql.unsafe(
     `DELETE FROM tool_executor_shards
-    WHERE runner = $1 AND id IN (SELECT json_array_elements_text($2::json))`,
+    WHERE runner = $1 AND id ${among("$2")}`,
     [name, JSON.stringify(ids)]
   )
 

@@ -1,6 +1,7 @@
 /** What tables of a session are written with: a fence that lets through only rows of current epochs. */
 import type { Epoch } from "../core/store/Epoch.ts"
 import { remembered } from "../internal/remembered.ts"
+import { amongAll } from "./Among.ts"
 import { digest } from "./StateRecords.ts"
 
 /** The id of a session in tables: 132 bits of a hash of its principal, since rows and indexes repeat it. */
@@ -17,10 +18,15 @@ export const sessionId: (principal: string) => string = remembered(
 export const owned = (epochs: string): string =>
   `owned AS (
     SELECT it.id, it.epoch FROM tool_executor_sessions AS it
-    JOIN json_to_recordset(${epochs}::json) AS mine (id text, epoch bigint)
-      ON it.id = mine.id AND it.epoch = mine.epoch
+    JOIN ${mine(epochs)}
     ORDER BY it.id FOR SHARE OF it
   )`
+
+/** Joins sessions with epochs that are current. */
+export const mine = (epochs: string): string => {
+  const given = `json_to_recordset(${epochs}::json) AS mine (id text, epoch bigint)`
+  return `${given} ON it.id = mine.id AND it.epoch = mine.epoch AND it.id ${amongAll(`SELECT id FROM ${given}`)}`
+}
 
 /** An epoch as a statement takes it. */
 export const epochOf = ({ number, principal }: Epoch): { readonly id: string; readonly epoch: number } => ({

@@ -5,6 +5,7 @@ import type { SqlError } from "effect/sql/SqlError"
 import { ownerOf } from "../core/store/JournalEntry.ts"
 import type { Epoch } from "../core/store/SessionRegistry.ts"
 import type { Change, Listing, Pruning, Row, Summary } from "../core/store/SessionRows.ts"
+import { among } from "./Among.ts"
 import { isPg, plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
 import { epochsOf, owned, sessionId } from "./SessionTables.ts"
@@ -48,7 +49,7 @@ export const read = (
   sequences: ReadonlyArray<string>
 ): Effect.Effect<ReadonlyArray<Row>, SqlError> => {
   const ofKeys = `SELECT key, value FROM tool_executor_session_rows
-    WHERE session = $1 AND key IN (SELECT json_array_elements_text($2::json))`
+    WHERE session = $1 AND key ${among("$2")}`
   const ofSequences = (parameter: string) =>
     `SELECT it.key, it.value FROM json_array_elements_text(${parameter}::json) AS base
     JOIN tool_executor_session_rows AS it ON it.session = $1 AND ${isIn("base")}`
@@ -120,19 +121,23 @@ export const sequences = (
   sql: Sql,
   kind: string,
   limit: number
-): Effect.Effect<ReadonlyArray<ReadonlyArray<string>>, SqlError> =>
-  Effect.map(
+): Effect.Effect<ReadonlyArray<ReadonlyArray<string>>, SqlError> => {
+  const latest = (is: string) =>
+    `(SELECT session, key, value, changed_at FROM tool_executor_session_rows
+    WHERE kind = $1 AND ${is} ORDER BY changed_at DESC LIMIT $2)`
+  return Effect.map(
     sql.unsafe<{ readonly first: string; readonly rest: ReadonlyArray<string> }>(
       `SELECT it.value AS first, ARRAY(
         SELECT value FROM tool_executor_session_rows AS one
         WHERE one.session = it.session AND ${isIn("left(it.key, -2)", "one")} AND one.key <> it.key
         ORDER BY length(one.key) DESC, one.key DESC LIMIT 2
       ) AS rest
-      FROM tool_executor_session_rows AS it WHERE it.kind = $1 ORDER BY it.changed_at DESC LIMIT $2`,
+      FROM (${latest("is_open")} UNION ALL ${latest("NOT is_open")}) AS it ORDER BY it.changed_at DESC LIMIT $2`,
       [kind, limit]
     ).withoutTransform,
     (rows) => rows.map(({ first, rest }) => [first, ...rest.toReversed()])
   )
+}
 
 /** Deletes finished rows of a kind that have not changed since a time, with their parts; gives how many there were. */
 export const prune = (

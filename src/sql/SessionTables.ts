@@ -7,11 +7,12 @@ import type { SqlError } from "effect/sql/SqlError"
 import { ownerOf } from "../core/store/JournalEntry.ts"
 import { dueAgain, heardWithin } from "../core/store/MemorySessions.ts"
 import type { Epoch, Left } from "../core/store/SessionRegistry.ts"
+import { among, amongAll } from "./Among.ts"
 import { pgNow as now, plain } from "./JournalTables.ts"
 import type { Schema } from "./Migrations.ts"
 import { own } from "./OwnConnection.ts"
 import * as RunnerTables from "./RunnerTables.ts"
-import { epochsOf, sessionId } from "./SessionFence.ts"
+import { epochsOf, mine, sessionId } from "./SessionFence.ts"
 
 export { epochsOf, owned, sessionId } from "./SessionFence.ts"
 
@@ -50,8 +51,7 @@ export const schema: Schema = {
 export const currentOf = (sql: Sql, epochs: Iterable<Epoch>): Effect.Effect<ReadonlySet<string>, SqlError> =>
   Effect.map(
     sql.unsafe<{ readonly id: string }>(
-      `SELECT it.id FROM tool_executor_sessions AS it
-      JOIN json_to_recordset($1::json) AS mine (id text, epoch bigint) ON it.id = mine.id AND it.epoch = mine.epoch`,
+      `SELECT it.id FROM tool_executor_sessions AS it JOIN ${mine("$1")}`,
       [epochsOf(epochs)]
     ).withoutTransform,
     (rows) => new Set(rows.map(({ id }) => id))
@@ -132,7 +132,7 @@ export const release = (sql: Sql, epoch: Epoch, left: Left): Effect.Effect<boole
 export const giveUp = (sql: Sql, name: string, principals: Iterable<string>): Effect.Effect<unknown, SqlError> =>
   sql.unsafe(
     `UPDATE tool_executor_sessions SET due_at = least(due_at, ${now})
-    WHERE runner = $1 AND state = 'held' AND id IN (SELECT json_array_elements_text($2::json))`,
+    WHERE runner = $1 AND state = 'held' AND id ${among("$2")}`,
     [name, JSON.stringify(Array.from(principals, sessionId))]
   )
 
@@ -166,7 +166,7 @@ export const due = (sql: Sql, limit: number): Effect.Effect<ReadonlyArray<string
         LIMIT $1 FOR UPDATE OF it SKIP LOCKED
       )
       UPDATE tool_executor_sessions SET due_at = ${now} + ${dueAgain}
-      WHERE id IN (SELECT id FROM ripe UNION ALL SELECT id FROM orphaned LIMIT $1) RETURNING principal`,
+      WHERE id ${amongAll("SELECT id FROM ripe UNION ALL SELECT id FROM orphaned LIMIT $1")} RETURNING principal`,
       [limit]
     ).withoutTransform,
     (rows) => rows.map(({ principal }) => principal)
@@ -193,18 +193,16 @@ export const prune = Effect.fnUntraced(function*(sql: Sql, millis: number): Effe
     ) RETURNING 1`
   )
   yield* all(
-    `DELETE FROM tool_executor_sessions_taken WHERE ctid = ANY (ARRAY(
-      SELECT ctid FROM tool_executor_sessions_taken
-      WHERE runner NOT IN (SELECT name FROM tool_executor_runners WHERE lease_until >= ${before})
-      LIMIT $2 FOR UPDATE SKIP LOCKED
-    )) RETURNING 1`
-  )
-  yield* all(
-    `DELETE FROM tool_executor_runners WHERE name IN (
-      SELECT name FROM tool_executor_runners WHERE lease_until < ${before} AND NOT EXISTS
-        (SELECT 1 FROM tool_executor_sessions WHERE runner = name AND state = 'held')
-      LIMIT $2 FOR UPDATE SKIP LOCKED
-    ) RETURNING 1`
+    `WITH gone AS (
+      DELETE FROM tool_executor_runners WHERE name IN (
+        SELECT name FROM tool_executor_runners WHERE lease_until < ${before} AND NOT EXISTS
+          (SELECT 1 FROM tool_executor_sessions WHERE runner = name AND state = 'held')
+        LIMIT $2 FOR UPDATE SKIP LOCKED
+      ) RETURNING name
+    ), known AS (
+      DELETE FROM tool_executor_sessions_taken WHERE runner ${amongAll("SELECT name FROM gone")}
+    )
+    SELECT 1 FROM gone`
   )
   return free
 })

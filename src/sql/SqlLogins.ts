@@ -51,10 +51,12 @@ const make = Effect.gen(function*() {
       failing(
         "add",
         run(sql`WITH ended AS (
-          DELETE FROM tool_executor_logins WHERE expires_at <= ${now} OR key IN (
+          DELETE FROM tool_executor_logins WHERE expires_at <= ${now}
+        ), surplus AS (
+          DELETE FROM tool_executor_logins WHERE key = ANY (ARRAY(
             SELECT key FROM tool_executor_logins WHERE username = ${user} AND expires_at > ${now}
             ORDER BY number DESC OFFSET ${perUser - 1}
-          )
+          ))
         )
         INSERT INTO tool_executor_logins (key, username, sealed, expires_at)
         VALUES (${key}, ${user}, ${sealed}, ${expiresAt})`)

@@ -329,7 +329,7 @@ const pruned = Effect.fnUntraced(function*(sql: SqlClient.SqlClient, now: number
   })
   const grants = yield* sql`DELETE FROM tool_executor_grants WHERE expires_at <= ${now} RETURNING id`
   const clock = sql.onDialectOrElse({ sqlite: () => Tables.now.sqlite, orElse: () => Tables.now.postgres })
-  yield* sql`DELETE FROM tool_executor_writes WHERE made_at <= ${sql.literal(clock)} - ${writesKept}`
+  yield* sql`DELETE FROM tool_executor_writes WHERE made_at <= (SELECT ${sql.literal(clock)}) - ${writesKept}`
   return keys.length + grants.length + scopes.filter(({ id }) => !String(id).startsWith("p")).length
 })
 

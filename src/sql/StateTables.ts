@@ -9,6 +9,7 @@
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
+import { amongAll } from "./Among.ts"
 import type { Schema } from "./Migrations.ts"
 import { owned } from "./SessionFence.ts"
 
@@ -19,6 +20,8 @@ interface Dialect {
   readonly begin: string
   /** A condition: among the texts of a list of the parameter. */
   readonly among: (list: string) => string
+  /** A condition: among the results of a query. */
+  readonly amongAll: (query: string) => string
   /** The objects of a list of the parameter, as a table. */
   readonly rows: (list: string, columns: Readonly<Record<string, "text" | "bigint">>) => string
   /** A flag of the parameter. */
@@ -35,6 +38,7 @@ const postgres: Dialect = {
   now: "CAST(EXTRACT(EPOCH FROM clock_timestamp()) * 1000 AS bigint)",
   begin: "WITH q AS (SELECT CAST(CAST($1 AS text) AS json) AS it)",
   among: (list) => `= ANY(ARRAY(SELECT json_array_elements_text(q.it->'${list}') FROM q))`,
+  amongAll,
   rows: (list, columns) => {
     const typed = Object.entries(columns).map(([name, type]) => `${name} ${type}`).join(", ")
     return `(SELECT r.* FROM q, json_to_recordset(q.it->'${list}') AS r(${typed}))`
@@ -49,6 +53,7 @@ const sqlite: Dialect = {
   now: "CAST(unixepoch('subsec') * 1000 AS INTEGER)",
   begin: "WITH q AS (SELECT ?1 AS it)",
   among: (list) => `IN (SELECT value FROM json_each(?1, '$.${list}'))`,
+  amongAll: (query) => `IN (${query})`,
   rows: (list, columns) => {
     const read = Object.keys(columns).map((name) => `value->>'${name}' AS ${name}`).join(", ")
     return `(SELECT ${read} FROM json_each(?1, '$.${list}'))`
@@ -143,7 +148,7 @@ const heldColumns = {
 const heldNames = "id, epoch, session_id, batch_id, principal_id, conversation_id, key_id, data, expires_at"
 
 /** A record that is found in two ways is loaded twice. */
-const loads = ({ among, begin, flag, now }: Dialect): string =>
+const loads = ({ among, amongAll, begin, flag, now }: Dialect): string =>
   `${begin},
   n AS (SELECT ${now} AS now),
   r AS (
@@ -160,14 +165,15 @@ const loads = ({ among, begin, flag, now }: Dialect): string =>
   UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, data
     FROM tool_executor_scopes WHERE id ${among("scopes")}
   UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, data
-    FROM tool_executor_scopes WHERE id IN (
-      SELECT batch_id FROM r UNION ALL SELECT principal_id FROM r UNION ALL SELECT conversation_id FROM r
-    )
+    FROM tool_executor_scopes WHERE id ${
+    amongAll("SELECT batch_id FROM r UNION ALL SELECT principal_id FROM r UNION ALL SELECT conversation_id FROM r")
+  }
   UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, data
     FROM tool_executor_keys WHERE id ${among("keys")}
   UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, data
-    FROM tool_executor_keys WHERE id IN
-      (SELECT key_id FROM r WHERE ${flag("ends")} OR expires_at <= (SELECT now FROM n))
+    FROM tool_executor_keys WHERE id ${
+    amongAll(`SELECT key_id FROM r WHERE ${flag("ends")} OR expires_at <= (SELECT now FROM n)`)
+  }
   UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM tool_executor_writes WHERE id ${among("writes")}`
 
@@ -281,6 +287,14 @@ export const schema: Schema = {
     "0002_conversations": Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       yield* sql`ALTER TABLE tool_executor_reservations ADD COLUMN conversation_id TEXT`
+    }),
+    // the ends of scopes are without one: they change with each call
+    "0003_indexes": Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`CREATE INDEX tool_executor_reservations_session ON tool_executor_reservations (session_id)`
+      yield* sql`CREATE INDEX tool_executor_keys_end ON tool_executor_keys (until)`
+      yield* sql`CREATE INDEX tool_executor_writes_age ON tool_executor_writes (made_at)`
+      yield* sql`CREATE INDEX tool_executor_grants_end ON tool_executor_grants (expires_at)`
     })
   }
 }

@@ -293,6 +293,7 @@ layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
       yield* one.wake("ann/woken")
       yield* sql`INSERT INTO tool_executor_sessions (id, principal, username, epoch, runner, state, changed_at)
         SELECT n, n, 'ann', 1, 'x', 'free', 0 FROM generate_series(1, 2500) AS n`
+      yield* sql`INSERT INTO tool_executor_runners (name, lease_until, started_at) VALUES ('x', 0, 0)`
       yield* sql`INSERT INTO tool_executor_sessions_taken (runner, id, epoch)
         SELECT 'x', n, 1 FROM generate_series(1, 2500) AS n`
       const prune = SqlSessionRegistry.prune(sql, -60_000)
