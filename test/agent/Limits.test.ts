@@ -57,22 +57,26 @@ describe("an operation with a bound", () => {
       assert.deepStrictEqual([end.asked, end.usage.inputTokens, end.usage.outputTokens], [3, 270, 30])
     })))
 
-  for (const [what, answer] of [
-    ["text", { text: "x".repeat(1_500) }],
-    ["reasoning", { reasoning: "x".repeat(1_500) }],
-    ["arguments", { calls: [call("", "read", { text: "x".repeat(1_500) })] }]
-  ] as const) {
+  for (
+    const [what, answer] of [
+      ["text", { text: "x".repeat(1_500) }],
+      ["reasoning", { reasoning: "x".repeat(1_500) }],
+      ["arguments", { calls: [call("", "read", { text: "x".repeat(1_500) })] }]
+    ] as const
+  ) {
     it.effect(`of characters of an answer cuts off the ${what} beyond it, and ends`, () =>
-      run({ read }, [{ text: "y".repeat(900), calls: [call("", "read")] }, answer], limited({ answerChars: 1_000 })).pipe(
-        Effect.map((end) => {
-          assert.deepInclude(end.reason, {
-            _tag: "ModelFailed",
-            message: "its answer has more than 1000 characters. Raise `limits.answerChars` if answers may be that long"
+      run({ read }, [{ text: "y".repeat(900), calls: [call("", "read")] }, answer], limited({ answerChars: 1_000 }))
+        .pipe(
+          Effect.map((end) => {
+            assert.deepInclude(end.reason, {
+              _tag: "ModelFailed",
+              message:
+                "its answer has more than 1000 characters. Raise `limits.answerChars` if answers may be that long"
+            })
+            assert.strictEqual(end.asked, 2)
+            assert.isBelow(JSON.stringify(end.history).length, 2_500)
           })
-          assert.strictEqual(end.asked, 2)
-          assert.isBelow(JSON.stringify(end.history).length, 2_500)
-        })
-      ))
+        ))
   }
 
   it.effect("of cost counts by the prices of its model, what was cached at its own", () =>
