@@ -39,7 +39,7 @@ const rings: ReadonlyArray<{ readonly name: string; readonly core?: boolean; rea
     { name: "provenance, review and policy", core: true, files: ["provenance/", "review/", "policy/"] },
     { name: "assembly", core: true, files: ["assembly/"] },
     { name: "agent", core: true, files: ["agent/"] },
-    { name: "tools, mcp, sql and adapters", files: ["tools/", "mcp/", "sql/", "adapters/"] },
+    { name: "tools, mcp, sql, adapters and terminal", files: ["tools/", "mcp/", "sql/", "adapters/", "terminal/"] },
     { name: "server", files: ["server/"] },
     { name: "cluster", files: ["cluster/"] },
     { name: "ports", files: ["ports/"] },

@@ -42,6 +42,10 @@ export default defineConfig(({ mode }) => {
         { find: /^effect-tool-executor\/openai-agents$/, replacement: `${source}/adapters/OpenAiAgents.ts` },
         { find: /^effect-tool-executor\/mcp$/, replacement: `${source}/mcp/index.ts` },
         { find: /^effect-tool-executor\/functions$/, replacement: `${source}/adapters/Functions.ts` },
+        {
+          find: /^effect-tool-executor\/terminal$/,
+          replacement: `${source}/terminal/TerminalApprover.ts`
+        },
         { find: /^effect-tool-executor\/sqlite$/, replacement: `${source}/sql/Sqlite.ts` },
         {
           find: /^effect-tool-executor\/(agent|cluster|ports|server|sql|testing|tools)$/,

@@ -236,7 +236,7 @@ const open = Effect.fnUntraced(function*(
         Effect.succeed(
           approved.has(keyOf(process, callId)) ? { _tag: "ApproveOnce" } : { _tag: "Deny", reason: notApproved }
         )
-      : (request) => Effect.map(Effect.promise(async () => approvals(request)), answerOf),
+      : (request) => Effect.map(Effect.promise(async (signal) => approvals(request, signal)), answerOf),
     { timeout: given.approvalTimeout }
   )
   const services = yield* Layer.buildWithScope(

@@ -28,11 +28,11 @@ export interface Options<Name extends string = string> {
   readonly tools?: { readonly [N in Name]?: Declared | undefined } | undefined
   /**
    * Who answers approval requests: a function, or `"loop"` for the approval flow of the loop itself. Default: no approver,
-   * so calls that need approval are denied.
+   * so calls that need approval are denied. The signal aborts when the request ends without the function's answer.
    */
   readonly approvals?:
     | "loop"
-    | ((request: Approvals.ApprovalRequest) => Approval | PromiseLike<Approval>)
+    | ((request: Approvals.ApprovalRequest, signal: AbortSignal) => Approval | PromiseLike<Approval>)
     | undefined
   /** How long an approval request stays pending. Default 300 seconds. */
   readonly approvalTimeout?: Duration.Input | undefined

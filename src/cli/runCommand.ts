@@ -7,10 +7,10 @@ import * as Runtime from "effect/Runtime"
 import * as Stdio from "effect/Stdio"
 import process, { exit } from "node:process"
 import { version } from "../internal/version.ts"
+import { Terminal } from "../terminal/Keyboard.ts"
+import * as TtyKeyboard from "../terminal/TtyKeyboard.ts"
 import * as Cli from "./Cli.ts"
-import { Interruption, reasons } from "./terminal/Interruption.ts"
-import { Terminal } from "./terminal/Keyboard.ts"
-import * as TtyKeyboard from "./terminal/TtyKeyboard.ts"
+import { Interruption, reasons } from "./Interruption.ts"
 
 /** Runs the command with the arguments of this process, and ends with its exit code. */
 export const runCommand = (platform: Layer.Layer<Command.Environment>): void =>

@@ -78,13 +78,15 @@ export const world = Effect.fnUntraced(function*(
   }
   const run = (args: ReadonlyArray<string>, options: Process.Options = {}) =>
     Process.run(["agent", ...given(), ...args], { ...options, env: { ...bare, ...env, ...options.env } })
+  const atTerminal = (args: ReadonlyArray<string>, ...type: ReadonlyArray<string>) =>
+    Process.runAtTerminal(["agent", ...given(), ...args], { env: { ...bare, ...env }, type })
   const here = (args: ReadonlyArray<string>, options: Parameters<typeof given>[0] = {}) =>
     runHere([...given(options), ...args], { env })
   const undo = Effect.provide(
     Harness.run(["undo", "--root", root]),
     ConfigProvider.layer(ConfigProvider.fromUnknown(env))
   )
-  return { run, here, undo, root, file, read, exists, aside, server }
+  return { run, here, atTerminal, undo, root, file, read, exists, aside, server }
 })
 
 /** The URL of a server that lets nobody in, and says this. */

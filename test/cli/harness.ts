@@ -13,7 +13,7 @@ import * as TestConsole from "effect/testing/TestConsole"
 import { once } from "node:events"
 import { createServer } from "node:http"
 import * as Cli from "../../src/cli/Cli.ts"
-import { Interruption } from "../../src/cli/terminal/Interruption.ts"
+import { Interruption } from "../../src/cli/Interruption.ts"
 
 export interface Options {
   readonly stdin?: string | undefined

@@ -1,6 +1,7 @@
 /**
  * Runs the command line in a process of its own, as people do.
  */
+import { spawn as spawnTerminal } from "@lydell/node-pty"
 import * as Effect from "effect/Effect"
 import { spawn } from "node:child_process"
 import { fileURLToPath } from "node:url"
@@ -30,6 +31,8 @@ export const run = (args: ReadonlyArray<string>, options: Options = {}) =>
   Effect.callback<{ readonly code: number | null; readonly stdout: string; readonly stderr: string }>((resume) => {
     const child = spawn(process.execPath, [...options.node === undefined ? bin : [...options.node, source], ...args], {
       stdio: "pipe",
+      // whoever runs the tests at a terminal is not asked
+      detached: true,
       env: { ...process.env, NO_COLOR: undefined, ...options.env }
     })
     const written = { stdout: "", stderr: "" }
@@ -43,6 +46,27 @@ export const run = (args: ReadonlyArray<string>, options: Options = {}) =>
     child.on("close", (code) => resume(Effect.succeed({ code, ...written })))
     child.stdin.on("error", () => undefined).end(options.stdin ?? "")
     return Effect.sync(() => child.kill("SIGKILL"))
+  })
+
+/** Runs it at a terminal of its own; `type` is typed when the prompt of an approval request is shown, once for each. */
+export const runAtTerminal = (
+  args: ReadonlyArray<string>,
+  { env, type }: { readonly env: Options["env"]; readonly type: ReadonlyArray<string> }
+) =>
+  Effect.callback<{ readonly code: number; readonly screen: string }>((resume) => {
+    const terminal = spawnTerminal(process.execPath, [...bin, ...args], {
+      cols: 120,
+      rows: 40,
+      env: { ...process.env, NO_COLOR: "1", TERM: "xterm", ...env }
+    })
+    let screen = ""
+    let asked = 0
+    terminal.onData((text) => {
+      screen += text
+      while (screen.split("[v] view all ").length - 1 > asked) terminal.write(type[asked++] ?? "")
+    })
+    terminal.onExit(({ exitCode }) => resume(Effect.succeed({ code: exitCode, screen })))
+    return Effect.sync(() => terminal.kill("SIGKILL"))
   })
 
 /** Does something once, the first time it is true. */

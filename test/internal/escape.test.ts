@@ -1,8 +1,8 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Schema from "effect/Schema"
-import { clip } from "../../src/cli/clip.ts"
 import { escape, escapeJson } from "../../src/internal/escape.ts"
+import { clip } from "../../src/terminal/clip.ts"
 
 /** Any text, with much of what does something to a terminal. */
 const Units = Schema.Array(

@@ -17,6 +17,7 @@ export const programs = [
   "test/support/sessionWorker.ts",
   "test/support/stateWorker.ts",
   "test/support/talks/stoppedWorker.ts",
+  "test/support/terminalWorker.ts",
   "test/support/transcriptWriter.ts",
   "test/support/treeWorker.ts",
   "test/support/workflowWorker.ts"

@@ -8,6 +8,7 @@ import * as Option from "effect/Option"
 import * as Flags from "../Flags.ts"
 import * as FolderTools from "../gateway/FolderTools.ts"
 import * as JournalAt from "../journal/JournalAt.ts"
+import * as Approve from "./Approve.ts"
 import * as Checkpoints from "./Checkpoints.ts"
 
 const input = {
@@ -41,6 +42,7 @@ const input = {
     "JSON file with additional mcpServers and their rules and policy, in the format of " +
       "`tool-executor mcp`"
   ),
+  approve: Approve.flag,
   checkpoints: Checkpoints.flag,
   journal: JournalAt.flag,
   session: Flags.text("session", "NAME", "Store the conversation under a new name, to resume it later"),
@@ -111,8 +113,8 @@ export const command = Command.make(
   Command.withShortDescription("Give a model a task and the tools of a folder"),
   Command.withDescription(
     "Gives a model a task and the tools of a folder, and runs its calls until the task is done. The model's text is " +
-      "printed as it arrives; standard error shows the outcome of each call. Calls that need an approval are denied, " +
-      "including those of sub-agents. run_command is NOT confined to the root unless --config says sandbox, so allow it only where any command may " +
+      "printed as it arrives; standard error shows the outcome of each call. Calls that need an approval are asked about on the terminal, and are denied " +
+      "without one; those of sub-agents are denied. run_command is NOT confined to the root unless --config says sandbox, so allow it only where any command may " +
       "run. The package of the provider must be installed, such as @ai-sdk/openai. Exit codes: 0 the task is finished, " +
       "1 it ended for another reason, 2 invalid usage, config, model or key, 130 it was interrupted. Ctrl-C cancels the " +
       "run and keeps the conversation, with an answer to every call. A second Ctrl-C stops immediately."

@@ -6,6 +6,7 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Path from "effect/Path"
+import * as Semaphore from "effect/Semaphore"
 import * as Stdio from "effect/Stdio"
 import * as Stream from "effect/Stream"
 import type { EndReason } from "../../agent/AgentEvent.ts"
@@ -23,12 +24,13 @@ import * as Files from "../Files.ts"
 import * as BesidePolicy from "../gateway/BesidePolicy.ts"
 import * as FolderTools from "../gateway/FolderTools.ts"
 import * as JoinedTools from "../gateway/JoinedTools.ts"
+import { Interruption } from "../Interruption.ts"
 import * as JournalAt from "../journal/JournalAt.ts"
 import * as PolicyTiers from "../policy/PolicyTiers.ts"
-import { Interruption } from "../terminal/Interruption.ts"
 import * as AgentConfig from "./AgentConfig.ts"
 import * as AgentLines from "./AgentLines.ts"
 import * as AgentModel from "./AgentModel.ts"
+import * as Approve from "./Approve.ts"
 import * as Checkpoints from "./Checkpoints.ts"
 import * as EventLines from "./EventLines.ts"
 import * as Sessions from "./Sessions.ts"
@@ -47,6 +49,7 @@ export interface Input extends AgentConfig.Given {
   readonly session: Sessions.Wanted
   readonly compaction: AgentExecutor.Compaction | undefined
   readonly limits: AgentLimits
+  readonly approve: Approve.Approve
   /** Whether it may send other agents to look around. */
   readonly subAgents: boolean
 }
@@ -58,7 +61,8 @@ export const run = Effect.fnUntraced(function*(input: Input) {
   const told = yield* AgentConfig.read(input, toolNames)
   yield* PolicyTiers.warnLocked(told.options.policy)
   const model = yield* AgentModel.make(input.model)
-  const system = Option.isSome(input.system) ? yield* Files.read(input.system.value) : part(resolve(root))
+  const approve = yield* Approve.answeredBy(input.approve)
+  const system = Option.isSome(input.system) ? yield* Files.read(input.system.value) : part(resolve(root), approve)
   const prompt = input.task === "-" ? yield* Files.readStdin(noTask) : input.task
   if (prompt.trim() === "") return yield* wrong("The task is empty.")
   const session = yield* Sessions.find(input.session, root)
@@ -75,11 +79,13 @@ export const run = Effect.fnUntraced(function*(input: Input) {
     Layer.provide(model.layer),
     Layer.provide(session === undefined ? Layer.empty : Layer.succeed(Transcripts, session.transcripts)),
     Layer.provide(checkpoints ?? Layer.empty),
-    Layer.provide(record)
+    Layer.provide(record),
+    Layer.provideMerge(Approve.layerOf(approve))
   )
   const { compaction, limits } = input
-  const options = { prompt, system, limits, compaction, session: session?.name }
-  yield* operate(options, yield* writerOf(input.json), model.withoutKey).pipe(Effect.provide(agents))
+  const mode = approve === "deny" ? "Automatic" : "Interactive"
+  const options: AgentExecutor.Options = { prompt, system, mode, limits, compaction, session: session?.name }
+  yield* operate(options, yield* writerOf(input.json), model.withoutKey, approve).pipe(Effect.provide(agents))
 }, (effect) =>
   Effect.catchTags(effect, {
     ConfigurationError: (error) => Effect.fail(wrong(describe(error))),
@@ -90,9 +96,12 @@ const noTask =
   "Standard input is a terminal. Pipe the task in, or pass it as an argument: tool-executor agent \"What is in here?\"."
 
 /** The default system prompt. */
-const part = (root: string): string =>
+const part = (root: string, approve: Approve.Approve): string =>
   `You are an agent started from a command line. Your tools work in the folder ${root}. Nobody can answer questions ` +
-  "or approve calls while you work. Do as much of the task as you can, then report what you did and what is left. " +
+  `${
+    approve === "ask" ? "while you work, but a person may approve or deny calls" : "or approve calls while you work"
+  }. ` +
+  "Do as much of the task as you can, then report what you did and what is left. " +
   "Do not repeat a denied call; find another way, or report which call needs permission."
 
 const writerOf = Effect.fnUntraced(function*(json: boolean) {
@@ -102,7 +111,14 @@ const writerOf = Effect.fnUntraced(function*(json: boolean) {
 })
 
 const operate = Effect.fnUntraced(
-  function*(options: AgentExecutor.Options, write: AgentLines.Writer, withoutKey: (text: string) => string) {
+  function*(
+    options: AgentExecutor.Options,
+    write: AgentLines.Writer,
+    withoutKey: (text: string) => string,
+    approve: Approve.Approve
+  ) {
+    const screen = yield* Semaphore.make(1)
+    yield* Approve.answering(approve, screen)
     const agents = yield* AgentExecutor.AgentExecutor
     const agent = yield* agents.start(options)
     const interruption = yield* Interruption
@@ -114,23 +130,23 @@ const operate = Effect.fnUntraced(
     yield* Effect.forkScoped(stopping, { startImmediately: true })
     let failure: CliFailure | undefined
     let hadNoApprover = false
-    yield* Stream.runForEach(agent.events, (event) => {
-      if (event._tag === "ToolCallComplete") hadNoApprover ||= FolderTools.hadNoApprover(event.outcome)
-      const { stderr = "", stdout = "" } = write(event)
-      const saying = Files.printError(withoutKey(stderr))
-      if (stdout === "" || failure !== undefined) return saying
-      return Effect.andThen(
-        saying,
-        Effect.catch(Files.write(withoutKey(stdout)), (error) => {
-          failure = error
-          return agent.cancel("the output is closed")
-        })
-      )
-    })
+    // nothing is written into a question
+    yield* Stream.runForEach(agent.events, (event) =>
+      screen.withPermits(1)(Effect.suspend(() => {
+        if (event._tag === "ToolCallComplete") hadNoApprover ||= FolderTools.hadNoApprover(event.outcome)
+        const { stderr = "", stdout = "" } = write(event)
+        const saying = Files.printError(withoutKey(stderr))
+        if (stdout === "" || failure !== undefined) return saying
+        return Effect.andThen(
+          saying,
+          Effect.catch(Files.write(withoutKey(stdout)), (error) => {
+            failure = error
+            return agent.cancel("the output is closed")
+          })
+        )
+      })))
     const { reason } = yield* agent.result
-    if (hadNoApprover) {
-      yield* Files.printError(`No approver was available. ${FolderTools.howToAllow}. ${FolderTools.askWins}\n`)
-    }
+    if (hadNoApprover) yield* Files.printError(Approve.whyDenied(approve))
     yield* FolderTools.cleanUp(yield* ToolExecutor.ToolExecutor)
     if (failure !== undefined) return yield* failure
     if (isDone(reason)) return

@@ -1,15 +1,14 @@
 /** What happens to calls, as text for standard error. */
-import * as Config from "effect/Config"
 import * as Effect from "effect/Effect"
 import * as Sse from "effect/encoding/Sse"
-import * as Option from "effect/Option"
 import * as Stdio from "effect/Stdio"
 import * as Lanes from "../../core/facts/Lanes.ts"
 import * as ToolEvent from "../../core/facts/ToolEvent.ts"
 import * as ToolOutcome from "../../core/vocabulary/ToolOutcome.ts"
 import { escapeJson } from "../../internal/escape.ts"
+import { clip } from "../../terminal/clip.ts"
+import { allowsColor } from "../../terminal/Keyboard.ts"
 import * as PlainJson from "../../wire/PlainJson.ts"
-import { clip } from "../clip.ts"
 
 /** Gives the text of an event, line breaks included; empty if it shows nothing. */
 export type Writer = (event: ToolEvent.ToolEvent) => string
@@ -102,12 +101,6 @@ export const wantsColor = Effect.gen(function*() {
   const stdio = yield* Stdio.Stdio
   return (yield* stdio.stderrIsTerminal) && (yield* allowsColor)
 })
-
-/** Tells whether `NO_COLOR` is unset. */
-export const allowsColor = Effect.map(
-  Effect.orElseSucceed(Config.option(Config.String("NO_COLOR")), Option.none<string>),
-  (refused) => Option.getOrElse(refused, () => "") === ""
-)
 
 const colors = { dim: "2", red: "31", green: "32", yellow: "33" }
 

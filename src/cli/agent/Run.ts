@@ -16,25 +16,23 @@ import * as Stream from "effect/Stream"
 import * as LocalExecutor from "../../assembly/LocalExecutor.ts"
 import { ToolExecutor } from "../../core/engine/ToolExecutor.ts"
 import { isEnd, type ToolEvent } from "../../core/facts/ToolEvent.ts"
-import * as Approvals from "../../core/gates/Approvals.ts"
 import type * as Policy from "../../core/gates/Policy.ts"
 import * as Journal from "../../core/store/Journal.ts"
 import * as ToolOutcome from "../../core/vocabulary/ToolOutcome.ts"
 import { escape } from "../../internal/escape.ts"
+import { clip } from "../../terminal/clip.ts"
 import * as Workspace from "../../tools/workspace/Workspace.ts"
 import * as WireFormat from "../../wire/WireFormat.ts"
 import { CliFailure, describe, incomplete, wrong } from "../CliFailure.ts"
-import { clip } from "../clip.ts"
 import * as Config from "../Config.ts"
 import * as Files from "../Files.ts"
 import * as Flags from "../Flags.ts"
 import * as BesidePolicy from "../gateway/BesidePolicy.ts"
 import * as FolderTools from "../gateway/FolderTools.ts"
+import { Interruption } from "../Interruption.ts"
 import * as JournalAt from "../journal/JournalAt.ts"
 import * as PolicyTiers from "../policy/PolicyTiers.ts"
-import * as Approver from "../terminal/Approver.ts"
-import { Interruption } from "../terminal/Interruption.ts"
-import * as Keyboard from "../terminal/Keyboard.ts"
+import * as Approve from "./Approve.ts"
 import * as Checkpoints from "./Checkpoints.ts"
 import * as EventLines from "./EventLines.ts"
 
@@ -48,12 +46,7 @@ const input = {
     Flag.withDescription("Format of the message and of the results; auto (default) detects it from the message"),
     Flag.withDefault("auto")
   ),
-  approve: Flag.Literals("approve", ["ask", "deny", "auto"]).pipe(
-    Flag.withDescription(
-      "How approval requests are answered: ask (default) on the terminal; deny: denied; auto: all approved"
-    ),
-    Flag.withDefault("ask")
-  ),
+  approve: Approve.flag,
   checkpoints: Checkpoints.flag,
   journal: JournalAt.flag,
   resume: Flags.toggle(
@@ -74,7 +67,7 @@ export const command = Command.make(
   "run",
   input,
   Effect.fnUntraced(function*(
-    { allow, approve, checkpoints, config, deny, events, file, format, journal, mode, resume, root, said }
+    { allow, checkpoints, config, deny, events, file, format, journal, mode, resume, root, said, ...given }
   ) {
     const policy: Policy.Policy = { allow, deny, mode: Option.getOrUndefined(mode) }
     yield* Config.checkFlags(policy)
@@ -96,9 +89,7 @@ export const command = Command.make(
     })
     if (wave.calls.length === 0) yield* Files.printError("The message has no tool calls.\n")
     yield* warnOfEqualIds(wave)
-    const approvals = approve === "deny" || (approve === "ask" && !(yield* Keyboard.isThere))
-      ? Layer.empty
-      : Approvals.layer()
+    const approve = yield* Approve.answeredBy(given.approve)
     // the folder identifies the calls: equal ids in another folder are other calls
     const turn = Option.isSome(journal)
       ? (yield* Effect.mapError(Workspace.make(root), (error) => wrong(describe(error)))).root
@@ -110,7 +101,7 @@ export const command = Command.make(
         layerOf(root, settings, options, [...Option.toArray(config).map((it) => resolve(it)), ...above.files]).pipe(
           Layer.provide((yield* Checkpoints.layerOf(checkpoints, root)) ?? Layer.empty),
           Layer.provide(beside),
-          Layer.provideMerge(Layer.merge(approvals, record))
+          Layer.provideMerge(Layer.merge(Approve.layerOf(approve), record))
         )
       ),
       Effect.catchTag("ConfigurationError", (error) => Effect.fail(wrong(describe(error))))
@@ -160,7 +151,7 @@ const execute = Effect.fnUntraced(
   function*(
     { calls, format }: WireFormat.Wave,
     write: EventLines.Writer,
-    approve: "ask" | "deny" | "auto",
+    approve: Approve.Approve,
     { resume, said, turn }: {
       readonly resume: boolean
       readonly said: ReadonlyArray<string>
@@ -173,13 +164,7 @@ const execute = Effect.fnUntraced(
     const interruption = yield* Interruption
     yield* Effect.forkScoped(Effect.flatMap(interruption, process.cancel), { startImmediately: true })
     const screen = yield* Semaphore.make(1)
-    const approvals = yield* Effect.serviceOption(Approvals.Approvals)
-    if (Option.isSome(approvals)) {
-      const answering = approve === "auto" ? Approver.approveAll : Approver.askPerson(screen)
-      yield* Effect.forkScoped(Effect.provideService(answering, Approvals.Approvals, approvals.value), {
-        startImmediately: true
-      })
-    }
+    yield* Approve.answering(approve, screen)
     let outcomes: ReadonlyArray<ToolOutcome.ToolOutcome> = []
     const report = (event: ToolEvent) => {
       if (isEnd(event)) outcomes = event.executionResults
@@ -191,15 +176,14 @@ const execute = Effect.fnUntraced(
         Stream.runForEach(Stream.takeUntil(process.events, isEnd), report),
         { startImmediately: true }
       )
-      const isAsked = approve === "ask" && Option.isSome(approvals)
       yield* Effect.mapError(
-        process.resume(calls, { onUnknown: isAsked ? "ask" : "tell" }),
+        process.resume(calls, { onUnknown: approve === "ask" ? "ask" : "tell" }),
         (error) => new CliFailure({ code: 1, explanation: escape(error.message) })
       )
       yield* Fiber.join(told)
     } else yield* Stream.runForEach(process.stream(calls), report)
     if (outcomes.some(FolderTools.hadNoApprover)) {
-      yield* Files.printError(approve === "auto" ? needsOthers : howToAllow)
+      yield* Files.printError(Approve.whyDenied(approve))
     }
     yield* Files.printJson(WireFormat.write(format, outcomes))
     yield* FolderTools.cleanUp(executor)
@@ -240,10 +224,3 @@ const warnOfEqualIds = ({ calls }: WireFormat.Wave) => {
 }
 
 const noMessage = "No FILE is given and standard input is a terminal. Name a file, or pipe the message in."
-
-const needsOthers = "--approve auto cannot approve calls that need named or several people, or a form. " +
-  "Serve the tools, so that people can approve them on a page (tool-executor serve).\n"
-
-const howToAllow = `No approver was available. ${FolderTools.howToAllow}, ` +
-  "run it on a terminal to approve calls there, or use --approve auto to approve all of them. " +
-  `${FolderTools.askWins}\n`

@@ -4,9 +4,9 @@ import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
 import type { Session, Transcripts } from "../../agent/Transcripts.ts"
 import { escape } from "../../internal/escape.ts"
+import { clip } from "../../terminal/clip.ts"
 import * as TranscriptFolder from "../../tools/folders/TranscriptFolder.ts"
 import { wrong } from "../CliFailure.ts"
-import { clip } from "../clip.ts"
 import * as StateFolder from "../StateFolder.ts"
 
 export interface Wanted {

@@ -26,12 +26,12 @@ import * as GatewayStdio from "../../mcp/GatewayStdio.ts"
 import * as McpGateway from "../../mcp/McpGateway.ts"
 import * as McpTools from "../../mcp/McpTools.ts"
 import { serveRoutes } from "../../server/api/Listener.ts"
+import * as Asking from "../../terminal/Asking.ts"
 import * as ArtifactTools from "../../tools/folders/ArtifactTools.ts"
 import { type CliFailure, wrong } from "../CliFailure.ts"
 import * as Files from "../Files.ts"
+import { Interruption } from "../Interruption.ts"
 import { HttpPort } from "../serve/HttpPort.ts"
-import * as Approver from "../terminal/Approver.ts"
-import { Interruption } from "../terminal/Interruption.ts"
 import * as GatewayConfig from "./GatewayConfig.ts"
 import * as GatewayPage from "./GatewayPage.ts"
 import * as GatewayProblems from "./GatewayProblems.ts"
@@ -65,7 +65,7 @@ export const executorsOf = (
     // hide the approvals of the page from the gateway: it would give up requests that its client cannot show
     : Layer.provide(
       executors,
-      Layer.provideMerge(Layer.effectDiscard(Effect.forkScoped(Approver.approveAll)), approvals)
+      Layer.provideMerge(Layer.effectDiscard(Effect.forkScoped(Asking.approveAll)), approvals)
     )
 }
 

@@ -6,10 +6,10 @@ import * as Option from "effect/Option"
 import { basename, resolve } from "node:path"
 import * as FileChange from "../../core/vocabulary/FileChange.ts"
 import { escape, escapeLines } from "../../internal/escape.ts"
+import { type Keyboard, Terminal } from "../../terminal/Keyboard.ts"
 import { CliFailure, wrong } from "../CliFailure.ts"
 import * as Files from "../Files.ts"
 import * as Flags from "../Flags.ts"
-import { type Keyboard, Terminal } from "../terminal/Keyboard.ts"
 import * as InitFiles from "./InitFiles.ts"
 import * as InitProject from "./InitProject.ts"
 
@@ -91,9 +91,10 @@ const chooseOf = Effect.fnUntraced(function*<K extends string>(
   }
   const { key, write } = keyboard.value
   const lines = names.map((name, index) => `  [${index + 1}] ${name.padEnd(10)} ${among[name]}\n`)
-  yield* write(`\n${title}\n${lines.join("")}`)
+  let prompt = `\n${title}\n${lines.join("")}`
   while (true) {
-    const pressed = yield* key
+    const pressed = Option.getOrElse(yield* key(prompt), () => "escape")
+    prompt = ""
     if (pressed === "escape" || pressed === "q") {
       return yield* new CliFailure({ code: 1, explanation: "Nothing was written." })
     }
@@ -118,9 +119,10 @@ const isAccepted = Effect.fnUntraced(function*(
     return yield* wrong("These changes need your approval, and there is no terminal. --yes accepts them.")
   }
   const { key, write } = keyboard.value
-  yield* write(`\n${diff}\nMake these changes? [y] yes  [n] no `)
+  let prompt = `\n${diff}\nMake these changes? [y] yes  [n] no `
   while (true) {
-    const pressed = yield* key
+    const pressed = Option.getOrElse(yield* key(prompt), () => "escape")
+    prompt = ""
     if (pressed === "y" || pressed === "n" || pressed === "escape") {
       yield* write(`${pressed === "y" ? "y" : "n"}\n`)
       return pressed === "y"

@@ -16,7 +16,7 @@ import { escape, escapeJson } from "../../internal/escape.ts"
 import { CliFailure, describe, incomplete, wrong } from "../CliFailure.ts"
 import * as Files from "../Files.ts"
 import * as Flags from "../Flags.ts"
-import { Interruption } from "../terminal/Interruption.ts"
+import { Interruption } from "../Interruption.ts"
 import * as JournalAt from "./JournalAt.ts"
 import * as Lines from "./JournalLines.ts"
 

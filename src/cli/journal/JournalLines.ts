@@ -6,8 +6,8 @@ import type { Finding, RecordedCall } from "../../core/store/JournalCalls.ts"
 import { type CallEntry, isOfCall, type JournalEntry, type Of } from "../../core/store/JournalEntry.ts"
 import * as ToolOutcome from "../../core/vocabulary/ToolOutcome.ts"
 import { escapeLines } from "../../internal/escape.ts"
+import { clip } from "../../terminal/clip.ts"
 import * as Timeline from "../../testing/Timeline.ts"
-import { clip } from "../clip.ts"
 
 export const entryLine = (entry: JournalEntry): string =>
   [timeOf(entry.at), clip(entry.principal, nameColumns), ...nameOf(entry), clip(what(entry), textColumns)].join("  ")

@@ -101,6 +101,24 @@ describe("tool-executor agent", () => {
       assert.strictEqual(yield* read("new.txt"), "old")
     }))
 
+  it.live("asks on a terminal, each call by itself, and does not ask with --approve deny", () =>
+    Effect.gen(function*() {
+      const other = { name: "write_file", args: { path: "other.txt", content: "made" } }
+      const script = [{ text: "Writing.", calls: [write, other] }, { text: "done" }]
+      const asked = yield* world(script)
+      const { code, screen } = yield* asked.atTerminal(["--print", "go"], "yy\r", "\r")
+      assert.strictEqual(code, 0)
+      assert.deepStrictEqual(screen.match(/(?<=view all )(?:approved once|denied)/g), ["approved once", "denied"])
+      assert.deepStrictEqual([yield* asked.exists("new.txt"), yield* asked.exists("other.txt")].toSorted(), [
+        false,
+        true
+      ])
+      const refused = yield* world(script)
+      const silent = yield* refused.atTerminal(["--print", "go", "--approve", "deny"])
+      assert.notInclude(silent.screen, "wants to run")
+      assert.isFalse(yield* refused.exists("new.txt"))
+    }))
+
   for (
     const [what, script, args, said] of [
       ["is cut off", [{ text: "half", finish: "length" }], [], "The model's answer was cut off (length)."],

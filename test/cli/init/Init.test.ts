@@ -15,8 +15,8 @@ import {
 } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
-import { Terminal } from "../../../src/cli/terminal/Keyboard.ts"
-import { run } from "../harness.ts"
+import { Terminal } from "../../../src/terminal/Keyboard.ts"
+import { run } from "./harness.ts"
 
 const temporary = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "tool-executor-init-"))),
@@ -41,10 +41,12 @@ const person = (keys: ReadonlyArray<string>) => {
     rows: 40,
     color: false,
     write: (text: string) => Effect.sync(() => void shown.push(text)),
-    key: Effect.suspend(() => {
-      const key = left.shift()
-      return key === undefined ? Effect.die("asked too often") : Effect.succeed(key)
-    }),
+    key: (prompt: string) =>
+      Effect.suspend(() => {
+        shown.push(prompt)
+        const key = left.shift()
+        return key === undefined ? Effect.die("asked too often") : Effect.succeedSome(key)
+      }),
     line: () => Effect.succeedNone
   }
   return { shown: () => shown.join(""), layer: Effect.succeed(Option.some(keyboard)) }

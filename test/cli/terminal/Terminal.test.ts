@@ -350,7 +350,7 @@ for (const way of ways) {
       Effect.gen(function*() {
         const terminal = yield* start({ way, calls: [write("a.txt", "one")] })
         yield* terminal.shows(wholeChoices)
-        for (const key of ["x", "\r", " ", "1", "\u001b[A", "\u007f", "é"]) {
+        for (const key of ["x", " ", "1", "\u001b[A", "\u007f", "é"]) {
           yield* terminal.type(key)
           assert.notInclude(yield* terminal.shows(wholeChoices), "approved once\r\n")
         }
@@ -362,6 +362,15 @@ for (const way of ways) {
         const { screen, tags } = yield* terminal.ended
         assert.deepStrictEqual(tags, ["Denied"])
         assert.lengthOf(screen.split(" wants to run"), 2)
+      }))
+
+    it.live("takes Enter for a no", () =>
+      Effect.gen(function*() {
+        const terminal = yield* start({ way, calls: [write("a.txt", "one")] })
+        yield* terminal.shows(wholeChoices)
+        yield* terminal.type("\r")
+        yield* terminal.shows("denied\r\n")
+        assert.deepStrictEqual((yield* terminal.ended).tags, ["Denied"])
       }))
 
     it.live("takes no key that was typed before the question was shown", () =>

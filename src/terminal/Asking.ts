@@ -1,18 +1,17 @@
-/** Answers what an executor asks: a person at the terminal, one question after the other. */
+/** Answers approval requests: a person at the terminal, one request after the other. */
 import * as Cause from "effect/Cause"
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
 import type * as Semaphore from "effect/Semaphore"
 import * as Stream from "effect/Stream"
 import { userInfo } from "node:os"
-import * as Approvals from "../../core/gates/Approvals.ts"
-import * as Approving from "../../core/gates/Approving.ts"
-import { escape } from "../../internal/escape.ts"
+import * as Approvals from "../core/gates/Approvals.ts"
+import * as Approving from "../core/gates/Approving.ts"
+import { escape } from "../internal/escape.ts"
 import * as ApprovalPrompt from "./ApprovalPrompt.ts"
-import { type Keyboard, Terminal } from "./Keyboard.ts"
+import { type Keyboard, type Take, Terminal } from "./Keyboard.ts"
 
 /** Approves whatever is asked, each call once; does not end. */
 export const approveAll: Effect.Effect<never, never, Approvals.Approvals> = Effect.gen(function*() {
@@ -30,23 +29,17 @@ export const askPerson = (screen: Semaphore.Semaphore): Effect.Effect<never, nev
     const approvals = yield* Approvals.Approvals
     const terminal = yield* Terminal
     return yield* whenever(approvals, (request) =>
-      screen.withPermits(1)(Effect.scoped(Effect.gen(function*() {
-        const keyboard = Option.getOrUndefined(yield* terminal)
-        // a terminal that went away is silence
-        if (keyboard === undefined) return yield* gone(approvals, request)
-        const answered = yield* Effect.raceFirst(
-          Effect.asSome(Effect.catchCauseIf(
-            ask(approvals, keyboard, request),
-            (cause) => !Cause.hasInterruptsOnly(cause),
-            // who cannot be shown what is asked cannot say yes
-            () =>
-              Effect.ignore(approvals.answer(request.id, { _tag: "Deny", reason: "the request could not be shown" }))
-          )),
-          Effect.as(gone(approvals, request), Option.none())
-        )
-        if (Option.isNone(answered)) yield* keyboard.write(`\n${ApprovalPrompt.over}\n`)
-      }))))
+      screen.withPermits(1)(Effect.gen(function*() {
+        const waiting = Effect.map(approvals.list, (it) => it.length - 1)
+        const give = (answer: Approvals.Answer) => approvals.answer(request.id, answer, request, person())
+        const answered = ask(terminal, request, { give, waiting })
+        const isAnswered = yield* Effect.raceFirst(answered, Effect.as(gone(approvals, request), true))
+        if (!isAnswered) yield* approvals.giveUp(request.id)
+      })))
   })
+
+/** Who answers here: the user of the operating system. */
+export const person = () => ({ name: userInfo().username })
 
 /** Does something about the oldest request that is pending, again and again. */
 const whenever = (
@@ -74,31 +67,54 @@ const until = (
     Stream.runDrain
   )
 
-const ask = Effect.fnUntraced(function*(
-  approvals: Approvals.Approvals["Service"],
+/** What happens with an answer. */
+interface Asked {
+  /** Gives the answer to whoever waits for it. */
+  readonly give: (answer: Approvals.Answer) => Effect.Effect<void, Approvals.ApprovalError>
+  /** Number of other pending requests. */
+  readonly waiting: Effect.Effect<number>
+}
+
+/**
+ * Shows one request and gives the person's answer to it. False if nobody is there, or the person alone cannot approve
+ * it. Interruption says that the request was resolved elsewhere.
+ */
+export const ask = (take: Take, request: Approvals.ApprovalRequest, asked: Asked): Effect.Effect<boolean> =>
+  Effect.scoped(Effect.flatMap(take, (keyboard) => {
+    if (Option.isNone(keyboard)) return Effect.succeed(false)
+    const { write } = keyboard.value
+    return decide(keyboard.value, request, asked).pipe(
+      Effect.onInterrupt(() => write(`\n${ApprovalPrompt.over}\n`)),
+      Effect.catchCauseIf(
+        (cause) => !Cause.hasInterruptsOnly(cause),
+        // a person who cannot be shown a request cannot approve it
+        () => Effect.as(Effect.ignore(asked.give({ _tag: "Deny", reason: "the request could not be shown" })), true)
+      )
+    )
+  }))
+
+const decide = Effect.fnUntraced(function*(
   keyboard: Keyboard,
-  request: Approvals.ApprovalRequest
+  request: Approvals.ApprovalRequest,
+  { give, waiting }: Asked
 ) {
-  const waiting = (yield* approvals.list).length - 1
-  yield* keyboard.write(ApprovalPrompt.show(request, { waiting, ...keyboard }))
-  const person = { name: userInfo().username }
-  const { _tag } = Approving.turnOf(request, { _tag: "ApproveOnce" }, person, yield* Clock.currentTimeMillis)
+  const shown = ApprovalPrompt.show(request, { waiting: yield* waiting, ...keyboard })
+  const { _tag } = Approving.turnOf(request, { _tag: "ApproveOnce" }, person(), yield* Clock.currentTimeMillis)
   if (_tag !== "Ends") {
-    yield* keyboard.write(ApprovalPrompt.notAlone(request, person.name))
-    return yield* approvals.giveUp(request.id)
+    yield* keyboard.write(shown + ApprovalPrompt.notAlone(request, person().name))
+    return false
   }
+  let before = shown
   while (true) {
-    yield* keyboard.write(ApprovalPrompt.choices(request, keyboard.columns))
-    const given = yield* answerOf(keyboard, request, yield* keyboard.key)
+    const key = yield* keyboard.key(before + ApprovalPrompt.choices(request, keyboard.columns))
+    before = ""
+    if (Option.isNone(key)) return false
+    const given = yield* answerOf(keyboard, request, key.value)
     const answer = given === undefined ? undefined : yield* filled(keyboard, request, given)
     if (answer === undefined) continue
-    const taken = yield* Effect.result(approvals.answer(request.id, answer, request, person))
-    if (Result.isFailure(taken) && taken.failure.reason === "WrongData") {
-      yield* keyboard.write(`${escape(taken.failure.message)}\n`)
-      continue
-    }
-    yield* keyboard.write(`${ApprovalPrompt.said(answer)}\n`)
-    return
+    const failure = yield* Effect.match(give(answer), { onSuccess: () => undefined, onFailure: (error) => error })
+    yield* keyboard.write(`${failure === undefined ? ApprovalPrompt.said(answer) : escape(failure.message)}\n`)
+    if (failure?.reason !== "WrongData") return true
   }
 })
 
@@ -128,6 +144,8 @@ const answerOf = Effect.fnUntraced(function*(
     case "s":
       return isRemembered ? { _tag: "ApproveForScope" } : undefined
     case "n":
+    case "return":
+    case "enter":
       return { _tag: "Deny" }
     case "d": {
       const reason = yield* keyboard.line("\nreason: ", "")

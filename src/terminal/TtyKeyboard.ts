@@ -1,23 +1,18 @@
 /** The keyboard of the controlling terminal: there also where standard input and output are files or pipes. */
 import * as Effect from "effect/Effect"
 import * as Option from "effect/Option"
-import type * as Scope from "effect/Scope"
 import { closeSync, constants, openSync } from "node:fs"
 import process from "node:process"
 import { createInterface, emitKeypressEvents, type Key } from "node:readline"
 import { isatty, ReadStream, WriteStream } from "node:tty"
-import * as EventLines from "../agent/EventLines.ts"
-import type { Keyboard } from "./Keyboard.ts"
-
-/** Milliseconds in which what was typed ahead arrives, and is thrown away. */
-const settleMillis = 50
+import { allowsColor, type Keyboard, onEnd, type Take, untilQuiet, writeTo } from "./Keyboard.ts"
 
 /**
- * Acquires the terminal for the rest of the scope; `None` if there is no terminal.
+ * Acquires the terminal for the rest of the scope; `None` if there is no terminal, or its input has ended.
  *
  * Control-C there is the same wish to stop as anywhere else. The terminal gets its modes back when the scope closes.
  */
-export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = Effect.gen(function*() {
+export const take: Take = Effect.gen(function*() {
   const opened = yield* Effect.option(Effect.acquireRelease(Effect.try(open), ({ input, output }) =>
     Effect.sync(() => {
       input.setRawMode(false)
@@ -26,17 +21,17 @@ export const take: Effect.Effect<Option.Option<Keyboard>, never, Scope.Scope> = 
     })))
   if (Option.isNone(opened)) return Option.none()
   const { input, output } = opened.value
+  // a terminal may go away at any time
+  input.on("error", () => {})
   emitKeypressEvents(input)
   input.setRawMode(true)
-  input.resume()
-  // a person answers what they see, not what they could not see yet
-  yield* Effect.sleep(settleMillis)
+  if (!(yield* untilQuiet(input))) return Option.none()
   const keyboard: Keyboard = {
     columns: output.columns > 0 ? output.columns : 80,
     rows: output.rows > 0 ? output.rows : 24,
-    color: yield* EventLines.allowsColor,
-    write: (text) => Effect.callback<void>((resume) => void output.write(text, () => resume(Effect.void))),
-    key: nextKey(input),
+    color: yield* allowsColor,
+    write: writeTo(output),
+    key: (prompt) => nextKey(input, output, prompt),
     line: (prompt, given) => readLine(input, output, prompt, given)
   }
   return Option.some(keyboard)
@@ -56,17 +51,28 @@ const open = () => {
 
 const interrupt = () => void process.kill(process.pid, "SIGINT")
 
-const nextKey = (input: ReadStream): Effect.Effect<string> =>
+const nextKey = (input: ReadStream, output: WriteStream, prompt: string): Effect.Effect<Option.Option<string>> =>
   Effect.callback((resume) => {
+    const stop = () => {
+      input.off("keypress", onKey)
+      forget()
+    }
+    const end = (key: Option.Option<string>) => {
+      stop()
+      resume(Effect.succeed(key))
+    }
     const onKey = (text: string | undefined, key: Key) => {
       if (key.ctrl === true && key.name === "c") return interrupt()
+      if (key.ctrl === true && key.name === "d") return end(Option.none())
       // a letter with Control or Alt is not that letter
       if (key.ctrl === true || key.meta === true) return
-      input.off("keypress", onKey)
-      resume(Effect.succeed((key.name ?? text ?? "").toLowerCase()))
+      end(Option.some((key.name ?? text ?? "").toLowerCase()))
     }
+    const forget = onEnd(input, () => end(Option.none()))
+    // keys count from here on: nothing is read between these two
+    output.write(prompt)
     input.on("keypress", onKey)
-    return Effect.sync(() => input.off("keypress", onKey))
+    return Effect.sync(stop)
   })
 
 const readLine = (
@@ -79,6 +85,7 @@ const readLine = (
     const lines = createInterface({ input, output, terminal: true, historySize: 0 })
     const end = (line: Option.Option<string>) => {
       input.off("keypress", onKey)
+      lines.off("close", onClose)
       lines.close()
       // the interface gives the terminal's modes back and stops reading when it closes
       input.setRawMode(true)
@@ -88,12 +95,16 @@ const readLine = (
     const onKey = (_: string | undefined, key: Key) => {
       if (key.name === "escape") end(Option.none())
     }
+    // the end of the input
+    const onClose = () => end(Option.none())
     input.on("keypress", onKey)
-    lines.on("SIGINT", () => end(Option.none()))
+    lines.on("SIGINT", onClose)
+    lines.on("close", onClose)
     lines.question(prompt, (line) => end(Option.some(line)))
     lines.write(given)
     return Effect.sync(() => {
       input.off("keypress", onKey)
+      lines.off("close", onClose)
       lines.close()
     })
   })

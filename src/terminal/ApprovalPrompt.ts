@@ -4,12 +4,12 @@
  * Texts of a model stand on marked lines with every character visible, so they cannot imitate lines of the prompt.
  */
 import * as CliOutput from "effect/cli/CliOutput"
-import { sentence } from "../../core/facts/EvidenceText.ts"
-import type * as Approvals from "../../core/gates/Approvals.ts"
-import type { TargetKind } from "../../core/vocabulary/TargetKind.ts"
-import * as WhoApproves from "../../core/vocabulary/WhoApproves.ts"
-import { escape, escapeJson } from "../../internal/escape.ts"
-import { clip } from "../clip.ts"
+import { sentence } from "../core/facts/EvidenceText.ts"
+import type * as Approvals from "../core/gates/Approvals.ts"
+import type { TargetKind } from "../core/vocabulary/TargetKind.ts"
+import * as WhoApproves from "../core/vocabulary/WhoApproves.ts"
+import { escape, escapeJson } from "../internal/escape.ts"
+import { clip } from "./clip.ts"
 
 /** How an approval request is shown. */
 export interface Options {
