@@ -118,6 +118,8 @@ export interface Service {
     target: string | Target,
     options?: { readonly within?: string | undefined }
   ) => Effect.Effect<"allow" | "ask" | "deny">
+  /** Tells whether the policy denies a target to every tool. Outside an executor it denies none. */
+  readonly hides: (target: string) => boolean
   /**
    * The call was interrupted, and its handler runs again to continue it. Only for tools with
    * `ToolAnnotations.Continues`.
@@ -189,6 +191,7 @@ export const ToolContext: Context.Reference<Service> = Context.Reference<Service
       confirmWrite: () => Effect.void,
       confirmTarget: () => Effect.succeed(false),
       permits: () => Effect.succeed("allow"),
+      hides: () => false,
       isResumed: false,
       waits: () => Effect.void,
       suspend: () => Effect.interrupt,

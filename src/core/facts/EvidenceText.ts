@@ -9,9 +9,10 @@ export const sentence = (evidence: Evidence): string => {
       return `${path} is ${JSON.stringify(value)}: ${origins[origin](from)}.`
     }
     case "Sandboxed": {
-      const { driver, missing, network } = evidence
+      const { driver, holds, missing, network } = evidence
+      const secrets = holds.includes("secrets") ? " It cannot read files with secrets." : ""
       const left = missing.length === 0 ? "" : ` This system does not enforce: ${missing.join(", ")}.`
-      return `It runs in a sandbox (${driver}) ${networks[network]}.${left}`
+      return `It runs in a sandbox (${driver}) ${networks[network]}.${secrets}${left}`
     }
     case "Reviewed":
       return `The reviewer ${verdicts[evidence.verdict]}: ${evidence.reason}`

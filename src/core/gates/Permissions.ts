@@ -19,6 +19,7 @@ import type { GateCall, Verdict } from "./Gate.ts"
 import type { Reporter } from "./HostGates.ts"
 import * as KnownArguments from "./KnownArguments.ts"
 import type { Target } from "./PermissionPattern.ts"
+import * as PermissionPattern from "./PermissionPattern.ts"
 import * as Policy from "./Policy.ts"
 import * as ToolPolicy from "./ToolPolicy.ts"
 
@@ -37,6 +38,8 @@ export class Permissions extends Context.Service<Permissions, {
   readonly needsTargets?: ((tool: RegisteredTool) => boolean) | undefined
   /** What a reviewer may say of a call that something else than the policy asks about. Default: nothing. */
   readonly review?: ((call: GateCall) => Policy.Review | undefined) | undefined
+  /** Tells whether the policy denies a target to every tool. Pure. Default: it does not. */
+  readonly hides?: ((target: Target) => boolean) | undefined
   /** Calls of the tool run whatever `Provenance` says of their arguments. Default: none. */
   readonly skipsProvenance?: ((tool: RegisteredTool) => boolean) | undefined
   /** Tells, from now on, when other permissions hold. Default: they never change. */
@@ -83,6 +86,10 @@ export const make = (
         },
         needsTargets: (tool) => forTool(tool).needsTargets,
         review: (call) => forTool(call.tool).review(call),
+        hides: (target) =>
+          parsed.deny.some((it) =>
+            it.tool === "*" && it.target !== undefined && it.isPlain && PermissionPattern.fits(it, [target])
+          ),
         skipsProvenance: ({ name }) => parsed.skipProvenance.has(name),
         tiers: () => tiers,
         problems: (tools, expects) =>
@@ -164,6 +171,7 @@ export const layerRef = (
       sees: (tool) => now.service.sees(tool),
       needsTargets: (tool) => needsTargets(now.service, tool),
       review: (call) => now.service.review?.(call),
+      hides: (target) => now.service.hides?.(target) === true,
       skipsProvenance: (tool) => skipsProvenance(now.service, tool),
       tiers: () => [{ name: "", policy: now.policy }],
       changes: changes.stream,
@@ -254,6 +262,7 @@ export const both = (a: Permissions["Service"], b: Permissions["Service"]): Perm
       mayDeny: one?.mayDeny === true || other?.mayDeny === true
     }
   },
+  hides: (target) => a.hides?.(target) === true || b.hides?.(target) === true,
   skipsProvenance: (tool) => skipsProvenance(a, tool) && skipsProvenance(b, tool),
   changes: a.changes === undefined || b.changes === undefined
     ? a.changes ?? b.changes

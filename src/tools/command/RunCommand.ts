@@ -259,6 +259,7 @@ export const make = (
       workspace,
       network,
       isExpected,
+      isHidden: context.hides,
       mayReach: (host) => context.confirmTarget({ text: `${hostPrefix}${host}`, kind: "host" }),
       environment: options.environment,
       killGrace: options.killGrace,

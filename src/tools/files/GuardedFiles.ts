@@ -13,7 +13,7 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { randomUUID } from "node:crypto"
 import type * as NodeFs from "node:fs"
-import { accessSync, constants, readdirSync, readFileSync, readlinkSync, realpathSync } from "node:fs"
+import { accessSync, constants, readdirSync, readFileSync, readlinkSync, realpathSync, statSync } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
@@ -31,7 +31,10 @@ export interface GuardedFiles {
   readonly links: ReadonlyMap<string, string>
   /** What these links lead to, inside the workspace. */
   readonly linked: ReadonlyArray<string>
-  /** Sockets, pipes and devices: through them a command could reach programs outside. */
+  /**
+   * Sockets, pipes and devices: through them a command could reach programs outside. And files that a command may not
+   * read.
+   */
   readonly hidden: ReadonlyArray<string>
   /** Where the repository lies that the workspace is a further working tree of. */
   readonly gitFolder: string | undefined
@@ -40,10 +43,16 @@ export interface GuardedFiles {
 /** Folders between two pauses, so that a large workspace does not hold up other calls. */
 const together = 100
 
-/** Looks through a workspace. With `opens`, also through folders that a command has closed to their owner. */
+/**
+ * Looks through a workspace. With `opens`, also through folders that a command has closed to their owner. `isHidden`:
+ * files that a command may not read, by their paths relative to the root.
+ */
 export const find = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
-  opens = false
+  { isHidden = () => false, opens = false }: {
+    readonly opens?: boolean
+    readonly isHidden?: (path: string) => boolean
+  } = {}
 ): Effect.fn.Return<GuardedFiles> {
   const resolved = (paths: ReadonlyArray<string> | undefined) =>
     Effect.forEach(paths ?? [], (path) => Workspace.resourceKey(workspace, path))
@@ -52,13 +61,18 @@ export const find = Effect.fnUntraced(function*(
   const guarded = new Set<string>()
   const links = new Map<string, string>()
   const linked = new Set<string>()
-  const hidden: Array<string> = []
+  const hidden = new Set<string>()
   const folders = [workspace.root]
   let seen = 0
   for (let folder = folders.pop(); folder !== undefined; folder = folders.pop()) {
     if (opens && !isOpen(folder)) yield* Effect.ignore(Effect.scoped(OpenedFolder.open(workspace, folder)))
     for (const entry of entriesOf(folder)) {
       const path = NodePath.join(folder, entry.name)
+      if (!entry.isDirectory() && isHidden(Workspace.display(workspace, path))) {
+        // a link cannot be mounted over, but what it leads to
+        const real = Result.getOrUndefined(Result.try(() => realpathSync(path)))
+        if (real !== undefined && Workspace.isWithin(workspace.root, real) && statSync(real).isFile()) hidden.add(real)
+      }
       if (isGuarded(entry.name, path, protect, free)) {
         if (entry.isSymbolicLink()) {
           const to = Result.getOrUndefined(Result.try(() => readlinkSync(path)))
@@ -68,13 +82,20 @@ export const find = Effect.fnUntraced(function*(
             linked.add(real)
           }
         } else guarded.add(path)
+        if (entry.isDirectory() && entry.name.toLowerCase() !== ".git") folders.push(path)
       } else if (entry.isDirectory()) {
         if (entry.name !== "node_modules") folders.push(path)
-      } else if (!entry.isFile() && !entry.isSymbolicLink()) hidden.push(path)
+      } else if (!entry.isFile() && !entry.isSymbolicLink()) hidden.add(path)
     }
     if (++seen % together === 0) yield* Effect.sleep(0)
   }
-  return { guarded: outermost(guarded), links, linked: Array.from(linked), hidden, gitFolder: gitFolderOf(workspace) }
+  return {
+    guarded: outermost(guarded),
+    links,
+    linked: Array.from(linked),
+    hidden: Array.from(hidden),
+    gitFolder: gitFolderOf(workspace)
+  }
 })
 
 /** What a command has made and may not make. */
@@ -96,7 +117,7 @@ export const setAside = Effect.fnUntraced(function*(
   before: GuardedFiles,
   isExpected: (path: string) => boolean
 ): Effect.fn.Return<SetAside | undefined> {
-  const now = yield* find(workspace, true)
+  const now = yield* find(workspace, { opens: true })
   const isKnown = (path: string): boolean =>
     before.guarded.some((it) => Workspace.isWithin(it, path)) || isExpected(path)
   const made = [

@@ -52,15 +52,17 @@ export type Status =
 /**
  * What a sandbox does. `files`: nothing can be changed outside of the writable folders. `home`: the home folder and its
  * credentials cannot be seen. `network`: no host can be reached. `processes`: other processes can be neither seen nor
- * signalled, and none outlives the command. `mounts`: no further namespaces and mounts. `privileges`: programs gain
+ * signalled, and none outlives the command. `secrets`: files
+ * that the policy denies to every tool, and those with secrets by their names, cannot be read. `mounts`: no further namespaces and mounts. `privileges`: programs gain
  * none. `syscalls`: a filter of system calls.
  */
-export type Held = "files" | "home" | "network" | "processes" | "mounts" | "privileges" | "syscalls"
+export type Held = "files" | "home" | "secrets" | "network" | "processes" | "mounts" | "privileges" | "syscalls"
 
 /** All that a sandbox can do. */
 export const all: ReadonlyArray<Held> = [
   "files",
   "home",
+  "secrets",
   "network",
   "processes",
   "mounts",
@@ -79,6 +81,11 @@ export interface Mode {
   readonly unconfined?: boolean | undefined
   /** Folders and files that commands can read, besides programs and the workspace. Default: the tools in `PATH`. */
   readonly readable?: ReadonlyArray<string> | undefined
+  /**
+   * Names or paths of files in the workspace that commands cannot read, with `*` for any text, besides what the policy
+   * denies to every tool. Default: `.env`, `.env.*` (but for examples), keys and credentials by their names.
+   */
+  readonly hidden?: ReadonlyArray<string> | undefined
   /** Folders that commands can change, besides the workspace, such as a cache. Default: none. */
   readonly writable?: ReadonlyArray<string> | undefined
 }
@@ -95,6 +102,8 @@ export interface Command {
   readonly input?: boolean | undefined
   /** The folder that it may change, but for what is guarded in it. */
   readonly workspace?: Workspace.Workspace | undefined
+  /** Tells whether a file of the workspace cannot be read, by its path relative to the root. Default: all can. */
+  readonly isHidden?: ((path: string) => boolean) | undefined
   /** Whether it may reach listed hosts. Default: no host. */
   readonly network?: boolean | undefined
   /** Tells whether a host that is not listed may be reached. Default: it may not. */
@@ -118,6 +127,8 @@ export interface Finished {
     readonly left?: ReadonlyArray<string> | undefined
     readonly folder: string
   } | undefined
+  /** Files of the workspace that it could not read, relative to the root. */
+  readonly hidden?: ReadonlyArray<string> | undefined
   /** Hosts that it tried to reach in vain. */
   readonly refusedHosts?: ReadonlyArray<string> | undefined
 }

@@ -23,6 +23,7 @@ import type * as GuardedFiles from "../files/GuardedFiles.ts"
 import * as Workspace from "../workspace/Workspace.ts"
 import * as WorkspaceFailure from "../workspace/WorkspaceFailure.ts"
 import * as BwrapArguments from "./BwrapArguments.ts"
+import * as HiddenFiles from "./HiddenFiles.ts"
 import * as Sandbox from "./Sandbox.ts"
 import * as SandboxBridge from "./SandboxBridge.ts"
 import * as SandboxFolder from "./SandboxFolder.ts"
@@ -99,6 +100,7 @@ export const make = Effect.fnUntraced(function*(
     program,
     filter,
     home: user.home,
+    hasSecrets: HiddenFiles.of(options.hidden),
     system: SandboxSystem.system(),
     readable: [...SandboxSystem.tools(user.path, user.home), ...SandboxSystem.realOf(options.readable)],
     writable: SandboxSystem.realOf(options.writable),
@@ -143,6 +145,7 @@ interface Driver {
   readonly program: string
   readonly filter: Uint8Array | undefined
   readonly home: string | undefined
+  readonly hasSecrets: (path: string) => boolean
   readonly system: ReadonlyArray<BwrapArguments.SystemPath>
   readonly readable: ReadonlyArray<string>
   readonly writable: ReadonlyArray<string>
@@ -174,7 +177,7 @@ const start = (
   command: Sandbox.Command
 ): Effect.Effect<Sandbox.Running, WorkspaceFailure.WorkspaceFailure, Scope.Scope> =>
   inOwnScope(Effect.gen(function*() {
-    const found = yield* SandboxFolder.find(command, driver.home)
+    const found = yield* SandboxFolder.find(command, driver)
     const state = { hasBegun: false }
     const finish = yield* SandboxFolder.finishing(SandboxFolder.setAside(command, found), state)
     const { network } = driver
@@ -224,7 +227,7 @@ const confinementOf = (
     readable: Array.from(new Set([...driver.readable, ...gitFolder === undefined ? [] : [gitFolder]]))
       .filter((path) => !isWritable(path)),
     writable,
-    guarded: Array.from(new Set([...guarded, ...linked])),
+    guarded: Array.from(new Set([...guarded, ...linked])).filter((it) => !hidden.includes(it)),
     hidden,
     proxy,
     home: driver.home,

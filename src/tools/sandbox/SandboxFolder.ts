@@ -8,14 +8,18 @@ import type * as Sandbox from "./Sandbox.ts"
 
 /** Looks through the folder of a command. Fails where it contains the home folder, which could then not be hidden. */
 export const find = (
-  { workspace }: Sandbox.Command,
-  home: string | undefined
+  { isHidden = () => false, workspace }: Sandbox.Command,
+  { hasSecrets, home }: {
+    readonly home: string | undefined
+    /** Tells whether a file holds secrets, by its path. */
+    readonly hasSecrets: (path: string) => boolean
+  }
 ): Effect.Effect<GuardedFiles.GuardedFiles, WorkspaceFailure.WorkspaceFailure> =>
   workspace === undefined
     ? Effect.succeed(nothingFound)
     : home !== undefined && Workspace.isWithin(workspace.root, home)
     ? failed("The workspace contains the home folder, so it cannot be hidden")
-    : GuardedFiles.find(workspace)
+    : GuardedFiles.find(workspace, { isHidden: (path) => isHidden(path) || hasSecrets(path) })
 
 const nothingFound: GuardedFiles.GuardedFiles = {
   guarded: [],
@@ -34,7 +38,10 @@ export const setAside = (
     ? Effect.succeed({})
     : Effect.map(
       GuardedFiles.setAside(workspace, found, isExpected),
-      (setAside): Sandbox.Finished => setAside === undefined ? {} : { setAside }
+      (setAside): Sandbox.Finished => ({
+        hidden: found.hidden.map((it) => Workspace.display(workspace, it)),
+        ...setAside === undefined ? {} : { setAside }
+      })
     )
 
 /**

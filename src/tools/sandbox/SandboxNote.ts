@@ -13,7 +13,7 @@ export interface Ended extends Sandbox.Finished {
 
 /** Gives what there is to say; `undefined` if nothing is. */
 export const of = (
-  { errors, exitCode, network, output, refusedHosts, sandbox, setAside }: Ended
+  { errors, exitCode, hidden = [], network, output, refusedHosts, sandbox, setAside }: Ended
 ): string | undefined => {
   const { allowsUnconfined, status } = sandbox
   const notes: Array<string> = []
@@ -32,6 +32,13 @@ export const of = (
   }
   if (exitCode !== 0) {
     const said = `${errors}\n${output}`
+    const unread = hidden.filter((it) => said.includes(it.slice(it.lastIndexOf("/") + 1)))
+    if (unread.length > 0) {
+      notes.push(
+        `Commands cannot read these files, because they hold secrets or the policy denies them: ${list(unread)}.`
+      )
+      return notes.join(" ")
+    }
     const isNetwork = noNetwork.test(said)
     const canList = status._tag === "Holds" && status.network === "listed" && !network
     if (isNetwork && canList) {

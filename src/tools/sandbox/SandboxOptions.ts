@@ -45,6 +45,11 @@ const shared = {
   readable: optional(Paths).annotate({
     description: "Folders and files that can be read in addition to programs, the tools in PATH and the workspace"
   }),
+  hidden: optional(Paths).annotate({
+    description:
+      "Names or paths of files in the workspace that cannot be read, with * for any text, in addition to what the " +
+      "policy denies to every tool; default .env, .env.*, keys and credentials by their names"
+  }),
   writable: optional(Paths).annotate({ description: "Folders that can be changed in addition to the workspace" })
 }
 

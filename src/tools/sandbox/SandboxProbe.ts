@@ -15,7 +15,10 @@ import { all, type Command, type Held, type Mode, type Running, type Sandbox, un
 import * as SandboxSystem from "./SandboxSystem.ts"
 
 /** Without these a sandbox of `bwrap` does not hold. The filter of system calls comes on top. */
-const allButFilter: ReadonlyArray<Held> = ["files", "home", "network", "processes", "mounts", "privileges"]
+const allButFilter: ReadonlyArray<Held> = ["files", "home", "secrets", "network", "processes", "mounts", "privileges"]
+
+/** A file of the workspace that a command may not read. */
+const hiddenName = "hidden"
 
 /** What the attempts are made on. */
 export interface Subject {
@@ -41,6 +44,7 @@ export const script = ({ home, macos, made, namespaces, outside, shown }: Subjec
   const attempts: Record<Held, string> = {
     files: `{ cat ${quoted(outside)} || echo x > /usr/.probe || [ -w /proc/sys/kernel/core_pattern ]; } 2>/dev/null`,
     home: home === undefined ? "false" : `ls -A ${quoted(home)} 2>/dev/null | grep -v -x -F ${others}`,
+    secrets: `cat ${hiddenName} 2>/dev/null`,
     network: `[ "$(readlink /proc/self/ns/net)" = ${
       quoted(namespaces.net)
     } ] || grep -v -e '|' -e ' lo:' /proc/net/dev`,
@@ -102,6 +106,7 @@ export const unavailableBecause = (
 const attempted: Record<Held, string> = {
   files: "a file outside of the workspace could be read or changed",
   home: "the home folder can be seen",
+  secrets: "a hidden file of the workspace can be read",
   network: "the network can be reached",
   processes: "processes of the machine can be seen",
   mounts: "a further namespace could be made",
@@ -162,6 +167,7 @@ const run = Effect.fnUntraced(function*({ home, needed, readable, start, writabl
   const made = `/etc/.${NodePath.basename(folder)}`
   NodeFs.mkdirSync(root)
   NodeFs.writeFileSync(outside, "outside\n")
+  NodeFs.writeFileSync(NodePath.join(root, hiddenName), "hidden\n")
   const macos = NodeProcess.platform === "darwin"
     ? { pid: NodeProcess.pid, port: yield* listening }
     : undefined
@@ -181,7 +187,8 @@ const run = Effect.fnUntraced(function*({ home, needed, readable, start, writabl
     onOutput: (stream, chunk) => {
       if (stream === "stdout") output += chunk.toString()
     },
-    workspace: { root, given: root }
+    workspace: { root, given: root },
+    isHidden: (path) => path === hiddenName
   }).pipe(
     Effect.flatMap((running) => Effect.andThen(running.exited, running.closed)),
     Effect.timeoutOption(patience),

@@ -19,6 +19,7 @@ import NodeProcess from "node:process"
 import * as ProcessGroup from "../command/ProcessGroup.ts"
 import type * as GuardedFiles from "../files/GuardedFiles.ts"
 import type * as WorkspaceFailure from "../workspace/WorkspaceFailure.ts"
+import * as HiddenFiles from "./HiddenFiles.ts"
 import * as Sandbox from "./Sandbox.ts"
 import * as SandboxBwrap from "./SandboxBwrap.ts"
 import * as SandboxFolder from "./SandboxFolder.ts"
@@ -56,6 +57,7 @@ export const make = Effect.fnUntraced(function*(
   const driver: Driver = {
     ...runtime.success,
     home: user.home,
+    hasSecrets: HiddenFiles.of(options.hidden),
     readable: [
       ...SandboxSystem.system().map(({ path }) => path),
       ...SandboxSystem.tools(user.path, user.home),
@@ -89,6 +91,7 @@ interface Runtime {
 
 interface Driver extends Runtime {
   readonly home: string | undefined
+  readonly hasSecrets: (path: string) => boolean
   readonly readable: ReadonlyArray<string>
   readonly writable: ReadonlyArray<string>
   readonly hosts: ReadonlyArray<string> | undefined
@@ -144,7 +147,7 @@ const start = Effect.fnUntraced(function*(
     const turn = turnsOf(workspace.root)
     yield* Effect.acquireRelease(turn.take(1), () => turn.release(1), { interruptible: true })
   }
-  const found = yield* SandboxFolder.find(command, driver.home)
+  const found = yield* SandboxFolder.find(command, driver)
   const state = { hasBegun: false }
   // unique and unguessable: the proxy knows a command by it
   const commandId = randomBytes(24).toString("base64url")
@@ -209,7 +212,7 @@ const confinementOf = (
 ): SrtPolicy.Confinement => ({
   readable: [...driver.readable, ...gitFolder === undefined ? [] : [gitFolder]],
   writable: [...workspace === undefined ? [] : [workspace.root], ...driver.writable],
-  guarded: Array.from(new Set([...guarded, ...linked])),
+  guarded: Array.from(new Set([...guarded, ...linked])).filter((it) => !hidden.includes(it)),
   hidden: [...hidden, ...SandboxSystem.realOf(shared)]
 })
 

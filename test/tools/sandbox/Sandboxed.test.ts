@@ -55,6 +55,66 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.include(written.sandbox, "because of its sandbox")
     }))
 
+  it.live("reads no file with secrets by its name, through no link, and says so", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const sandbox = yield* bwrap
+      put(root, {
+        ".env": "SECRET=1",
+        "app/.env.local": "SECRET=2",
+        "app/server.key": "SECRET=3",
+        "vault/real.txt": "SECRET=4",
+        ".env.example": "NAME=",
+        "src/a.txt": "plain"
+      })
+      NodeFs.symlinkSync("../vault/real.txt", `${root}/app/.env`)
+      const tries =
+        "cat .e* app/.e* app/*; grep -r SECRET .; cat vault/*; mv app other; cat other/.env.local; rm -f .env"
+      const { stderr, stdout } = yield* call({ root, sandbox }, "run_command", { command: tries })
+      assert.notInclude(`${stdout}${stderr}`, "SECRET")
+      assert.include(stdout, "NAME=")
+      const refused = yield* call({ root, sandbox }, "run_command", { command: "cat .env" })
+      assert.notStrictEqual(refused.exitCode, 0)
+      assert.include(
+        refused.sandbox,
+        "Commands cannot read these files, because they hold secrets or the policy denies them"
+      )
+      assert.include(refused.sandbox, ".env")
+      const plain = yield* call({ root, sandbox }, "run_command", { command: "cat src/a.txt" })
+      assert.deepStrictEqual(plain, { exitCode: 0, signal: null, stdout: "plain", stderr: "" })
+      assert.strictEqual(NodeFs.readFileSync(`${root}/.env`, "utf8"), "SECRET=1")
+      const shown = yield* SandboxBwrap.make({ hidden: [] }, user)
+      assert.strictEqual(
+        (yield* call({ root, sandbox: shown }, "run_command", { command: "cat .env" })).stdout,
+        "SECRET=1"
+      )
+    }))
+
+  it.live("reads no file that the policy denies to every tool", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      const sandbox = yield* bwrap
+      put(root, { "secrets/a.txt": "SECRET", "open/a.txt": "open", "other/a.txt": "other" })
+      const { layer, toolkit } = WorkspaceTools.make({ root, sandbox })
+      const outcome = yield* Effect.gen(function*() {
+        const executor = yield* ToolExecutor
+        const process = yield* executor.process()
+        return yield* process.execute(
+          ToolCall.make("c", "run_command", { command: "cat secrets/* open/* other/*; true" })
+        )
+      }).pipe(
+        Effect.provide(
+          LocalExecutor.layer(toolkit, {
+            policy: { sandboxed: "allow", deny: ["*(secrets/*)", "read_file(other/*)"], default: "deny" }
+          }).pipe(Layer.provide(layer))
+        ),
+        Effect.scoped
+      )
+      const text = JSON.stringify(outcome)
+      assert.notInclude(text, "SECRET")
+      assert.include(text, "openother")
+    }))
+
   it.live("keeps what other programs execute as it is, and moves away what is made anew", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders

@@ -205,6 +205,10 @@ export class LiveContext extends Caller implements Service, Surroundings {
     return this.call.consent.answer
   }
 
+  get hides(): Service["hides"] {
+    return (text) => this.call.agent.permissions.hides?.({ text }) === true
+  }
+
   get permits(): Service["permits"] {
     return (target, options) =>
       Effect.suspend(() => {
