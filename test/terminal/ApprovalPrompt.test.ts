@@ -5,15 +5,9 @@ import { assert, describe, it } from "@effect/vitest"
 import type { Approvals } from "effect-tool-executor"
 import * as CliOutput from "effect/cli/CliOutput"
 import * as Schema from "effect/Schema"
-<<<<<<<< HEAD:test/cli/terminal/ApprovalPrompt.test.ts
-import { clip } from "../../../src/cli/clip.ts"
-import * as ApprovalPrompt from "../../../src/cli/terminal/ApprovalPrompt.ts"
-import { escape, escapeJson } from "../../../src/internal/escape.ts"
-========
 import { escape, escapeJson } from "../../src/internal/escape.ts"
 import * as ApprovalPrompt from "../../src/terminal/ApprovalPrompt.ts"
 import { clip } from "../../src/terminal/clip.ts"
->>>>>>>> 78ba7274 (One yes at the terminal approves one request, in generated projects, guards and tool-executor agent alike):test/terminal/ApprovalPrompt.test.ts
 
 /** Any text: ordinary words, what does something to a terminal, and what imitates lines of ours. */
 const Text = Schema.Array(
