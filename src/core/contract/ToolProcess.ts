@@ -101,6 +101,15 @@ export interface ProvidedCall extends RecalledResult {
   readonly isFailure: boolean
 }
 
+/** The result of a call that ended before the process began. */
+export interface EarlierResult {
+  readonly name: string
+  readonly output: unknown
+  readonly isFailure: boolean
+  /** The model's provider ran it, and not the host. */
+  readonly providerExecuted: boolean
+}
+
 /**
  * One pass of an agent over its work.
  *
@@ -121,6 +130,12 @@ export interface ToolProcess {
    * that this executor returned, count as they are known; all others may be from anywhere.
    */
   readonly recalled: (results: ReadonlyArray<RecalledResult>) => Effect.Effect<void>
+  /**
+   * Adds the results of calls before the process, in order, for rules of order in every scope. Limits do not count
+   * them. Failures do not count, nor do results of this executor's tools that a provider claims to have run. Pass only
+   * results that the host itself has recorded.
+   */
+  readonly earlier: (results: ReadonlyArray<EarlierResult>) => Effect.Effect<void>
   /** Runs the calls of one model turn. */
   readonly executeWave: {
     <const Calls extends ReadonlyArray<ToolCall>>(calls: Calls): Effect.Effect<WaveResult<Calls>>

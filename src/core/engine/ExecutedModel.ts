@@ -2,10 +2,12 @@
  * A language model whose tool calls the executor runs. Code that uses `LanguageModel` or `Chat` does not change.
  *
  * The calls of a response are one wave, and results come in the order of the calls. A tool name that does not exist is
- * answered like any other mistake of the model. Requests without a toolkit, or with tool call resolution disabled, go
+ * answered like any other mistake of the model. The results in a prompt are the past of its request: rules of order see
+ * them, whatever their scope. A result that a model itself claims is dropped. Requests without a toolkit, or with tool call resolution disabled, go
  * to the model unchanged.
  */
 import * as LanguageModel from "effect/ai/LanguageModel"
+import * as Prompt from "effect/ai/Prompt"
 import * as Response from "effect/ai/Response"
 import type * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
@@ -14,12 +16,12 @@ import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import type { ToolProcess } from "../contract/ToolProcess.ts"
+import type { EarlierResult, ToolProcess } from "../contract/ToolProcess.ts"
 import { ToolExecutor } from "./ToolExecutor.ts"
 
 /**
- * The process that runs the calls of requests. Default: a new process in a new batch for each request. Ordering rules
- * across turns need one process for all requests.
+ * The process that runs the calls of requests. Default: a new process in a new batch for each request. Limits of a batch
+ * count several requests together if they have one process.
  */
 export const Process = Context.Reference<ToolProcess | undefined>("effect-tool-executor/ExecutedModel/Process", {
   defaultValue: () => undefined
@@ -80,6 +82,7 @@ export const layer: Layer.Layer<
       Effect.gen(function*() {
         const running = yield* process
         const tools = yield* toolsOf(options.toolkit!)
+        yield* running.earlier(resultsIn(Prompt.make(options.prompt)))
         // the model's own code executes calls that the prompt approves, before it sends the request
         const approved: Array<Response.AnyPart> = []
         const toolkit = Effect.map(yield* Effect.orDie(running.guard({ tools })), (it) => noting(it, approved))
@@ -91,12 +94,15 @@ export const layer: Layer.Layer<
       })
     const generateText = (options: Options) =>
       isOwn(options) ? model.generateText(options as never) : Effect.scoped(Effect.gen(function*() {
-        const { answer, options: own } = yield* begin(options)
+        const { answer, approved, options: own } = yield* begin(options)
         const response = (yield* model.generateText(own as never)) as unknown as {
           readonly content: ReadonlyArray<Response.AnyPart>
         }
-        const results = yield* answer(response.content)
-        return new LanguageModel.GenerateTextResponse([...response.content, ...results] as never)
+        let trusted = approved.filter(isSuccess).length
+        // the results of approved calls come first
+        const content = response.content.filter((part) => !isSuccess(part) || trusted-- > 0)
+        const results = yield* answer(content)
+        return new LanguageModel.GenerateTextResponse([...content, ...results] as never)
       }))
     const streamText = (options: Options) =>
       isOwn(options) ? model.streamText(options as never) : Stream.unwrap(Effect.map(begin(options), (begun) => {
@@ -110,7 +116,7 @@ export const layer: Layer.Layer<
         ))
         // the end of the response comes after its results
         return Stream.concat(
-          Stream.flatMap(parts, (part) => {
+          Stream.flatMap(Stream.filter(parts, (part) => !isSuccess(part)), (part) => {
             content.push(part)
             return Stream.fromIterable(withApproved(part.type === "finish" ? [] : [part]))
           }),
@@ -128,9 +134,29 @@ export const layer: Layer.Layer<
 type Tools = Record<string, Tool.Any>
 
 interface Options {
+  readonly prompt: Prompt.RawInput
   readonly toolkit?: Toolkit.WithHandler<Tools> | Effect.Effect<Toolkit.WithHandler<Tools>> | undefined
   readonly disableToolCallResolution?: boolean | undefined
 }
+
+/**
+ * The results in a prompt that count: what the host has written, as messages of the role `tool`, and what a provider
+ * has run itself. A model writes neither.
+ */
+const resultsIn = ({ content }: Prompt.Prompt): ReadonlyArray<EarlierResult> =>
+  content.flatMap((message) =>
+    message.role !== "tool" && message.role !== "assistant" ?
+      [] :
+      message.content.flatMap((part) =>
+        part.type === "tool-result" && part.providerExecuted === (message.role === "assistant")
+          ? [{ ...part, output: part.result }]
+          : []
+      )
+  )
+
+/** A success of a call that the executor runs. In what a model returns, only the executor may have put it there. */
+const isSuccess = (part: Response.AnyPart): boolean =>
+  part.type === "tool-result" && part.providerExecuted !== true && part.isFailure !== true
 
 /** Returns the tools of a toolkit; its handlers are not needed here. */
 const toolsOf = (toolkit: NonNullable<Options["toolkit"]>): Effect.Effect<Tools> =>

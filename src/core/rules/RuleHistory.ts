@@ -3,6 +3,7 @@
  * grows with the number of calls.
  */
 import * as Schema from "effect/Schema"
+import type { SharedScope } from "./RuleKind.ts"
 import * as RuleSet from "./RuleSet.ts"
 import type { Place, SharedPast } from "./SharedPast.ts"
 import { ToolRule } from "./ToolRule.ts"
@@ -35,10 +36,13 @@ export type Remembered = typeof Remembered.Type
 /** The history of one process, as it goes on. */
 export class RuleHistory implements RuleSet.History {
   readonly succeeded = new Set<string>()
-  /** Shared by the processes of its batch. */
-  readonly batch: SharedPast
-  /** Shared by the processes of its session. */
-  readonly session: SharedPast
+  /** What the processes of its batch, and of its session, remember together. */
+  readonly shared: Readonly<Record<SharedScope, SharedPast>>
+  /** What the host reports of before the process, in every scope. */
+  private readonly earlier: { readonly succeeded: Set<string>; last: RuleSet.Success | undefined } = {
+    succeeded: new Set(),
+    last: undefined
+  }
   exitWanted = false
   /** Waves at whose end a required tool held up the end of the loop. */
   private held = 0
@@ -49,8 +53,7 @@ export class RuleHistory implements RuleSet.History {
 
   /** Goes on from what another one has remembered, if that is given. */
   constructor(batch: SharedPast, session: SharedPast, remembered?: Remembered) {
-    this.batch = batch
-    this.session = session
+    this.shared = { batch, session }
     if (remembered === undefined) return
     const { exitWanted, held, last, letThrough, succeeded, succeededInBatch } = remembered
     for (const tool of succeeded) this.succeeded.add(tool)
@@ -66,11 +69,29 @@ export class RuleHistory implements RuleSet.History {
     const { exitWanted, held, last, letThrough } = this
     return {
       succeeded: Array.from(this.succeeded),
-      succeededInBatch: Array.from(this.batch.succeeded),
+      succeededInBatch: Array.from(this.shared.batch.succeeded),
       ...(last === undefined ? {} : { last: { tool: last.tool, routes: last.routes } }),
       exitWanted,
       held,
       letThrough
+    }
+  }
+
+  get batch(): RuleSet.Past {
+    return this.since(this.shared.batch)
+  }
+
+  get session(): RuleSet.Past {
+    return this.since(this.shared.session)
+  }
+
+  /** Notes successes from before the process that no store remembers, in order. Noting them again changes nothing. */
+  recall(successes: ReadonlyArray<RuleSet.Success>): void {
+    const { earlier, succeeded } = this
+    for (const success of successes) {
+      succeeded.add(success.tool)
+      earlier.succeeded.add(success.tool)
+      earlier.last = success
     }
   }
 
@@ -79,8 +100,8 @@ export class RuleHistory implements RuleSet.History {
     const wave: WaveHistory = { successes: [], ended: false, place }
     this.waves = [...this.waves, wave]
     if (place !== undefined) {
-      this.batch.begin(place)
-      this.session.begin(place)
+      this.shared.batch.begin(place)
+      this.shared.session.begin(place)
     }
     return wave
   }
@@ -89,8 +110,8 @@ export class RuleHistory implements RuleSet.History {
   end(wave: WaveHistory): void {
     wave.ended = true
     if (wave.place !== undefined) {
-      this.batch.end(wave.place)
-      this.session.end(wave.place)
+      this.shared.batch.end(wave.place)
+      this.shared.session.end(wave.place)
     }
     wave.successes.splice(0, wave.successes.length - 1)
     this.waves = this.waves.filter((it, index) => {
@@ -110,8 +131,8 @@ export class RuleHistory implements RuleSet.History {
     routes?: RuleSet.Success["routes"]
   ): void {
     this.succeeded.add(tool)
-    this.batch.succeeded.add(tool)
-    if (set.remembers.length > 0) this.session.succeeded.add(tool)
+    this.shared.batch.succeeded.add(tool)
+    if (set.remembers.length > 0) this.shared.session.succeeded.add(tool)
     if (set.forTool(tool).exits) this.exitWanted = true
     if (!set.looksBack) return
     const { place, successes } = wave
@@ -119,7 +140,7 @@ export class RuleHistory implements RuleSet.History {
     let at = successes.length
     while (at > 0 && successes[at - 1]!.index > index) at--
     successes.splice(at, 0, success)
-    if (place !== undefined) { for (const scope of set.remembers) this[scope].note({ ...success, place }) }
+    if (place !== undefined) { for (const scope of set.remembers) this.shared[scope].note({ ...success, place }) }
   }
 
   /** Notes what succeeded before a wave that has begun, in order. */
@@ -137,19 +158,19 @@ export class RuleHistory implements RuleSet.History {
   before(set: RuleSet.RuleSet, wave: WaveHistory, index: number): RuleSet.History {
     if (!set.looksBack) return this
     const { exitWanted, succeeded } = this
-    const seen = (past: SharedPast) => wave.place === undefined ? past : past.before(wave.place, index)
+    const seen = (past: SharedPast) => this.since(wave.place === undefined ? past : past.before(wave.place, index))
     return {
       exitWanted,
       succeeded,
       last: this.lastBefore(wave, index),
-      batch: seen(this.batch),
-      session: seen(this.session)
+      batch: seen(this.shared.batch),
+      session: seen(this.shared.session)
     }
   }
 
   get last(): RuleSet.Success | undefined {
     const wave = this.waves.findLast((it) => it.successes.length > 0)
-    return wave?.successes.at(-1)
+    return wave?.successes.at(-1) ?? this.earlier.last
   }
 
   /** Tells whether the loop is over: an exit tool succeeded, and what is required first did, or has had its attempts. */
@@ -176,7 +197,17 @@ export class RuleHistory implements RuleSet.History {
   private lastBefore(wave: WaveHistory, index: number): RuleSet.Success | undefined {
     const own = wave.successes.findLast((it) => it.index < index)
     if (own !== undefined) return own
-    return this.waves.slice(0, this.waves.indexOf(wave)).findLast((it) => it.successes.length > 0)?.successes.at(-1)
+    return this.waves.slice(0, this.waves.indexOf(wave)).findLast((it) => it.successes.length > 0)?.successes.at(-1) ??
+      this.earlier.last
+  }
+
+  /** A past that others share, after what was before the process. */
+  private since(past: RuleSet.Past): RuleSet.Past {
+    const { last, succeeded } = this.earlier
+    return last === undefined ? past : {
+      succeeded: new Set([...succeeded, ...past.succeeded]),
+      last: past.last ?? last
+    }
   }
 }
 

@@ -24,14 +24,14 @@ export const refresh = (
   now: number,
   { age, patience }: { readonly age: number; readonly patience?: number }
 ): Effect.Effect<StateStoreError | undefined> => {
-  const old = Array.from(scopes).filter((scope) => now - history[scope].readAt >= age)
+  const old = Array.from(scopes).filter((scope) => now - history.shared[scope].readAt >= age)
   if (old.length === 0) return fresh
   const of = old.map((scope): BatchClaim =>
     scope === "batch" ? { _tag: "Batch", batch: batch.key } : { _tag: "Batch", batch: session.key, scope }
   )
   return Effect.mapEager(store.recall(of, now, patience), (answer) => {
     if (answer instanceof StateStoreError) return answer
-    for (const [index, scope] of old.entries()) history[scope].merge(answer[index] ?? { succeeded: [] }, now)
+    for (const [index, scope] of old.entries()) history.shared[scope].merge(answer[index] ?? { succeeded: [] }, now)
     return undefined
   })
 }

@@ -77,6 +77,13 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
     batch: state.batch.id,
     heard: (text, from = "user") => Effect.sync(() => engine.conversations?.heard(state, text, from)),
     recalled: (results) => Effect.sync(() => engine.conversations?.recalled(state, results)),
+    earlier: (results) =>
+      Effect.sync(() => {
+        const set = engine.rules.current()
+        const registry = engine.handlers.current()
+        const successes = results.filter((it) => !it.isFailure && !(it.providerExecuted && registry.has(it.name)))
+        state.history.recall(successes.map(({ name, output }) => RuleSet.success(set, name, output)))
+      }),
     executeWave,
     resume: Effect.fnUntraced(function*(calls: ReadonlyArray<ToolCall>, options?: ResumeOptions) {
       const { asks, ...own } = yield* resumption(engine, options)
