@@ -31,13 +31,13 @@ import {
   type ToolExecuteFunction,
   type ToolSet
 } from "ai"
-import type * as Tool from "effect/ai/Tool"
+import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Effect from "effect/Effect"
 import type * as Layer from "effect/Layer"
 import type { ToolProcess } from "../core/contract/ToolProcess.ts"
 import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
-import { direct, guarded, Runner } from "./AiSdkRunner.ts"
+import { direct, guarded, Runner, type Shown } from "./AiSdkRunner.ts"
 import * as AiSdkTools from "./AiSdkTools.ts"
 import * as Guard from "./Guard.ts"
 import type * as PlainTool from "./PlainTool.ts"
@@ -124,7 +124,7 @@ export type ToolsOf<Tools extends Record<string, Tool.Any>> = {
  * - The SDK's `abortSignal` ends the call. The executor handles approval; `needsApproval` is not set.
  * - Partial output is in `process.events`.
  *
- * Fails if the executor lacks a tool of the toolkit; a tool hidden by the policy is left out.
+ * Fails if the executor lacks a tool of the toolkit. Calls of a tool that the policy denies are refused.
  */
 export const toTools: {
   (process: ToolProcess): Effect.Effect<Record<string, ReturnType<typeof dynamicTool>>>
@@ -141,18 +141,29 @@ export const toTools: {
   // fails for tools the executor does not have
   if (toolkit !== undefined) yield* Effect.asVoid(process.guard(toolkit))
   const runner = new Runner(direct(process, yield* Effect.context<never>()))
-  const shown = (yield* process.tools).filter((it) => toolkit === undefined || Object.hasOwn(toolkit.tools, it.name))
-  return Object.fromEntries(shown.map((it) => {
-    const tool = runner.tool(it)
-    return [it.name, toolkit === undefined ? dynamicTool(tool) : tool]
-  }))
+  const shown = yield* process.tools
+  if (toolkit === undefined) return Object.fromEntries(shown.map((it) => [it.name, dynamicTool(runner.tool(it))]))
+  return Object.fromEntries(
+    Object.values(toolkit.tools).map((tool) => [
+      tool.name,
+      runner.tool(shown.find((it) => it.name === tool.name) ?? unseen(tool))
+    ])
+  )
 }) as never
+
+/** A tool that the policy denies, for calls that are refused. */
+const unseen = (tool: Tool.Any): Shown => ({
+  name: tool.name,
+  description: tool.description,
+  annotations: tool.annotations,
+  jsonSchema: Tool.getJsonSchema(tool)
+})
 
 /**
  * Puts an executor behind the tools of `generateText`, `streamText` and agents, without Effect.
  *
- * - The returned tools have the same names and types. Tools without `execute` are returned unchanged; tools that the
- * policy hides are left out.
+ * - The returned tools have the same names and types. Tools without `execute` are returned unchanged; calls of a tool
+ * that the policy denies are refused.
  * - `approvals: "loop"` uses the SDK's own approval flow: the response contains a `tool-approval-request` for each call
  * that needs approval. A call runs only if the messages contain its approval.
  * - A call that does not succeed throws `ToolExecutionError`, which the SDK turns into a `tool-error` part.

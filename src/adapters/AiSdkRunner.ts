@@ -24,6 +24,11 @@ export interface Way {
   ) => Promise<{ readonly answer: Answer; readonly value: unknown }>
 }
 
+/** What the SDK needs of a tool. */
+export type Shown = Pick<RegisteredTool, "annotations" | "description" | "jsonSchema" | "name">
+
+const inputSchema = ({ jsonSchema: schema }: Shown) => jsonSchema(schema as JSONSchema7)
+
 export class Runner {
   private readonly way: Way
   /** All calls of a step share one messages array. */
@@ -36,11 +41,19 @@ export class Runner {
   }
 
   /** A tool of the executor as an SDK tool. */
-  tool({ annotations, description, jsonSchema: schema, name }: RegisteredTool) {
+  tool(tool: Shown) {
+    const { annotations, description, name } = tool
     return {
       ...toolOptions(annotations),
       ...description === undefined ? {} : { description },
-      inputSchema: jsonSchema(schema as JSONSchema7),
+      inputSchema: inputSchema(tool),
+      ...this.calls(name)
+    }
+  }
+
+  /** What runs the calls of a tool, and words their results for the model. */
+  calls(name: string) {
+    return {
       execute: (input: unknown, options: ToolExecutionOptions<unknown>) => this.execute(name, input, options),
       toModelOutput: ({ output, toolCallId }: { readonly toolCallId: string; readonly output: unknown }) =>
         AiSdk.shown(this.take(toolCallId, output) ?? [ToolContent.text(this.way.process.shown(output))])
@@ -110,13 +123,13 @@ export const guarded = (
 ): Record<string, SdkTool> => {
   const runner = new Runner(behind(calls))
   return Object.fromEntries(
-    Object.entries(tools).flatMap(([name, tool]): ReadonlyArray<readonly [string, SdkTool]> => {
-      if (typeof tool.execute !== "function") return [[name, tool]]
+    Object.entries(tools).map(([name, tool]): readonly [string, SdkTool] => {
+      if (typeof tool.execute !== "function") return [name, tool]
       const shown = calls.shown.get(name)
-      if (shown === undefined) return []
-      const { execute, inputSchema, toModelOutput } = runner.tool(shown)
+      const { execute, toModelOutput } = runner.calls(name)
       const own = {
-        inputSchema,
+        // the schema of a denied tool is never narrowed
+        ...shown === undefined ? {} : { inputSchema: inputSchema(shown) },
         toModelOutput,
         execute: isGenerator(tool.execute)
           ? (input: unknown, options: ToolExecutionOptions<unknown>) =>
@@ -127,7 +140,7 @@ export const guarded = (
             calls.needsApproval(ToolCall.make(options.toolCallId, name, input), { given: options })
           : undefined
       }
-      return [[name, { ...tool, ...own } as never]]
+      return [name, { ...tool, ...own } as never]
     })
   )
 }

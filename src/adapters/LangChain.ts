@@ -73,9 +73,7 @@ export const guard = <const Tools extends ReadonlyArray<Tool>>(
     hasApprovals: false,
     toolsOf: (calls) => {
       const step = Guard.steps(calls)
-      return tools.flatMap((tool) =>
-        calls.shown.has(tool.name) ? [guarded(calls, step, tool as Structured)] : []
-      ) as never
+      return tools.map((tool) => guarded(calls, step, tool as Structured)) as never
     }
   })
 

@@ -69,13 +69,9 @@ export const guard = <const Tools extends ReadonlyArray<Tool>>(
     hasApprovals: true,
     toolsOf: (calls) => {
       const step = Guard.steps(calls)
-      return Promise.all(tools.flatMap((tool): ReadonlyArray<Tool | Promise<Tool>> =>
-        !isFunction(tool) ?
-          [tool] :
-          calls.shown.has(tool.name)
-          ? [guarded(calls, step, tool, options.approvals === "loop")]
-          : []
-      )) as never
+      return Promise.all(
+        tools.map((tool) => isFunction(tool) ? guarded(calls, step, tool, options.approvals === "loop") : tool)
+      ) as never
     }
   })
 

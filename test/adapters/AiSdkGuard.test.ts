@@ -79,10 +79,24 @@ describe("guarded tools of the AI SDK", () => {
       at: new Date(0)
     }])
     assert.deepStrictEqual(ran, ["search a 2", "search b 2"])
-    assert.notProperty(tools, "remove")
+    assert.deepStrictEqual(Object.keys(tools), Object.keys(own))
     assert.strictEqual(tools.ask, own.ask)
     assert.match(JSON.stringify(read().get("3")), /limit/)
     assert.include(events, "ToolCallComplete")
+    await close()
+  })
+
+  it("keep a tool that the policy denies in its place, and refuse its calls", async () => {
+    const { ran, tools: own } = open()
+    const { close, tools } = await AiSdk.guard(own, {
+      policy: { default: "allow", deny: ["search"] },
+      approvals: "loop"
+    })
+    const { model, read } = sdkModel([[search("1", "a"), remove("2", "b")]])
+    await generateText({ model, prompt: "go", tools, stopWhen: isStepCount(2) })
+    assert.deepStrictEqual(Object.keys(tools), Object.keys(own))
+    assert.deepStrictEqual(ran, ["remove b, 1 messages"])
+    assert.include(JSON.stringify(read().get("1")), "not allowed")
     await close()
   })
 

@@ -85,6 +85,17 @@ describe("guarded tools of LangChain", () => {
     await close()
   })
 
+  it("keep a tool that the policy denies in its place, and refuse its calls", async () => {
+    const { ran, tools: own } = open()
+    const { close, tools } = await LangChain.guard(own, { policy: { default: "allow", deny: ["read"] } })
+    assert.deepStrictEqual(tools.map((it) => it.name), own.map((it) => it.name))
+    const refused = await tools[0].invoke({ path: "a" }).catch((error: unknown) => error)
+    assert.instanceOf(refused, ToolOutcome.ToolExecutionError)
+    await tools[1].invoke({ path: "a" })
+    assert.deepStrictEqual(ran, ["write a"])
+    await close()
+  })
+
   it("run in order in a tool node, and long outputs are cut for the model", async () => {
     const { tools: own } = open()
     const { close, tools } = await LangChain.guard(own, { policy: { default: "allow" } })

@@ -81,6 +81,18 @@ describe("guarded tools of the OpenAI Agents SDK", () => {
     await close()
   })
 
+  it("keep a tool that the policy denies in its place: its calls are refused, and the run goes on", async () => {
+    const { ran, tools: own } = open()
+    const { close, tools } = await OpenAiAgents.guard(own, { policy: { default: "allow", deny: ["read"] } })
+    assert.deepStrictEqual(tools.map((it) => it.name), own.map((it) => it.name))
+    const model = scriptedAgent([[["1", "read", { path: "a" }], ["2", "write", { path: "a" }]]])
+    const result = await runner.run(new Agent({ name: "a", model, tools: [...tools] }), "go")
+    assert.strictEqual(result.finalOutput, "done")
+    assert.include(model.answers().get("1"), "not allowed")
+    assert.deepStrictEqual(ran, ["write a"])
+    await close()
+  })
+
   it("are approved by a function", async () => {
     const { ran, tools: own } = open()
     const { close, tools } = await OpenAiAgents.guard(own, {
