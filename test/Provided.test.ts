@@ -140,51 +140,79 @@ describe("a service around a layer", () => {
   }
 })
 
-describe("a setting given as an option and by a layer around", () => {
-  const calls = [ToolCall.make("1", "read", {}), ToolCall.make("2", "write", { n: 1 })]
+describe("a gate's layer around an executor", () => {
+  const policy: Policy.Policy = { mode: "denyAll" }
+  const rules = [{ _tag: "MaxCalls", tool: "*", max: 0 }] as const
   const outcomes = Effect.gen(function*() {
     const executor = yield* ToolExecutor.ToolExecutor
+    const calls = [ToolCall.make("1", "read", {}), ToolCall.make("2", "read", {})]
     return tags(yield* (yield* executor.process()).executeWave(calls))
   }).pipe(Effect.scoped)
-  const everywhere: Policy.Policy = { default: "allow" }
-  const reads: Policy.Policy = { default: "readOnly" }
-  const both: ReadonlyArray<
-    readonly [option: Policy.Policy, around: typeof Permissions.layerDenyAll, seen: ReadonlyArray<string>]
-  > = [
-    [everywhere, Permissions.layerDenyAll, ["PolicyDenied", "PolicyDenied"]],
-    [everywhere, Permissions.layerReadOnly, ["Succeeded", "PolicyDenied"]],
-    [everywhere, Permissions.layerAllowAll, ["Succeeded", "Succeeded"]],
-    [reads, Permissions.layerAllowAll, ["Succeeded", "PolicyDenied"]],
-    [{ mode: "denyAll" }, Permissions.layerReadOnly, ["PolicyDenied", "PolicyDenied"]]
-  ]
+  const no: Guards.Guard = { name: "no", check: () => Effect.fail("no") }
+  const refused = Dedupe.Dedupe.of({
+    claim: () => ({ _tag: "GuardRejected", guard: "it", reason: "no" }),
+    leads: () => false,
+    duplicate: () => ({ _tag: "Refused" }),
+    settlement: () => ({ key: "release", windowMillis: 0, value: undefined })
+  })
+  const cases: ReadonlyArray<
+    readonly [option: LocalExecutor.Options, layer: Layer.Layer<never>, before: string, after: string]
+  > = ([
+    [{ policy }, Permissions.layerAllowAll, "PolicyDenied", "Succeeded"],
+    [{ policy: { default: "allow" } }, Permissions.layerDenyAll, "Succeeded", "PolicyDenied"],
+    [{ rules }, Rules.layerNoop, "RuleViolation", "Succeeded"],
+    [{ dedupe: false }, Layer.succeed(Dedupe.Dedupe, refused), "Succeeded", "GuardRejected"],
+    [{ turn: { timeout: "1 millis", maxCalls: 1 } }, TurnBudget.layerNoop, "CallBudgetExhausted", "Succeeded"],
+    [{ guards: [no] }, Guards.layer([]), "GuardRejected", "Succeeded"]
+  ] as const).map(([option, ...rest]) => [{ dedupe: false, ...option }, ...rest] as unknown as (typeof cases)[number])
 
-  it.effect("holds the stricter of both permissions", () =>
+  it.effect("replaces that gate, whatever the options say of it", () =>
     Effect.gen(function*() {
-      for (const [policy, around, seen] of both) {
+      for (const [option, swapped, before, after] of cases) {
         const layers = [
-          LocalExecutor.layer(kit, { policy }).pipe(Layer.provide(handlers)),
-          Layer.fresh(ToolExecutor.layer).pipe(
-            Layer.provide(LocalExecutor.layerGates({ policy })),
-            Layer.provide(registry)
-          )
+          LocalExecutor.layer(kit, option).pipe(Layer.provide(handlers)),
+          Layer.fresh(ToolExecutor.layer).pipe(Layer.provide(LocalExecutor.layerGates(option)), Layer.provide(registry))
         ]
         for (const layer of layers) {
-          const program = Effect.provide(outcomes, Layer.provide(layer, around), { local: true })
-          assert.deepStrictEqual(yield* VirtualTime.run(program), seen)
+          const run = (layer: (typeof layers)[number]) =>
+            VirtualTime.run(Effect.provide(outcomes, layer, { local: true }))
+          assert.strictEqual((yield* run(layer)).at(-1), before)
+          assert.strictEqual((yield* run(Layer.provide(layer, swapped))).at(-1), after)
         }
       }
     }))
 
-  it.effect("is an error for rules", () =>
+  it.effect("does not loosen an executor that only reads", () =>
     Effect.gen(function*() {
-      const layer = LocalExecutor.layer(kit, { rules: [{ _tag: "MaxCalls", tool: "write", max: 1 }] }).pipe(
-        Layer.provide(Rules.layer([{ _tag: "MaxCalls", tool: "read", max: 1 }])),
-        Layer.provide(registry),
-        Layer.provide(handlers)
+      const layer = LocalExecutor.layerReadOnly(kit).pipe(
+        Layer.provide(handlers),
+        Layer.provide(Permissions.layerAllowAll)
       )
-      const error = yield* Effect.flip(Effect.scoped(Layer.build(layer)))
-      assert.strictEqual(error.subject, "LocalExecutor")
-      assert.deepStrictEqual(error.problems.map(({ path }) => path), ["rules"])
+      const names = Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.tools)
+      assert.deepStrictEqual((yield* Effect.provide(names, layer)).map((it) => it.name), ["read"])
+    }))
+
+  it.effect("is an error where the executor has a layer of its own", () =>
+    Effect.gen(function*() {
+      const gates = () =>
+        Layer.mergeAll(Rules.layer([]), Permissions.layer({}), Dedupe.layer(), Pools.layer()).pipe(
+          Layer.provide(registry)
+        )
+      const around = Object.entries({
+        Rules: Rules.layerNoop,
+        Permissions: Permissions.layerAllowAll,
+        Dedupe: Dedupe.layerNoop,
+        Pools: Pools.layerNoop
+      })
+      for (const [name, layer] of around) {
+        const twice = Layer.fresh(ToolExecutor.layer).pipe(
+          Layer.provide(gates()),
+          Layer.provide(registry),
+          Layer.provide(layer as Layer.Layer<never>)
+        )
+        const error = yield* Effect.flip(Effect.scoped(Layer.build(twice)))
+        assert.deepStrictEqual([error.subject, error.problems.map((it) => it.path)], [name, [name]])
+      }
     }))
 })
 

@@ -4,13 +4,9 @@
  * Uses surrounding layers: settings (`ExecutorSettings`), gates (`Rules`, `Permissions`, `Dedupe`, `Pools`,
  * `TurnBudget`, `Guards`), stores (`StateStore`, `Journal`, `ArtifactStore`, `Checkpoints`) and `Approvals`.
  *
- * If something is given both as an option and by a layer:
- *
- * - permissions: the stricter decision applies;
- * - rules: this is an error;
- * - guards: all run;
- * - settings and turn budget: the option wins, field by field;
- * - dedupe, pools and provenance: the option wins as a whole.
+ * A gate's layer around the executor replaces that gate, whatever the options say of it. So a test can swap any gate
+ * of the executor that the program uses. Settings are no gates: an option wins over the surrounding settings, field by
+ * field.
  */
 import type * as Toolkit from "effect/ai/Toolkit"
 import type * as Context from "effect/Context"
@@ -24,23 +20,24 @@ import * as Guards from "../core/gates/Guards.ts"
 import * as Permissions from "../core/gates/Permissions.ts"
 import type * as Policy from "../core/gates/Policy.ts"
 import * as Pools from "../core/gates/Pools.ts"
+import { Provenance as ProvenanceGate } from "../core/gates/Provenance.ts"
 import * as Rules from "../core/gates/Rules.ts"
 import * as TurnBudget from "../core/gates/TurnBudget.ts"
 import * as ArtifactStore from "../core/output/ArtifactStore.ts"
 import type { ToolRule } from "../core/rules/ToolRule.ts"
 import * as StateStore from "../core/store/StateStore.ts"
-import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import type { NamesIn } from "../internal/toolkitTypes.ts"
 import * as Provenance from "../provenance/Provenance.ts"
 
 /** Options of a local executor. Every field has a safe default. */
 export interface Options<Name extends string = string> extends ExecutorSettings.Options {
-  /** The host's rules. An error together with a surrounding `Rules` layer. Default: none. */
+  /** The host's rules. A surrounding `Rules` layer replaces them. Default: none. */
   readonly rules?: ReadonlyArray<ToolRule> | undefined
   /**
-   * Who may call what, as one policy or in tiers, the uppermost first. With a surrounding `Permissions` layer the
-   * stricter decision applies. Default: ReadOnly, closed-world tools run, others need approval.
+   * Who may call what, as one policy or in tiers, the uppermost first. A surrounding `Permissions` layer replaces it.
+   * Default: ReadOnly, closed-world tools run, others need approval.
    */
   readonly policy?: Policy.Policy | ReadonlyArray<Policy.Tier> | undefined
   /** Host settings by tool name. */
@@ -97,7 +94,7 @@ export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options<NamesIn<T>>, "policy"> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  layerWith(readOnly(), toolkits, options)
+  layerWith(Layer.fresh(readOnly), toolkits, options)
 
 /**
  * All gates, in-memory stores and settings for a custom registry: what `ToolExecutor.layer` and `ToolExecutors.layer`
@@ -132,21 +129,15 @@ const gatesWith = (
   options: Omit<Options, "policy" | "tools">
 ): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
   Layer.mergeAll(
-    rulesOf(options),
+    foundOr(Rules.Rules, Rules.layer(options.rules ?? [])),
     permissions,
-    options.dedupe === undefined
-      ? foundOr(Dedupe.Dedupe, Dedupe.layer())
-      : options.dedupe === false
-      ? Dedupe.layerNoop
-      : Dedupe.layer(options.dedupe),
-    options.pools === undefined ? foundOr(Pools.Pools, Pools.layer()) : Pools.layer(options.pools),
+    foundOr(Dedupe.Dedupe, options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe)),
+    foundOr(Pools.Pools, Pools.layer(options.pools)),
     foundOr(StateStore.StateStore, StateStore.layerMemory()),
     foundOr(ArtifactStore.ArtifactStore, ArtifactStore.layerMemory()),
-    options.turn === undefined
-      ? foundOr(TurnBudget.TurnBudget, TurnBudget.layerNoop)
-      : TurnBudget.layer(options.turn),
+    foundOr(TurnBudget.TurnBudget, TurnBudget.layer(options.turn)),
     ExecutorSettings.layer(options),
-    options.provenance === undefined ? Layer.empty : Provenance.layer(options.provenance),
+    options.provenance === undefined ? Layer.empty : foundOr(ProvenanceGate, Provenance.layer(options.provenance)),
     options.guards === undefined ? Layer.empty : Guards.layer(options.guards)
   )
 
@@ -157,36 +148,17 @@ const foundOr = <I, S, E, R>(key: Context.Key<I, S>, fallback: Layer.Layer<I, E,
     Option.match({ onNone: () => fallback, onSome: (found) => Layer.succeed(key, found) })
   ))
 
-/** Fails if both an option and a surrounding service are given. */
-const rulesOf = ({ rules }: Options): Layer.Layer<Rules.Rules, ConfigurationError, ToolHandlers.ToolHandlers> =>
-  rules === undefined
-    ? foundOr(Rules.Rules, Rules.layer([]))
-    : Layer.unwrap(Effect.flatMap(Effect.serviceOption(Rules.Rules), (found) =>
-      Option.isNone(found)
-        ? Effect.succeed(Rules.layer(rules))
-        : new ConfigurationError({
-          subject: "LocalExecutor",
-          problems: [{
-            path: "rules",
-            problem: "a Rules layer around the executor has rules as well",
-            expected: "all rules in one place: either the option or the layer"
-          }]
-        })))
+const policyOf = ({ policy = {} }: Options): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
+  foundOr(Permissions.Permissions, Layer.effect(Permissions.Permissions, Permissions.make(policy)))
 
-const policyOf = ({ policy }: Options): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
-  policy === undefined
-    ? foundOr(Permissions.Permissions, Permissions.layer({}))
-    : stricter(Permissions.make(policy))
-
-const readOnly = (): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
-  stricter(Effect.succeed(Permissions.readOnly))
-
-/** Restricts the surrounding service. */
-const stricter = (
-  permissions: Effect.Effect<Permissions.Permissions["Service"], ConfigurationError>
-): Layer.Layer<Permissions.Permissions, ConfigurationError> =>
-  Layer.effect(
-    Permissions.Permissions,
-    Effect.zipWith(permissions, Effect.serviceOption(Permissions.Permissions), (own, found) =>
-      Option.isNone(found) ? own : Permissions.both(own, found.value))
+/** Restricts the surrounding service: the name of the layer is its promise. */
+const readOnly: Layer.Layer<Permissions.Permissions> = Layer.effect(
+  Permissions.Permissions,
+  Effect.map(
+    Effect.serviceOption(Permissions.Permissions),
+    Option.match({
+      onNone: () => Permissions.readOnly,
+      onSome: (found) => Permissions.both(Permissions.readOnly, found)
+    })
   )
+)

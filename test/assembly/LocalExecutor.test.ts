@@ -123,12 +123,12 @@ describe("an executor of one line", () => {
       assert.deepStrictEqual(yield* tagsOf({}, Layer.empty, "write"), ["PermissionDenied"])
       assert.deepStrictEqual(yield* tagsOf({}, Permissions.layerAllowAll, "write"), ["Succeeded"])
       assert.deepStrictEqual(yield* tagsOf({}, Permissions.layerDenyAll, "read"), ["PolicyDenied"])
-      assert.deepStrictEqual(yield* tagsOf({ policy: {} }, Permissions.layerAllowAll, "write"), ["PermissionDenied"])
+      assert.deepStrictEqual(yield* tagsOf({ policy: {} }, Permissions.layerAllowAll, "write"), ["Succeeded"])
       assert.deepStrictEqual(yield* tagsOf({}, Layer.empty, "read", "read"), ["Succeeded", "DuplicateCall"])
       assert.deepStrictEqual(yield* tagsOf({}, Dedupe.layerNoop, "read", "read"), ["Succeeded", "Succeeded"])
       assert.deepStrictEqual(yield* tagsOf({ dedupe: {} }, Dedupe.layerNoop, "read", "read"), [
         "Succeeded",
-        "DuplicateCall"
+        "Succeeded"
       ])
       const error = yield* Effect.flip(tagsOf({}, Pools.layer({ read: 0 }), "read"))
       assert.instanceOf(error, ConfigurationError.ConfigurationError)
@@ -189,12 +189,12 @@ describe("an executor of one line", () => {
       ])
       assert.deepStrictEqual(yield* tagsOf({ ...allow, turn: { maxCalls: 2 } }, turn, "read", "write"), [
         "Succeeded",
-        "Succeeded"
+        "CallBudgetExhausted"
       ])
 
       const guards = Guards.layer([{ name: "g", check: () => Effect.fail("no") }])
       assert.deepStrictEqual(yield* tagsOf({}, guards, "read"), ["GuardRejected"])
-      assert.deepStrictEqual(yield* tagsOf({ guards: [] }, guards, "read"), ["Succeeded"])
+      assert.deepStrictEqual(yield* tagsOf({ guards: [] }, guards, "read"), ["GuardRejected"])
 
       const stop = ExecutorSettings.layer({ onExecutionError: "stop" })
       assert.deepStrictEqual(yield* tagsOf({}, stop, "write", "read"), ["PermissionDenied", "Skipped"])

@@ -59,7 +59,7 @@ describe("the laws", () => {
 
   it.effect("fail as a layer fails that cannot be built", () =>
     Effect.gen(function*() {
-      const wrong = LocalExecutor.layer(toolkit, { pools: { read: 0 } }).pipe(Layer.provide(handlers))
+      const wrong = LocalExecutor.layer(toolkit, { executionTimeout: 0 }).pipe(Layer.provide(handlers))
       assert.strictEqual((yield* Effect.flip(Laws.laws(wrong)))._tag, "ConfigurationError")
     }))
 

@@ -15,6 +15,7 @@ import { type ConfigurationError, readOptions } from "../vocabulary/Configuratio
 import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { GateCall } from "./Gate.ts"
+import { alone } from "./OneLayer.ts"
 
 /** Options of the policy. */
 export interface Options {
@@ -69,7 +70,8 @@ export const make = (options?: Options): Effect.Effect<Dedupe["Service"], Config
   Effect.map(policyOf(options, true), fromPolicy)
 
 /** Layer that refuses, replays or joins equal calls. */
-export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> => Layer.effect(Dedupe, make(options))
+export const layer = (options?: Options): Layer.Layer<Dedupe, ConfigurationError> =>
+  Layer.effect(Dedupe, Effect.andThen(alone(Dedupe, "Dedupe"), make(options)))
 
 /** Layer that lets equal calls run, except where a rule says `AlwaysDedupe`. */
 export const layerNoop: Layer.Layer<Dedupe> = Layer.effect(

@@ -55,7 +55,7 @@ export type Moment = "arrive" | "guard" | "admit" | "recheck"
  * approved up front. If it takes something, it must take it once per `call`.
  */
 export interface Gate<R = never> {
-  /** Appears in refusals. An inner gate replaces an outer one of the same name, so tests can swap gates. */
+  /** Appears in refusals. An outer gate replaces an inner one of the same name, so tests can swap gates. */
   readonly name: string
   /** The tools that the gate guards. Default: all. Calls of other tools skip it. */
   readonly concerns?: ((tool: RegisteredTool) => boolean) | undefined
@@ -167,9 +167,10 @@ const entryLayer = <R, E, R2>(entry: Effect.Effect<Entry<R>, E, R2>): Layer.Laye
   E,
   R | Exclude<R2, Scope.Scope>
 > =>
-  Layer.effectContext(Effect.map(bind(entry), (bound) => {
+  Layer.effectContext(Effect.gen(function*() {
+    const bound = yield* bind(entry)
     const key = Context.Reference<Entry | undefined>(prefix + bound.name, { defaultValue: () => undefined })
-    return Context.add(Context.empty(), key, bound)
+    return Context.make(key, (yield* key) ?? bound)
   })) as Layer.Layer<never, E, R | Exclude<R2, Scope.Scope>>
 
 /** An entry whose gates have their services. */

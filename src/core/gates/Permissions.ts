@@ -18,6 +18,7 @@ import { type RegisteredTool, ToolHandlers } from "../vocabulary/ToolHandlers.ts
 import type { GateCall, Verdict } from "./Gate.ts"
 import type { Reporter } from "./HostGates.ts"
 import * as KnownArguments from "./KnownArguments.ts"
+import { alone } from "./OneLayer.ts"
 import type { Target } from "./PermissionPattern.ts"
 import * as PermissionPattern from "./PermissionPattern.ts"
 import * as Policy from "./Policy.ts"
@@ -101,7 +102,7 @@ export const make = (
 
 /** Layer that decides by a policy: patterns over tools and what they are about, a mode, a default. */
 export const layer = (policy: Policy.Policy): Layer.Layer<Permissions, ConfigurationError> =>
-  Layer.effect(Permissions, make(policy))
+  Layer.effect(Permissions, Effect.andThen(alone(Permissions, "Permissions"), make(policy)))
 
 /**
  * Layer that decides by the policies of several tiers, the uppermost first: merged by rule, so that no tier loosens what
@@ -119,7 +120,7 @@ export const layer = (policy: Policy.Policy): Layer.Layer<Permissions, Configura
  * ```
  */
 export const layerTiers = (tiers: ReadonlyArray<Policy.Tier>): Layer.Layer<Permissions, ConfigurationError> =>
-  Layer.effect(Permissions, make(tiers))
+  Layer.effect(Permissions, Effect.andThen(alone(Permissions, "Permissions"), make(tiers)))
 
 /** The policy of `layerRef`, to be read and replaced while executors run. */
 export class PermissionsRef extends Context.Service<PermissionsRef, {
@@ -158,6 +159,7 @@ export const layerRef = (
   policy: Policy.Policy
 ): Layer.Layer<Permissions | PermissionsRef, ConfigurationError, ToolHandlers> =>
   Layer.effectContext(Effect.gen(function*() {
+    yield* alone(Permissions, "Permissions")
     const handlers = yield* ToolHandlers
     const checked = (policy: Policy.Policy) =>
       Effect.map(

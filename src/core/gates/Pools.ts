@@ -17,6 +17,7 @@ import type * as Semaphore from "effect/Semaphore"
 import { clip } from "../../internal/clip.ts"
 import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
+import { alone } from "./OneLayer.ts"
 import { Permit, type Ticket } from "./Permit.ts"
 import { PermitQueue } from "./PermitQueue.ts"
 import { fromSemaphore, type PermitSource, SharedPermits, type SharedPool } from "./PermitSource.ts"
@@ -109,7 +110,8 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /** Layer of pools: 20 reads, 10 concurrent writers, 1 serial writer by default. */
-export const layer = (options?: Options): Layer.Layer<Pools, ConfigurationError> => Layer.effect(Pools, make(options))
+export const layer = (options?: Options): Layer.Layer<Pools, ConfigurationError> =>
+  Layer.effect(Pools, Effect.andThen(alone(Pools, "Pools"), make(options)))
 
 /** Layer without class pools. Caps of tools and resource keys still hold: they are the tool's own. */
 export const layerNoop: Layer.Layer<Pools> = Layer.effect(

@@ -20,6 +20,7 @@ import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationErr
 import { type Registry, ToolHandlers } from "../vocabulary/ToolHandlers.ts"
 import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { GateCall } from "./Gate.ts"
+import { alone } from "./OneLayer.ts"
 
 /**
  * The rules of an executor.
@@ -103,7 +104,8 @@ export const fromSet = (current: () => RuleSet.RuleSet): Rules["Service"] =>
  */
 export const layer = (
   rules: ReadonlyArray<ToolRule>
-): Layer.Layer<Rules, ConfigurationError, ToolHandlers> => Layer.effect(Rules, make(rules))
+): Layer.Layer<Rules, ConfigurationError, ToolHandlers> =>
+  Layer.effect(Rules, Effect.andThen(alone(Rules, "Rules"), make(rules)))
 
 /** The rules of `layerRef`, to be read and replaced while executors run. */
 export class RulesRef extends Context.Service<RulesRef, {
@@ -124,6 +126,7 @@ export const layerRef = (
   rules: ReadonlyArray<ToolRule>
 ): Layer.Layer<Rules | RulesRef, ConfigurationError, ToolHandlers> =>
   Layer.effectContext(Effect.gen(function*() {
+    yield* alone(Rules, "Rules")
     const handlers = yield* ToolHandlers
     const checked = (rules: ReadonlyArray<ToolRule>, problems: ReadonlyArray<Problem> = []) =>
       Effect.map(checkedSet(handlers, rules, problems), (current) => ({ rules, current }))

@@ -668,13 +668,13 @@ describe("the layers of gates", () => {
         })
     ))
 
-  it.effect("are swapped by name, further in", () =>
+  it.effect("are swapped by name, further out", () =>
     Effect.gen(function*() {
       const { handlers, kit } = toolkit({ t: () => Effect.succeed(1) })
       const application = (swap: Layer.Layer<never>) =>
         LocalExecutor.layer(kit).pipe(
-          Layer.provide(swap),
           Layer.provide(quota.pipe(Layer.provide(services(0)))),
+          Layer.provide(swap),
           Layer.provide(handlers)
         )
       const program = Effect.gen(function*() {
@@ -706,7 +706,7 @@ describe("the layers of gates", () => {
       })).pipe(Effect.provide(layer))
     }))
 
-  it.effect("of guards win as an option over those around, and a layer without any has none", () =>
+  it.effect("of guards around an executor replace those of its options, and a layer without any has none", () =>
     Effect.gen(function*() {
       const { handlers, kit } = toolkit({ t: () => Effect.succeed(1) })
       const around = Guards.layer([{ name: "around", check: () => Effect.fail("no") }])
@@ -719,17 +719,17 @@ describe("the layers of gates", () => {
           Effect.scoped,
           Effect.provide(
             LocalExecutor.layer(kit, options).pipe(
-              Layer.provide(further),
               Layer.provide(around),
+              Layer.provide(further),
               Layer.provide(handlers)
             )
           )
         )
       assert.containSubset(yield* tagsWith({}), [{ guard: "around" }])
       assert.containSubset(yield* tagsWith({ guards: [{ name: "option", check: () => Effect.fail("no") }] }), [
-        { guard: "option" }
+        { guard: "around" }
       ])
-      assert.deepStrictEqual(yield* tagsWith({ guards: [] }), ["Succeeded"])
+      assert.containSubset(yield* tagsWith({ guards: [] }), [{ guard: "around" }])
       assert.deepStrictEqual(yield* tagsWith({}, Guards.layerNoop), ["Succeeded"])
     }))
 
