@@ -16,7 +16,7 @@ import {
 import { tmpdir } from "node:os"
 import { join } from "node:path"
 import { Terminal } from "../../../src/terminal/Keyboard.ts"
-import { run } from "./harness.ts"
+import { run } from "../harness.ts"
 
 const temporary = Effect.acquireRelease(
   Effect.sync(() => mkdtempSync(join(tmpdir(), "tool-executor-init-"))),
