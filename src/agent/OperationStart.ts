@@ -249,13 +249,13 @@ const noting = (
   ...people,
   // before anyone is notified
   request: (question) => Effect.tap(people.request(question), (it) => Effect.sync(() => requests.set(it.id, it))),
-  submit: (request, told) =>
+  submit: (request, told, heard) =>
     Effect.suspend(() => {
       const over = () => requests.delete(request.id)
       const asked = people.submit({ ...request, operation }, (resolution) => {
         over()
-        told?.(resolution)
-      })
+        return told?.(resolution) ?? Effect.void
+      }, heard)
       const denied = Effect.retry(people.answer(request.id, settled), { schedule: Schedule.spaced("20 millis") })
       const resolved = settling.size === 0
         ? asked

@@ -45,12 +45,13 @@ export class Approvals extends Context.Service<Approvals, {
   /**
    * Makes a request pending and waits for its resolution. Interruption withdraws it. `onResolved` runs in the step that
    * resolves the request, so that an answer counts even if the waiting call is interrupted before it resumes.
-   * `onApproved` is called when a person has approved it and others are still needed. For executors.
+   * `onApproved` is called when a person has approved it and others are still needed. Both return an effect that ends
+   * once that is on record. For executors.
    */
   readonly submit: (
     request: ApprovalRequest,
-    onResolved?: ((resolution: Resolution) => void) | undefined,
-    onApproved?: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
+    onResolved?: ((resolution: Resolution) => Effect.Effect<void>) | undefined,
+    onApproved?: ((approvals: ReadonlyArray<GivenApproval>) => Effect.Effect<void>) | undefined
   ) => Effect.Effect<Resolution>
   /**
    * Answers a request, once. `of` is what the approver saw, or its `hash`: an answer to a different tool or different
@@ -89,10 +90,10 @@ export const make = (
 /** The service, and what a server that records the requests also needs. */
 export interface Recorded {
   readonly approvals: Approvals["Service"]
-  /** Resolves a request, if it is pending. */
-  readonly end: (id: string, resolution: Resolution) => void
-  /** Notes the approvals of a request, if it is pending. */
-  readonly approved: (id: string, approvals: ReadonlyArray<GivenApproval>) => void
+  /** Resolves a request, if it is pending. The effect ends once that is on record. */
+  readonly end: (id: string, resolution: Resolution) => Effect.Effect<void>
+  /** Notes the approvals of a request, if it is pending. The effect ends once they are on record. */
+  readonly approved: (id: string, approvals: ReadonlyArray<GivenApproval>) => Effect.Effect<void>
   /** Suspends all pending and all later requests. */
   readonly suspend: (reason: string) => Effect.Effect<void>
 }
@@ -156,7 +157,7 @@ export const makeRecorded = Effect.fnUntraced(function*(
     answer: (id, answer, of, person) =>
       Effect.suspend(() => Effect.fromResult(pending.answer({ id, answer, of, person }))),
     giveUp: (id) =>
-      Effect.sync(() => pending.endOne(id, ({ why }) => ({ _tag: "Denied", by: "noApprover", reason: why }))),
+      Effect.sync(() => void pending.endOne(id, ({ why }) => ({ _tag: "Denied", by: "noApprover", reason: why }))),
     list: Effect.sync(() => pending.list()),
     changes: Stream.fromPubSub(hub)
   })

@@ -79,8 +79,8 @@ export class PendingRequests {
   /** Waits for the resolution of a request. Interruption withdraws the request. `heard` is called with approvals before. */
   wait(
     request: ApprovalRequest,
-    told: ((resolution: Resolution) => void) | undefined,
-    heard?: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
+    told: ((resolution: Resolution) => Effect.Effect<void>) | undefined,
+    heard?: ((approvals: ReadonlyArray<GivenApproval>) => Effect.Effect<void>) | undefined
   ): Effect.Effect<Resolution> {
     return Effect.callback((resume) => {
       if (this.over !== undefined) return resume(Effect.succeed(this.over))
@@ -98,7 +98,7 @@ export class PendingRequests {
         const { expire } = this
         it.deadline = this.deadlines.add(
           request.expiresAt,
-          () => expire === undefined ? this.end(it, { _tag: "Denied", by: "timeout" }) : expire(request)
+          () => void (expire === undefined ? this.end(it, { _tag: "Denied", by: "timeout" }) : expire(request))
         )
       }
       this.remind(it, Math.max(request.requestedAt, this.clock.currentTimeMillisUnsafe()))
@@ -115,35 +115,36 @@ export class PendingRequests {
     const resolved = resolve(it.request, answer, { now, grantId: SecureRandom.uuidV4Unsafe(), of, person })
     if (Result.isFailure(resolved)) return Result.fail(resolved.failure)
     if (resolved.success._tag === "Waiting") {
-      this.approved(it.request.id, resolved.success.approvals)
+      void this.approved(it.request.id, resolved.success.approvals)
       return Result.succeed(undefined)
     }
     // found before any request ends and ended afterwards, so that resumed calls submit nothing in between
     const covered = this.coveredBy(it, resolved.success, now)
-    this.end(it, resolved.success)
-    for (const [other, resolution] of covered) this.end(other, resolution)
+    void this.end(it, resolved.success)
+    for (const [other, resolution] of covered) void this.end(other, resolution)
     return Result.succeed(undefined)
   }
 
-  /** Notes the approvals of a pending request that needs others as well. */
-  approved(id: string, approvals: ReadonlyArray<GivenApproval>): void {
+  /** Notes the approvals of a pending request that needs others as well. The effect ends once they are on record. */
+  approved(id: string, approvals: ReadonlyArray<GivenApproval>): Effect.Effect<void> {
     const it = this.pending.get(id)
-    if (it === undefined || areEqual(it.request.approvals ?? [], approvals)) return
+    if (it === undefined || areEqual(it.request.approvals ?? [], approvals)) return Effect.void
     it.request = { ...it.request, approvals }
-    it.heard?.(approvals)
+    const recorded = it.heard?.(approvals)
     this.notice({ why: "Approved", request: it.request })
+    return recorded ?? Effect.void
   }
 
-  /** Ends one request if it is pending. */
-  endOne(id: string, resolution: (request: ApprovalRequest) => Resolution): void {
+  /** Ends one request if it is pending. The effect ends once that is on record. */
+  endOne(id: string, resolution: (request: ApprovalRequest) => Resolution): Effect.Effect<void> {
     const it = this.pending.get(id)
-    if (it !== undefined) this.end(it, resolution(it.request))
+    return it === undefined ? Effect.void : this.end(it, resolution(it.request))
   }
 
   /** Ends all pending requests and all later ones. */
   endAll(resolution: Resolution): void {
     this.over = resolution
-    for (const it of Array.from(this.pending.values())) this.end(it, resolution)
+    for (const it of Array.from(this.pending.values())) void this.end(it, resolution)
   }
 
   private coveredBy(it: Pending, resolution: Resolution, now: number): ReadonlyArray<readonly [Pending, Resolution]> {
@@ -183,18 +184,19 @@ export class PendingRequests {
   }
 
   /** The waiting call resumes after a yield, outside the step of the approver. */
-  private end(it: Pending, resolution: Resolution): void {
-    if (!this.remove(it, resolution)) return
-    it.told?.(resolution)
+  private end(it: Pending, resolution: Resolution): Effect.Effect<void> {
+    if (!this.remove(it, resolution)) return Effect.void
+    const recorded = it.told?.(resolution)
     it.resume(Effect.as(Effect.yieldNow, resolution))
+    return recorded ?? Effect.void
   }
 }
 
 interface Pending {
   request: ApprovalRequest
   readonly resume: (effect: Effect.Effect<Resolution>) => void
-  readonly told: ((resolution: Resolution) => void) | undefined
-  readonly heard: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
+  readonly told: ((resolution: Resolution) => Effect.Effect<void>) | undefined
+  readonly heard: ((approvals: ReadonlyArray<GivenApproval>) => Effect.Effect<void>) | undefined
   deadline: Deadline | undefined
   notice: Deadline | undefined
   ended: ((how: Ending) => void) | undefined

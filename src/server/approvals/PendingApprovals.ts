@@ -166,7 +166,10 @@ const over = Effect.fnUntraced(function*(
   }, { timeout: options.timeout ?? defaults.timeout })
   const here = new WaitingRequests.WaitingRequests({ rows, recorded, now, run, requested, resolved })
 
-  /** Reports answers, and resolves the calls of this process that wait for them. */
+  /**
+   * Reports answers, and resolves the calls of this process that wait for them. Gives what ends once the answers are on
+   * record, also where their rows are in memory.
+   */
   const answered = (changed: ReadonlyArray<ApprovalRows.Answering>) =>
     Effect.suspend(() => {
       resolved(ApprovalAnswers.endedOf(changed))
@@ -174,11 +177,16 @@ const over = Effect.fnUntraced(function*(
         if (end === undefined) log.tell(summary.user, { _tag: "ApprovalChanged", approval: summary })
       }
       const principals = new Set(changed.map(({ kept }) => kept.principal))
-      return Effect.forEach(principals, (it) => here.refresh(it), { discard: true })
+      return Effect.map(Effect.forEach(principals, (it) => here.refresh(it)), (recorded) => recorded.flat())
     })
   const give = (user: User, given: ReadonlyArray<Given>) =>
     ApprovalAnswers.give(rows, user, given, now, still).pipe(
-      Effect.tap(answered),
+      Effect.tap((changed) =>
+        Effect.flatMap(
+          answered(changed),
+          (recorded) => Effect.all(recorded, { concurrency: "unbounded", discard: true })
+        )
+      ),
       Effect.map((changed) =>
         changed.slice(0, given.length).map(({ end, kept }) =>
           end === undefined ? ResolvedRequest.waiting(kept) : ResolvedRequest.of(kept.summary, end)
@@ -273,7 +281,7 @@ const over = Effect.fnUntraced(function*(
         ),
       answerAll: (user, given) => Effect.catchTag(give(user, given), "Refused", (it) => Effect.fail(it.ofAll)),
       count: Effect.catch(rows.count, () => Effect.sync(() => here.size)),
-      refresh: (principal) => Effect.catch(here.refresh(principal), unavailable),
+      refresh: (principal) => Effect.catch(Effect.asVoid(here.refresh(principal)), unavailable),
       suspendOf: (principal, reason) => here.suspendOf(principal, reason),
       suspend: (reason) => here.suspend(reason)
     })

@@ -93,8 +93,8 @@ export class WaitingRequests {
   /** Makes a request pending and waits for its resolution. Interruption withdraws it. */
   submit(
     shown: RedactedRequest,
-    told: ((resolution: Approvals.Resolution) => void) | undefined,
-    heard?: ((approvals: ReadonlyArray<GivenApproval>) => void) | undefined
+    told: ((resolution: Approvals.Resolution) => Effect.Effect<void>) | undefined,
+    heard?: ((approvals: ReadonlyArray<GivenApproval>) => Effect.Effect<void>) | undefined
   ): Effect.Effect<Approvals.Resolution> {
     return Effect.suspend(() => {
       const { request } = shown
@@ -108,11 +108,11 @@ export class WaitingRequests {
             visit.shown = arrived.shown
             const { kept: { summary: { approvals } } } = arrived.shown
             if (approvals === undefined) return recorded.approvals.submit(request, told, heard)
-            heard?.(approvals)
+            void heard?.(approvals)
             return recorded.approvals.submit({ ...request, approvals }, told, heard)
           }
           this.forget(visit)
-          told?.(arrived.resolution)
+          void told?.(arrived.resolution)
           return Effect.as(Effect.yieldNow, arrived.resolution)
         }),
         Effect.onExit((exit) => Effect.sync(() => this.left(visit, Exit.isSuccess(exit) ? exit.value : undefined)))
@@ -124,7 +124,7 @@ export class WaitingRequests {
   readonly began = (request: Approvals.ApprovalRequest): (how: Approvals.Ending) => void => {
     const visit = this.sessions.get(request.principal)!.get(request.id)!
     visit.isWaiting = true
-    if (visit.isStale) this.around.run(Effect.catch(this.refresh(request.principal), failed))
+    if (visit.isStale) this.around.run(Effect.catch(Effect.asVoid(this.refresh(request.principal)), failed))
     return (how) => this.ended(visit, how)
   }
 
@@ -135,16 +135,16 @@ export class WaitingRequests {
     const expired = { _tag: "Denied", by: "timeout" } as const
     this.around.run(Effect.flatMap(this.end(visit, expired), (isOurs) =>
       isOurs
-        ? Effect.sync(() => this.around.recorded.end(id, expired))
+        ? Effect.sync(() => void this.around.recorded.end(id, expired))
         : Effect.andThen(
-          Effect.catch(this.refresh(principal), failed),
+          Effect.catch(Effect.asVoid(this.refresh(principal)), failed),
           // no answer either: the session belongs to another process
-          Effect.sync(() => this.around.recorded.end(id, lost))
+          Effect.sync(() => void this.around.recorded.end(id, lost))
         )))
   }
 
-  /** Takes the answers of a session and resolves the calls that wait for them. */
-  refresh(principal: string): Effect.Effect<void, ApprovalTableError> {
+  /** Takes the answers of a session and resolves the calls that wait for them. Gives what ends once that is on record. */
+  refresh(principal: string): Effect.Effect<ReadonlyArray<Effect.Effect<void>>, ApprovalTableError> {
     return Effect.suspend(() => {
       const { rows } = this.around
       const epoch = rows.hold(principal)
@@ -153,27 +153,32 @@ export class WaitingRequests {
         if (!visit.isWaiting) visit.isStale = true
         else if (visit.epoch === epoch) ids.push(id)
       }
-      if (ids.length === 0) return Effect.void
+      if (ids.length === 0) return Effect.succeed([])
       return Effect.flatMap(rows.take(epoch, ids), (taken) => {
-        for (const { end, id } of taken) {
+        const ended = taken.flatMap(({ end, id }) => {
           const shown = this.find(principal, id)
-          if (shown !== undefined) this.around.recorded.end(id, resolutionOf(shown, end.ending))
-        }
-        return this.hear(principal, ids)
+          return shown === undefined ? [] : [this.around.recorded.end(id, resolutionOf(shown, end.ending))]
+        })
+        return Effect.map(this.hear(principal, ids), (heard) => [...ended, ...heard])
       })
     })
   }
 
   /** Takes the approvals of requests that need several. */
-  private hear(principal: string, ids: ReadonlyArray<string>): Effect.Effect<void, ApprovalTableError> {
+  private hear(
+    principal: string,
+    ids: ReadonlyArray<string>
+  ): Effect.Effect<ReadonlyArray<Effect.Effect<void>>, ApprovalTableError> {
     const { recorded, rows } = this.around
     const several = ids.filter((id) => this.find(principal, id)?.request.approvers !== undefined)
-    if (several.length === 0) return Effect.void
-    return Effect.map(rows.find(several), (found) => {
-      for (const [id, { end, kept: { summary: { approvals } } }] of found) {
-        if (end === undefined && approvals !== undefined) recorded.approved(id, approvals)
-      }
-    })
+    if (several.length === 0) return Effect.succeed([])
+    return Effect.map(
+      rows.find(several),
+      (found) =>
+        Array.from(found).flatMap(([id, { end, kept: { summary: { approvals } } }]) =>
+          end === undefined && approvals !== undefined ? [recorded.approved(id, approvals)] : []
+        )
+    )
   }
 
   /** Denies a request because no approver can be reached. */
@@ -183,7 +188,7 @@ export class WaitingRequests {
       if (visit === undefined) return Effect.void
       const ending = { _tag: "Denied", by: "noApprover", reason: visit.shown.request.why } as const
       return Effect.map(this.end(visit, ending), (isOurs) => {
-        if (isOurs) this.around.recorded.end(id, ending)
+        if (isOurs) void this.around.recorded.end(id, ending)
       })
     })
   }
@@ -282,7 +287,7 @@ export class WaitingRequests {
 
   /** Ends the wait of a call. */
   private dismiss(id: string, visit: Visit, resolution: Approvals.Resolution): void {
-    if (visit.isWaiting) this.around.recorded.end(id, resolution)
+    if (visit.isWaiting) void this.around.recorded.end(id, resolution)
     else visit.leave?.({ _tag: "Ended", resolution })
   }
 

@@ -46,6 +46,12 @@ const givenTo = Effect.fnUntraced(function*(pending: Service, id: string, answer
   return { id, hash: (yield* rowOf(pending, id))!.hash, answer }
 })
 
+/** Hears of approvals. */
+const noted = (heard: Array<string>, all: ReadonlyArray<{ readonly person: string }>) => {
+  heard.push(...all.map((it) => it.person))
+  return Effect.void
+}
+
 layer(Postgres.layer)("requests that several people approve", (it) => {
   const test = (
     name: string,
@@ -113,7 +119,7 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
       yield* two.registry.activate(home)
       const heard: Array<string> = []
       const fiber = yield* Effect.forkScoped(
-        two.approvals.submit(request, undefined, (all) => heard.push(...all.map((it) => it.person))),
+        two.approvals.submit(request, undefined, (all) => noted(heard, all)),
         { startImmediately: true }
       )
       yield* until(Effect.sync(() => heard.length > 0))
@@ -128,7 +134,7 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
       const heard: Array<string> = []
       const request = yield* one.approvals.request(approval(four))
       yield* Effect.forkScoped(
-        one.approvals.submit(request, undefined, (all) => heard.push(...all.map((it) => it.person))),
+        one.approvals.submit(request, undefined, (all) => noted(heard, all)),
         { startImmediately: true }
       )
       yield* toldOf(two.pending, ada, yield* givenTo(two.pending, request.id))

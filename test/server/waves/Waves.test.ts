@@ -3,11 +3,12 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Fiber from "effect/Fiber"
+import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Scheduler from "effect/Scheduler"
 import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
-import { ToolContext, type ToolExecutors } from "../../../src/index.ts"
+import { type Approvals, Journal, ToolContext, type ToolExecutors } from "../../../src/index.ts"
 import type { LiveItem } from "../../../src/server/api/ApiApprovals.ts"
 import type { Wave } from "../../../src/server/api/ApiModels.ts"
 import { PendingApprovals } from "../../../src/server/approvals/PendingApprovals.ts"
@@ -337,6 +338,54 @@ describe("a wave", () => {
         assert.deepStrictEqual(tagsOf(yield* again.ended), ["Succeeded"])
       })
     ))
+})
+
+describe("an answer that is confirmed", () => {
+  const bob = { name: "bob", run: false, approve: ["*"], records: [], operate: false }
+
+  /** A journal that takes a second for each append. */
+  const slow = Layer.effect(
+    Journal.Journal,
+    Effect.map(Journal.Journal, (journal) => ({
+      ...journal,
+      append: (...args: Parameters<typeof journal.append>) => Effect.delay(journal.append(...args), "1 second")
+    }))
+  ).pipe(Layer.provide(Journal.layerMemory()))
+
+  const options: Options = { policy: { default: "allow", ask: ["read", { tool: "ask", approvers: { count: 2 } }] } }
+
+  /** What is on record as soon as the only request has been answered by each of these. */
+  const recorded = (tool: string, answer: Approvals.Answer, ...names: ReadonlyArray<string>) =>
+    VirtualTime.run(
+      Effect.gen(function*() {
+        const [journal, pending, waves] = [yield* Journal.Journal, yield* PendingApprovals, yield* Waves]
+        yield* waves.submit(ada, { message: message(tool), wave: "w" })
+        const open = Effect.map(pending.list(bob), (it) => it.open)
+        yield* Effect.repeat(Effect.sleep("1 second"), { until: () => Effect.map(open, (it) => it.length > 0) })
+        for (const name of names) {
+          const [request] = yield* open
+          yield* pending.answer({ ...bob, name }, { id: request!.id, hash: request!.hash, answer })
+        }
+        const all = yield* Stream.runCollect(journal.read({}))
+        return all.flatMap(({ entry }) =>
+          entry._tag === "Answered" || entry._tag === "ApprovedBy" ? [`${entry._tag} ${JSON.stringify(entry)}`] : []
+        )
+      }).pipe(Effect.provide(inMemory(world().tools, options, slow)), Effect.scoped),
+      { limit: "3 days" }
+    )
+
+  it.effect("is on record, also a denial and the first of several approvals", () =>
+    Effect.gen(function*() {
+      const approved = yield* recorded("read", { _tag: "ApproveOnce" }, "bob")
+      assert.lengthOf(approved, 1)
+      assert.match(approved[0]!, /^Answered .*"ApproveOnce"/)
+      const denied = yield* recorded("read", { _tag: "Deny" }, "bob")
+      assert.match(denied[0]!, /^Answered .*"Deny"/)
+      const [first, ...others] = yield* recorded("ask", { _tag: "ApproveOnce" }, "bob")
+      assert.match(first!, /^ApprovedBy .*"bob"/)
+      assert.lengthOf(others, 0)
+      assert.lengthOf(yield* recorded("ask", { _tag: "ApproveOnce" }, "bob", "cy"), 3)
+    }))
 })
 
 describe("a turn", () => {

@@ -112,11 +112,12 @@ export interface People {
    * Waits for the answer to a request. What follows runs in a separate turn, never in the fiber that answers.
    * Interruption withdraws the request immediately. `told` is called once, as soon as there is an answer: it is not
    * lost if the caller is interrupted before its turn. `heard` is called with approvals after which others are needed.
+   * Both return an effect that ends once that is on record.
    */
   readonly submit: (
     request: ApprovalRequest,
-    told: (resolution: Resolution) => void,
-    heard: (approvals: ReadonlyArray<GivenApproval>) => void
+    told: (resolution: Resolution) => Effect.Effect<void>,
+    heard: (approvals: ReadonlyArray<GivenApproval>) => Effect.Effect<void>
   ) => Effect.Effect<Resolution>
 }
 
@@ -147,17 +148,16 @@ export const people = (driver: Approvals["Service"], context: Context.Context<ne
         let isOver = false
         let isTold = false
         const tell = (resolution: Resolution) => {
-          if (isTold || isOver || !isResolution(resolution)) return
+          if (isTold || isOver || !isResolution(resolution)) return Effect.void
           isTold = true
-          told(resolution)
+          return told(resolution)
         }
-        const hear = (approvals: ReadonlyArray<GivenApproval>) => {
-          if (!isOver && areApprovals(approvals)) heard(approvals)
-        }
+        const hear = (approvals: ReadonlyArray<GivenApproval>) =>
+          !isOver && areApprovals(approvals) ? heard(approvals) : Effect.void
         const asked = run(Effect.suspend(() => driver.submit(request, tell, hear)))
         const end = (resolution: Resolution) => {
           if (isOver) return
-          tell(resolution)
+          void tell(resolution)
           isOver = true
           if (deadline !== undefined) deadlines.delete(deadline)
           resume(Effect.as(Effect.yieldNow, resolution))

@@ -4,6 +4,7 @@
  * The turn's clock stops while a request is pending. Interrupting the wait withdraws the request. Nothing of the call
  * runs in the fiber that answers.
  */
+import * as Deferred from "effect/Deferred"
 import * as Effect from "effect/Effect"
 import * as Unseen from "../../../../internal/unseen.ts"
 import type { Evidence } from "../../../facts/Evidence.ts"
@@ -123,6 +124,7 @@ const askPeople = (wave: WaveHost, call: Call, question: Question): Effect.Effec
     // a later request is a new one
     if (open !== undefined) call.answers!.open = undefined
     const diff = question.preview?._tag === "Diff" ? question.preview.diff : undefined
+    const { journal } = wave.engine
     const put = (request: Approvals.ApprovalRequest) => {
       const { id: requestId } = request
       wave.facts?.report({
@@ -134,6 +136,8 @@ const askPeople = (wave: WaveHost, call: Call, question: Question): Effect.Effec
         evidence: question.evidence
       }, call)
       let said: Approvals.Resolution | undefined
+      const answered = Deferred.makeUnsafe<void>()
+      const recorded = call.record === undefined || journal === undefined ? Effect.void : Effect.asVoid(journal.flush)
       const known = new Set((request.approvals ?? []).map(keyOf))
       const heard = (approvals: ReadonlyArray<GivenApproval>) => {
         for (const approval of approvals) {
@@ -141,16 +145,18 @@ const askPeople = (wave: WaveHost, call: Call, question: Question): Effect.Effec
           known.add(keyOf(approval))
           wave.facts?.report({ _tag: "ApprovedBy", at: wave.now(), requestId, approval }, call)
         }
+        return recorded
       }
       const told = (given: Approvals.Resolution) => {
         const resolution = checked(request, given)
         said = resolution
         wave.waits.shown(call, false)
-        if (resolution._tag === "Approved") heard(resolution.approvals ?? [])
+        if (resolution._tag === "Approved") void heard(resolution.approvals ?? [])
         hear(call, resolution)
         remember(wave, resolution)
         if (resolution._tag === "Approved" && resolution.isOwn) Review.approved(wave)
         if (resolution._tag === "Approved" && resolution.grant === undefined) allowOnce(wave, call, request)
+        return Effect.andThen(Deferred.await(answered), recorded)
       }
       // an answer counts even if the call ended before it could continue
       return Effect.ensuring(
@@ -163,6 +169,7 @@ const askPeople = (wave: WaveHost, call: Call, question: Question): Effect.Effec
           wave.facts?.report({ _tag: "Answered", at: wave.now(), requestId, ...answerOf(said) }, call)
           const grant = grantOf(said)
           if (grant !== undefined) wave.facts?.report({ _tag: "Granted", at: grant.grantedAt, grant }, call)
+          Deferred.doneUnsafe(answered, Effect.void)
         })
       )
     }
@@ -171,7 +178,6 @@ const askPeople = (wave: WaveHost, call: Call, question: Question): Effect.Effec
       people.request(given === undefined ? about : { ...about, approvals: given }),
       (request): Effect.Effect<Answer> => {
         if (request === undefined) return Effect.succeed(nobody(question))
-        const { journal } = wave.engine
         if (call.record === undefined || journal === undefined) return put(request)
         const withdraw = Effect.sync(() =>
           wave.facts?.report({ _tag: "Withdrawn", at: wave.now(), requestId: request.id }, call)
