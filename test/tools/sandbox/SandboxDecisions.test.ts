@@ -136,7 +136,7 @@ describe("a probe", () => {
   })
 
   it("fails if an attempt succeeds, says nothing, or says both", () => {
-    for (const it of ["files", "home", "network", "processes", "mounts", "privileges"]) {
+    for (const it of ["files", "home", "secrets", "network", "processes", "mounts", "privileges"]) {
       assert.isTrue(Result.isFailure(SandboxProbe.verdict(held({ [it]: "yes" }))), it)
       assert.isTrue(Result.isFailure(SandboxProbe.verdict(held({ [it]: "maybe" }))), it)
       assert.isTrue(Result.isFailure(SandboxProbe.verdict(`${held()}\n${it}=yes`)), it)
