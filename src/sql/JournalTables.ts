@@ -72,10 +72,10 @@ const create = Effect.gen(function*() {
 })
 
 /**
- * What the index of waves has for the text of `waveText`: both names together may be longer than PostgreSQL allows. Many
- * sessions may give their waves the same name.
+ * What the index of waves has for the text of `waveText`: in PostgreSQL a hash, since both names together may be longer
+ * than an index allows. Many sessions may give their waves the same name.
  */
-export const waveKey = (sql: Sql, text: string): string => isPg(sql) ? `md5(${text})` : `(${text})`
+export const waveKey = (sql: Sql, text: string): string => isPg(sql) ? `hashtextextended(${text}, 0)` : `(${text})`
 
 /** The text of a wave as a statement makes it of a row: `principal/batch`. */
 export const waveText = "principal || '/' || batch"
