@@ -3,6 +3,7 @@
 //
 //     npm run try -- load:cluster:waiting   10,000 sessions, two runners
 //     npm run try -- load:cluster:waiting --waiting 2000 --runners 1
+//     npm run try -- load:cluster:waiting --alike   their waves have one name, and 100 are answered at once
 import type { ApiApprovals, ApiModels } from "effect-tool-executor/server"
 import { setTimeout as sleep } from "node:timers/promises"
 import { median } from "../bench/measure.ts"
@@ -12,16 +13,20 @@ import * as Database from "./cluster/database.ts"
 import * as Runners from "./cluster/runners.ts"
 import { approvers } from "./cluster/sessions.ts"
 
-const { answers, runners: count, single, waiting, warm } = flags({
+const { alike, answers, runners: count, single, waiting, warm } = flags({
   runners: 2,
   waiting: 10_000,
   warm: 5_000,
   answers: 200,
+  alike: false,
   single: false
 })
 const users = approvers + 100
 /** Megabytes of heap that the waiting sessions may add to a runner, and bytes of rows and indexes for each of them. */
-const bars = { heap: 5, rows: 4_096 }
+const bars = { heap: 5, rows: 4_096, seconds: 12 }
+
+/** The name of the wave of a session. */
+const waveOf = (session: string): string => alike ? "refund" : session
 
 const server = await Database.start()
 const postgres = await server.database()
@@ -40,7 +45,7 @@ let refused = 0
 const ask = async (n: number, name: string): Promise<void> => {
   const user = approvers + n % (users - approvers)
   const path = `/api/sessions/${name}${n}/waves`
-  const body = { ...Client.message([["ask", `${name}${n}`, 0]]), wave: `${name}${n}` }
+  const body = { ...Client.message([["ask", `${name}${n}`, 0]]), wave: waveOf(`${name}${n}`) }
   // it is known before the first event of it comes
   try {
     const listening = await Client.listen(
@@ -82,8 +87,7 @@ const answer = async (size: number): Promise<ReadonlyArray<number>> => {
     const body = { hash, answer: { _tag: "ApproveOnce" } }
     const { status } = await Client.send(runner(n).url, 0, "POST", `/api/approvals/${id}/answer`, body)
     if (status !== 200) throw new Error(`an answer had ${status}`)
-    // the wave has the name of its session
-    const path = `/api/sessions/${session}/waves/${session}`
+    const path = `/api/sessions/${session}/waves/${waveOf(session)}`
     for (let isEnded = false; !isEnded;) {
       const wave = await Client.send<ApiModels.Wave>(runner(n + 1).url, Number(user.slice(1)), "GET", path)
       isEnded = wave.json.status === "ended"
@@ -92,6 +96,26 @@ const answer = async (size: number): Promise<ReadonlyArray<number>> => {
     times.push(Date.now() - begin)
   }
   return times
+}
+
+/** Answers requests at once; gives in how many seconds how many of their waves have ended, at most a minute. */
+const answerAtOnce = async (size: number): Promise<{ readonly ended: number; readonly seconds: number }> => {
+  const { json } = await Client.send<Pending>(runner(0).url, 0, "GET", "/api/approvals")
+  const asked = json.open.slice(0, size)
+  const begin = Date.now()
+  const body = (hash: string) => ({ hash, answer: { _tag: "ApproveOnce" } })
+  await Promise.all(
+    asked.map(({ hash, id }) => Client.send(runner(1).url, 0, "POST", `/api/approvals/${id}/answer`, body(hash)))
+  )
+  const waiting = new Set(asked)
+  for (const until = begin + 60_000; waiting.size > 0 && Date.now() < until; await sleep(200)) {
+    await Promise.all(Array.from(waiting, async (it) => {
+      const path = `/api/sessions/${it.session}/waves/${waveOf(it.session)}`
+      const wave = await Client.send<ApiModels.Wave>(runner(0).url, Number(it.user.slice(1)), "GET", path)
+      if (wave.json.status === "ended") waiting.delete(it)
+    }))
+  }
+  return { ended: asked.length - waiting.size, seconds: (Date.now() - begin) / 1_000 }
 }
 
 /** Waits until no runner holds a session. */
@@ -138,6 +162,7 @@ await left()
 const released = (Date.now() - begin) / 1_000
 await sleep(2_000)
 const [heapAfter, sizeAfter] = [await heaps(), await sizes()]
+const atOnce = alike ? await answerAtOnce(100) : undefined
 const times = await answer(answers)
 
 console.log(
@@ -175,7 +200,11 @@ console.log(
 if (times.length > 0) {
   console.log(`from an answer to the end of its wave: median ${median(times)} ms, worst ${Math.max(...times)} ms`)
 }
+if (atOnce !== undefined) console.log(`${atOnce.ended} of 100 answered waves ended in ${atOnce.seconds.toFixed(1)} s`)
 const problems = [
+  ...atOnce !== undefined && (atOnce.ended < 100 || atOnce.seconds > bars.seconds)
+    ? ["answered waves did not go on"]
+    : [],
   ...Math.max(...grown) > bars.heap ? [`a runner holds ${Math.max(...grown).toFixed(1)} MB more`] : [],
   ...total.table + total.indexes > bars.rows
     ? [`a session has ${(total.table + total.indexes).toFixed(0)} bytes of rows and indexes`]
