@@ -85,6 +85,8 @@ export const claim = Effect.fnUntraced(function*(
     const busy = open.filter((it) => it.isAlive && !isLost(it)).map((it) => it.key)
     if (busy.length > 0) return { _tag: "Busy", keys: busy } as const
     yield* Tables.endTerms(sql, Array.from(new Set(open.map((it) => it.term))).filter((it) => it !== term.id))
+    // whoever had a call that is not on record gave no sign of life, either
+    if (held.length < new Set(keys).size) yield* Tables.endExpiredTerms(sql, term.id)
     taken = keys.filter((it) => !ended.includes(it))
     // known before it is committed: the next claim sees both or neither
     for (const key of taken) term.claimed.add(key)

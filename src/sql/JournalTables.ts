@@ -162,6 +162,13 @@ export const endTerms = (sql: Sql, terms: ReadonlyArray<number>): Effect.Effect<
     WHERE ended_at IS NULL AND ${sql.in("id", terms)}
   `
 
+/** Ends the terms whose leases are over, but for one. */
+export const endExpiredTerms = (sql: Sql, own: number): Effect.Effect<unknown, SqlError> =>
+  sql`
+    UPDATE tool_executor_journal_terms SET ended_at = ${sql.literal(now(sql))}
+    WHERE ended_at IS NULL AND expires_at <= ${sql.literal(now(sql))} AND id <> ${own}
+  `
+
 /** Ends all terms: their processes have ended. */
 export const endAllTerms = (sql: Sql): Effect.Effect<unknown, SqlError> =>
   sql`UPDATE tool_executor_journal_terms SET ended_at = ${sql.literal(now(sql))} WHERE ended_at IS NULL`

@@ -37,8 +37,8 @@ export class RememberedState {
   }
 
   /** What has to be taken for so where operations need that; `undefined` where they have to be loaded. */
-  take({ begins, expired, keys, reservations, scopes, sessions }: Needs): Taken | undefined {
-    if (expired || sessions.size > 0) return undefined
+  take({ begins, calls, expired, keys, reservations, scopes, sessions }: Needs): Taken | undefined {
+    if (expired || sessions.size > 0 || calls.size > 0) return undefined
     if (this.pause > 0) {
       this.pause--
       return undefined

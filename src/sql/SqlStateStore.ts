@@ -274,6 +274,7 @@ const needsOf = (
   const keys: Array<string> = []
   const reservations: Array<string> = []
   const mutated: Array<string> = []
+  const calls: Array<string> = []
   const visit = (claim: Claim) => {
     if (claim._tag === "Key") {
       keys.push(keyId(claim))
@@ -283,8 +284,9 @@ const needsOf = (
     else if (claim.batch === undefined) scopes.add(principalId(claim.principal))
     else scopes.add(placeId({ batch: claim.batch, scope: claim.scope }))
   }
-  for (const { claims, replaces, starts } of requests) {
+  for (const { call, claims, isResumed, replaces, starts } of requests) {
     claims.forEach(visit)
+    if (isResumed === true && call !== undefined) calls.push(call)
     if (starts?.mutates !== undefined) mutated.push(principalId(starts.mutates))
     if (replaces !== undefined) reservations.push(replaces.id)
   }
@@ -293,7 +295,8 @@ const needsOf = (
     begins: isReserved,
     keys,
     reservations,
-    ends: reservations.length > 0
+    calls,
+    ends: reservations.length + calls.length > 0
   })
   for (const it of mutated) {
     all.scopes.add(it)

@@ -178,7 +178,7 @@ const epochsOf = (operations: ReadonlyArray<Operation>): ReadonlyArray<Epoch> =>
 const allNeeds = (operations: ReadonlyArray<Operation>): Needs => {
   const all = needs({})
   for (const it of operations) {
-    for (const name of ["scopes", "begins", "keys", "reservations", "sessions"] as const) {
+    for (const name of ["scopes", "begins", "keys", "reservations", "sessions", "calls"] as const) {
       for (const id of it.needs[name]) all[name].add(id)
     }
     if (it.needs.ends) all.ends = true
@@ -214,9 +214,9 @@ const changesOf = (
     held: held.flatMap((id) => {
       const it = world.held.get(id)
       if (it === undefined) return []
-      const { batch, conversation, epoch, key, presumed, principal, session } = it
+      const { batch, call, conversation, epoch, key, presumed, principal, session } = it
       const lease = presumed === undefined ? leaseMillis : Math.ceil(batchMillis)
-      return [{ id, epoch, session, batch, principal, conversation, key, data: heldText(it), lease }]
+      return [{ id, epoch, session, call, batch, principal, conversation, key, data: heldText(it), lease }]
     }),
     gone: held.filter((id) => !world.held.has(id)),
     keys: keys.flatMap((id) => {

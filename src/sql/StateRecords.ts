@@ -76,6 +76,8 @@ export interface Held {
   readonly id: string
   readonly epoch: number
   readonly session: string
+  /** Names its call, after a crash as before it. */
+  readonly call: string | undefined
   readonly batch: string | undefined
   readonly principal: string | undefined
   /** The session that it claims anything of. */
@@ -102,6 +104,8 @@ export interface Held {
 export interface Presumed {
   /** When its clocks had ended before, by their names. */
   readonly endedAt: Readonly<Record<string, number | undefined>>
+  /** Its key, as it was. */
+  readonly key?: Key | undefined
   /** Epoch milliseconds until which its batch or its key depends on it, at least. */
   readonly until: number
 }
@@ -110,6 +114,8 @@ export interface Presumed {
 export interface Key {
   readonly id: string
   readonly owner: string
+  /** Names the call, after a crash as before it. */
+  readonly call?: string | undefined
   readonly reservation: string
   readonly process: string
   readonly untold: boolean
@@ -210,8 +216,8 @@ export const heldFrom = (
 }
 
 /** The text of what has no column of a key. */
-export const keyText = ({ generation, owner, process, readAt, untold, value }: Key): string =>
-  textOf({ generation, owner, process, readAt, untold, value })
+export const keyText = ({ call, generation, owner, process, readAt, untold, value }: Key): string =>
+  textOf({ call, generation, owner, process, readAt, untold, value })
 
 /** Only this store writes its tables: records are not checked. */
 const readRecord = (record: unknown): Result.Result<ReturnType<typeof JSON.parse>, Error> => Result.succeed(record)

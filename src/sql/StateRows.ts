@@ -11,6 +11,8 @@ export interface Needs {
   readonly keys: Set<string>
   readonly reservations: Set<string>
   readonly sessions: Set<string>
+  /** Calls whose earlier reservations are needed. */
+  readonly calls: Set<string>
   /** The reservations may end, which changes their keys. */
   ends: boolean
   /** All reservations whose leases are over. */
@@ -18,13 +20,14 @@ export interface Needs {
 }
 
 /** Says what an operation needs. */
-export const needs = ({ begins = false, ends = false, expired = false, keys, reservations, scopes, sessions }: {
+export const needs = ({ begins = false, calls, ends = false, expired = false, keys, reservations, scopes, sessions }: {
   readonly scopes?: ReadonlyArray<string>
   /** The scopes are to be there. */
   readonly begins?: boolean
   readonly keys?: ReadonlyArray<string>
   readonly reservations?: ReadonlyArray<string>
   readonly sessions?: ReadonlyArray<string>
+  readonly calls?: ReadonlyArray<string>
   readonly ends?: boolean
   readonly expired?: boolean
 }): Needs => ({
@@ -33,19 +36,21 @@ export const needs = ({ begins = false, ends = false, expired = false, keys, res
   keys: new Set(keys),
   reservations: new Set(reservations),
   sessions: new Set(sessions),
+  calls: new Set(calls),
   ends,
   expired
 })
 
 /** Gives what is to be loaded. */
 export const wanted = (
-  { ends, expired, keys, reservations, scopes, sessions }: Needs,
+  { calls, ends, expired, keys, reservations, scopes, sessions }: Needs,
   writes: ReadonlyArray<string>
 ): Wanted => ({
   scopes: Array.from(scopes),
   reservations: Array.from(reservations),
   sessions: Array.from(sessions),
   hasSessions: sessions.size > 0,
+  calls: Array.from(calls),
   keys: Array.from(keys),
   ends,
   expired,
@@ -61,13 +66,14 @@ export const add = (world: World, row: Row): void => {
   else if (row.kind === "k") world.keys.set(id, keyOf(row))
 }
 
-const heldOf = ({ data, four, id, one, three, two, until, version }: Row): Held => {
+const heldOf = ({ data, five, four, id, one, three, two, until, version }: Row): Held => {
   const space = data!.indexOf(" ")
   return {
     ...heldFrom(data!.slice(space + 1)),
     id,
     epoch: version!,
     session: data!.slice(0, space),
+    call: five ?? undefined,
     batch: one ?? undefined,
     principal: two ?? undefined,
     conversation: four ?? undefined,

@@ -71,6 +71,7 @@ export interface Wanted {
   readonly sessions: ReadonlyArray<string>
   /** Nobody looks through all reservations for none. */
   readonly hasSessions: boolean
+  readonly calls: ReadonlyArray<string>
   readonly keys: ReadonlyArray<string>
   /** The keys of reservations are loaded, too, and not only those of expired ones. */
   readonly ends: boolean
@@ -92,6 +93,7 @@ export interface Row {
   readonly two: string | null
   readonly three: string | null
   readonly four: string | null
+  readonly five: string | null
   readonly data: string | null
 }
 
@@ -111,6 +113,7 @@ export interface Changes {
     readonly id: string
     readonly epoch: number
     readonly session: string
+    readonly call: string | undefined
     readonly batch: string | undefined
     readonly principal: string | undefined
     readonly conversation: string | undefined
@@ -137,6 +140,7 @@ const heldColumns = {
   id: "text",
   epoch: "bigint",
   session: "text",
+  call: "text",
   batch: "text",
   principal: "text",
   conversation: "text",
@@ -145,7 +149,7 @@ const heldColumns = {
   lease: "bigint"
 } as const
 
-const heldNames = "id, epoch, session_id, batch_id, principal_id, conversation_id, key_id, data, expires_at"
+const heldNames = "id, epoch, session_id, call_id, batch_id, principal_id, conversation_id, key_id, data, expires_at"
 
 /** A record that is found in two ways is loaded twice. */
 const loads = ({ among, amongAll, begin, flag, now }: Dialect): string =>
@@ -155,26 +159,28 @@ const loads = ({ among, amongAll, begin, flag, now }: Dialect): string =>
     SELECT ${heldNames} FROM tool_executor_reservations WHERE id ${among("reservations")}
     UNION ALL SELECT ${heldNames} FROM tool_executor_reservations
       WHERE ${flag("hasSessions")} AND session_id ${among("sessions")}
+    UNION ALL SELECT ${heldNames} FROM tool_executor_reservations WHERE call_id ${among("calls")}
     UNION ALL SELECT ${heldNames} FROM tool_executor_reservations WHERE expires_at <= (SELECT now FROM n)
       AND (${flag("expired")} OR batch_id ${among("scopes")} OR principal_id ${among("scopes")}
         OR conversation_id ${among("scopes")})
   )
   SELECT 'r' AS kind, id, CAST(epoch AS double precision) AS version,
     CASE WHEN expires_at <= (SELECT now FROM n) THEN 1.0 ELSE 0.0 END AS until,
-    batch_id AS one, principal_id AS two, key_id AS three, conversation_id AS four, session_id || ' ' || data AS data FROM r
-  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, data
+    batch_id AS one, principal_id AS two, key_id AS three, conversation_id AS four,
+    call_id AS five, session_id || ' ' || data AS data FROM r
+  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, NULL, data
     FROM tool_executor_scopes WHERE id ${among("scopes")}
-  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, data
+  UNION ALL SELECT 's', id, CAST(version AS double precision), NULL, NULL, NULL, NULL, NULL, NULL, data
     FROM tool_executor_scopes WHERE id ${
     amongAll("SELECT batch_id FROM r UNION ALL SELECT principal_id FROM r UNION ALL SELECT conversation_id FROM r")
   }
-  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, data
+  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, NULL, data
     FROM tool_executor_keys WHERE id ${among("keys")}
-  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, data
+  UNION ALL SELECT 'k', id, NULL, CAST(until AS double precision), reservation_id, NULL, NULL, NULL, NULL, data
     FROM tool_executor_keys WHERE id ${
     amongAll(`SELECT key_id FROM r WHERE ${flag("ends")} OR expires_at <= (SELECT now FROM n)`)
   }
-  UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL
+  UNION ALL SELECT 'w', id, NULL, NULL, NULL, NULL, NULL, NULL, NULL, NULL
     FROM tool_executor_writes WHERE id ${among("writes")}`
 
 const scopeColumns = { id: "text", version: "bigint", data: "text", until: "bigint" } as const
@@ -185,7 +191,7 @@ const changes = ({ among, guard, now, rows }: Dialect) => ({
     FROM ${rows("scopes", scopeColumns)} AS x
     WHERE tool_executor_scopes.id = x.id AND ${guard}`,
   held: `INSERT INTO tool_executor_reservations (${heldNames})
-    SELECT x.id, x.epoch, x.session, x.batch, x.principal, x.conversation, x.key, x.data, ${now} + x.lease
+    SELECT x.id, x.epoch, x.session, x.call, x.batch, x.principal, x.conversation, x.key, x.data, ${now} + x.lease
     FROM ${rows("held", heldColumns)} AS x WHERE ${guard}
     ON CONFLICT (id) DO UPDATE SET data = excluded.data, expires_at = excluded.expires_at`,
   gone: `DELETE FROM tool_executor_reservations WHERE id ${among("gone")} AND ${guard}`,
@@ -295,6 +301,11 @@ export const schema: Schema = {
       yield* sql`CREATE INDEX tool_executor_keys_end ON tool_executor_keys (until)`
       yield* sql`CREATE INDEX tool_executor_writes_age ON tool_executor_writes (made_at)`
       yield* sql`CREATE INDEX tool_executor_grants_end ON tool_executor_grants (expires_at)`
+    }),
+    "0004_calls": Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`ALTER TABLE tool_executor_reservations ADD COLUMN call_id TEXT`
+      yield* sql`CREATE INDEX tool_executor_reservations_call ON tool_executor_reservations (call_id)`
     })
   }
 }

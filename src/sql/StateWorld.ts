@@ -84,9 +84,11 @@ export class World {
   }
 
   reserve(request: Request, now: number): Reservation | Refused {
-    const { claims, owner, replaces, session, starts } = request
+    const { call, claims, isResumed, owner, replaces, session, starts } = request
     if (replaces !== undefined) this.settle(replaces, nothing, now)
-    const found: Found = {}
+    const resumed = isResumed === true ? call : undefined
+    if (resumed !== undefined) this.takeBack(resumed, now)
+    const found: Found = { resumed }
     const refused = this.find(claims, now, found)
     const less = refused && lessOf(request, refused)
     if (refused !== undefined) return less === undefined ? refused : this.reserve(less, now)
@@ -97,6 +99,7 @@ export class World {
       id: this.options.newId(),
       epoch: 1,
       session: digest(session),
+      call,
       batch: own?.scope.id,
       principal: principal?.id,
       conversation: shared?.scope.id,
@@ -138,10 +141,13 @@ export class World {
   }
 
   settle(reservation: Reservation, settlement: Settlement, now: number): boolean {
-    if (settlement.mutates !== undefined) this.mutated(settlement.mutates)
-    const it = this.get(reservation)
-    if (it === undefined || it.isRunning) return false
-    this.end(it, settlement, now)
+    const { isRecorded, mutates } = settlement
+    if (mutates !== undefined) this.mutated(mutates)
+    const it = this.held.get(reservation.id)
+    if (it?.epoch !== reservation.epoch || it.isRunning) return false
+    if (it.presumed === undefined) this.end(it, settlement, now)
+    else if (isRecorded === true) this.correct(it, it.presumed, settlement, now)
+    else return false
     return true
   }
 
@@ -159,8 +165,10 @@ export class World {
     const id = digest(session)
     for (const it of Array.from(this.held.values())) {
       if (it.session !== id) continue
-      if (it.presumed !== undefined) this.correct(it, it.presumed, known.has(it.id), now)
-      else {
+      if (it.presumed !== undefined) {
+        const settlement = known.has(it.id) ? unended(it) : nothing
+        this.correct(it, it.presumed, settlement, it.startedAt ?? now)
+      } else {
         if (it.isEarly) it.startedAt = undefined
         this.over(it, now)
       }
@@ -206,6 +214,15 @@ export class World {
     return whole(Math.max(state.keptUntil, ...rests))
   }
 
+  /** Gives back what an earlier life of a call has reserved and not started. */
+  private takeBack(call: string, now: number): void {
+    for (const it of Array.from(this.held.values())) {
+      if (it.call !== call || it.isRunning) continue
+      if (it.presumed === undefined) this.end(it, nothing, now)
+      else this.correct(it, it.presumed, nothing, now)
+    }
+  }
+
   private find(claims: ReadonlyArray<Claim>, now: number, found: Found): Refused | undefined {
     for (const claim of claims) {
       const refused = this.refusal(claim, now, found)
@@ -238,6 +255,7 @@ export class World {
     found.key = claim
     const key = this.keys.get(keyId(claim))
     if (key === undefined || !isLive(key, state, batch?.scope.state.generation, now)) return undefined
+    if (found.resumed !== undefined && key.call === found.resumed) return undefined
     const counted = (key.until === undefined ? claim.running : claim.settled) ?? "all"
     const counts = counted === "all" || (counted === "told" && !key.untold)
     const isOthers = key.until !== undefined && claim.ignoreOtherProcesses && key.process !== claim.process
@@ -264,6 +282,7 @@ export class World {
     this.keys.set(it.key!, {
       id: it.key!,
       owner,
+      call: it.call,
       reservation: it.id,
       process: claim.process,
       untold,
@@ -309,14 +328,7 @@ export class World {
   private over(it: Held, now: number): void {
     if (it.isRunning) return this.endFiber(it, now)
     if (it.startedAt === undefined) return this.end(it, nothing, now)
-    const { windowMillis } = it
-    this.end(
-      it,
-      windowMillis === undefined
-        ? { ...nothing, started: true }
-        : { started: true, key: "keep", windowMillis, value: undefined },
-      it.startedAt
-    )
+    this.end(it, unended(it), it.startedAt)
     for (const { state } of this.placesOf(it)) state.usedAt = now
   }
 
@@ -324,12 +336,13 @@ export class World {
   private presume(it: Held, now: number): void {
     const clocks = this.clocksOf(it)
     const counts = clocks.size + it.own.calls.length + (it.shared?.calls.length ?? 0)
-    const isUnsure = it.startedAt === undefined ? counts > 0 : it.isEarly
-    const isKept = isUnsure && !it.isRunning
+    const kept = it.key === undefined ? undefined : this.keys.get(it.key)
+    const key = kept?.reservation === it.id ? { ...kept } : undefined
+    const isKept = !it.isRunning && (counts > 0 || key !== undefined)
     const endedAt = Object.fromEntries(Array.from(clocks, ([name, clock]) => [name, clock.endedAt]))
     this.over(it, now)
     if (!isKept) return
-    it.presumed = { endedAt, until: now + Math.max(this.options.batchMillis, it.windowMillis ?? 0) }
+    it.presumed = { endedAt, key, until: now + Math.max(this.options.batchMillis, it.windowMillis ?? 0) }
     this.held.set(it.id, it)
   }
 
@@ -342,29 +355,35 @@ export class World {
     this.changes(it)
   }
 
-  /** Corrects the presumption made at the end of the lease. */
-  private correct(it: Held, { endedAt }: Presumed, started: boolean, now: number): void {
-    this.held.delete(it.id)
-    this.changes(it)
-    const { key, startedAt } = it
-    if (started === (startedAt !== undefined)) return
+  /** Settles what was presumed to have ended with its lease, as far as no other call has changed it since. */
+  private correct(it: Held, { endedAt, key }: Presumed, settlement: Settlement, now: number): void {
+    const { startedAt } = it
+    const { started } = settlement
+    const more = Number(started) - Number(startedAt !== undefined)
     for (const { part, state: { calls } } of this.placesOf(it)) {
-      for (const name of part.calls) calls.set(name, (calls.get(name) ?? 0) + (started ? 1 : -1))
+      for (const name of part.calls) calls.set(name, (calls.get(name) ?? 0) + more)
     }
     for (const [name, clock] of this.clocksOf(it)) {
+      if (startedAt !== undefined && clock.endedAt === startedAt) clock.endedAt = endedAt[name]
       if (started) clock.endedAt = Math.max(clock.endedAt ?? now, now)
-      else if (clock.endedAt === startedAt) clock.endedAt = endedAt[name]
     }
-    if (key !== undefined && this.keys.get(key)?.reservation === it.id) {
-      this.keys.delete(key)
-      this.changed.keys.add(key)
+    if (key !== undefined && (this.keys.get(key.id)?.reservation ?? it.id) === it.id) {
+      this.keys.set(key.id, key)
+      this.settleKey(it, settlement, now)
     }
+    this.held.delete(it.id)
+    this.changes(it)
   }
 
-  private forget(it: Held, { key: keeps, value, windowMillis }: Settlement, now: number): void {
+  private forget(it: Held, settlement: Settlement, now: number): void {
     this.held.delete(it.id)
     const principal = it.principal === undefined ? undefined : this.scopes.get(it.principal)?.state
     if (principal !== undefined) principal.open--
+    this.settleKey(it, settlement, now)
+  }
+
+  private settleKey(it: Held, { key: keeps, value, windowMillis }: Settlement, now: number): void {
+    const principal = it.principal === undefined ? undefined : this.scopes.get(it.principal)?.state
     const key = it.key === undefined ? undefined : this.keys.get(it.key)
     // a later call may have taken the key of a read that a write made stale
     if (key?.reservation !== it.id) return
@@ -444,6 +463,8 @@ export class World {
 
 /** What the claims of a request are about. */
 interface Found {
+  /** The call that was submitted before: its own key does not refuse it. */
+  readonly resumed?: string | undefined
   /** The batch. */
   own?: Place
   /** The session. */
@@ -455,6 +476,12 @@ interface Found {
 }
 
 const nothing: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
+
+/** It started, and nobody will say how it ended: its key counts from its start. */
+const unended = ({ windowMillis }: Held): Settlement =>
+  windowMillis === undefined
+    ? { ...nothing, started: true }
+    : { started: true, key: "keep", windowMillis, value: undefined }
 
 const isStale = ({ readAt }: Key, principal: ScopeState | undefined): boolean =>
   readAt !== undefined && readAt !== principal?.mutations

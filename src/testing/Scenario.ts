@@ -211,7 +211,7 @@ const entryNames = CallEntry.members.map((it) => it.fields._tag.schema.literal a
 
 const CrashPoint = Schema.Union([
   Schema.Literal(true),
-  AtLeastOne,
+  Schema.Int.check(Schema.isGreaterThanOrEqualTo(0)),
   Schema.String.check(
     Schema.makeFilter(
       (text) => {
@@ -258,8 +258,8 @@ export const Step = Schema.Struct({
     orphans: optional(Schema.Finite)
   })),
   /**
-   * Crashes the process during the next wave: after that entry of that call (`"ID:ENTRY"`), after a number of entries,
-   * or `at` this long after its start.
+   * Crashes the process during the next wave: after that entry of that call (`"ID:ENTRY"`), after a number of entries
+   * (0: before the first is recorded), or `at` this long after its start.
    */
   crash: optional(CrashPoint),
   /** Resumes in a new process over the same records. */

@@ -179,7 +179,8 @@ const runProcess = Effect.fnUntraced(function*(world: World, steps: Steps, start
     if (simulated === undefined || !isKilled) return yield* played.failure
     until = simulated.until
     if (progress?.dying !== undefined) log.waves.push(progress.dying())
-    log.gone.push({ sessions: simulated.sessions, until: until + (leaseOf(world.scenario) ?? 0) })
+    const { isUnrecorded, sessions } = simulated
+    log.gone.push({ isUnrecorded, sessions, until: until + (leaseOf(world.scenario) ?? 0) })
     for (const it of world.answers) if (it.use === "pending") it.use = "free"
   }
   return until

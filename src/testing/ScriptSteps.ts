@@ -108,9 +108,9 @@ const playStep = Effect.fnUntraced(function*(progress: ScriptProgress, step: Ste
 /** The shortest sleep: everything ready runs before it ends. */
 const moment = Duration.nanos(1n)
 
-/** Waits until the leases of crashed processes expire. */
+/** Waits until the leases of crashed processes expire, if the journal says that they had calls. */
 const outlast = Effect.fnUntraced(function*({ log }: ScriptProgress) {
-  const until = Math.max(0, ...log.gone.map((it) => it.until))
+  const until = Math.max(0, ...log.gone.map((it) => it.isUnrecorded ? 0 : it.until))
   const left = until - (yield* Clock.currentTimeMillis)
   if (left > 0) yield* Effect.sleep(left)
 })

@@ -5,7 +5,7 @@ import { isOfCall, type Journal, type JournalEntry } from "../core/store/Journal
 import type { StateStore } from "../core/store/StateStore.ts"
 import type { Records } from "./RecordStorage.ts"
 
-/** When a process crashes: after an entry of a call is recorded, or after a number of entries. */
+/** When a process crashes: after an entry of a call is recorded, or after a number of entries (0: before the first). */
 export type CrashPoint =
   | { readonly _tag: "Entry"; readonly callId: string; readonly entry: string }
   | { readonly _tag: "Entries"; readonly count: number }
@@ -20,6 +20,8 @@ export const crashPointOf = (crash: string | number): CrashPoint => {
 /** What a crashed process still holds, and until when. */
 export interface DeadProcess {
   readonly sessions: ReadonlySet<string>
+  /** Nothing of the wave that it died in is on record, so its calls can be resumed immediately. */
+  readonly isUnrecorded: boolean
   readonly until: number
 }
 
@@ -43,6 +45,7 @@ export class SimulatedProcess {
       ...journal,
       append: (lines, options) =>
         Effect.suspend(() => {
+          if (this.isUnrecorded) return this.end
           const last = lines.findIndex(({ entry }) => this.isCrashPoint(entry))
           return last === -1
             ? journal.append(lines, options)
@@ -89,6 +92,11 @@ export class SimulatedProcess {
   /** When it ended, or now, in epoch milliseconds. */
   get until(): number {
     return this.isDead ? this.diedAt : this.clock.currentTimeMillisUnsafe()
+  }
+
+  /** Whether it crashes before the first entry is recorded. */
+  get isUnrecorded(): boolean {
+    return this.crashPoint?._tag === "Entries" && this.crashPoint.count === 0
   }
 
   private isCrashPoint(entry: JournalEntry): boolean {

@@ -26,6 +26,7 @@ import {
 } from "./StateStoreChecks.ts"
 import * as Keys from "./StateStoreKeys.ts"
 import * as Limits from "./StateStoreLimits.ts"
+import * as Resumed from "./StateStoreResumed.ts"
 import * as Scopes from "./StateStoreScopes.ts"
 
 export type { Bounds } from "./StateStoreChecks.ts"
@@ -39,6 +40,7 @@ export const make = <Also = never, Needs = never>(
     ...Keys.all,
     ...Limits.all,
     ...Scopes.all,
+    ...Resumed.all,
     ...sessions
   ])
 

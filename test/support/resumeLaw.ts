@@ -111,6 +111,8 @@ const worldOf = (seed: number): World => {
     isAgent,
     scenario: (crash) => ({
       ...common,
+      // what it had reserved is held for longer than that
+      config: crash === 0 ? { ...common.config, lease: "1 hour" } : common.config,
       script: [
         ...isAgent ? [] : waves.slice(0, -1).map((it) => ({ wave: it })),
         ...crash === undefined ? [] : [{ crash }],
@@ -156,7 +158,7 @@ export const tried = Effect.fnUntraced(function*(
   const random = randomFrom(seed + 1_000_003)
   const found: Array<Found> = []
   for (let left = deaths; left > 0; left--) {
-    const crash = 1 + random.int(isAgent ? 40 : 20)
+    const crash = random.int(5) === 0 ? 0 : 1 + random.int(isAgent ? 40 : 20)
     const report = yield* ScenarioRunner.run(yield* Scenario.decode(scenario(crash)), options)
     // the wave was over before
     if (report.differences.some((it) => it.got === "its end")) continue

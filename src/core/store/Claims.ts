@@ -119,6 +119,13 @@ export interface Request {
    * refuse the call itself, and no other call can take it in between.
    */
   readonly replaces?: Reservation | undefined
+  /** Names the call, after a crash as before it; absent: nobody resumes it. */
+  readonly call?: string | undefined
+  /**
+   * The call was submitted before and has no start on record: what it reserved then is given back in the same step, and
+   * a key that it has kept does not refuse it.
+   */
+  readonly isResumed?: boolean | undefined
   /** The call has used it already: claims that would be refused are left out. It is refused if nothing is left. */
   readonly isPartial?: boolean | undefined
   /**
@@ -223,6 +230,8 @@ export interface Settlement {
   readonly value: Kept | undefined
   /** The principal whose keys of reads die with it, as with `mutated`: its call may have changed things. */
   readonly mutates?: string | undefined
+  /** How the call ended is on record: that corrects what was presumed of it when its lease was over. */
+  readonly isRecorded?: boolean | undefined
   /** The call succeeded, and is remembered so in the batch and the session that it has claimed anything of. */
   readonly succeeded?: Mark | undefined
 }
@@ -241,10 +250,10 @@ const isRefusedBy = (claim: Claim, it: Refused): boolean => {
     case "KeyTaken":
       return claim._tag === "Key"
     case "CallsUsedUp":
-      return claim._tag === "Calls"
+      return claim._tag === "Calls" && claim.scope === it.scope
     case "GroupTaken":
       return claim._tag === "Group" && claim.group === it.group
     case "CoolingDown":
-      return claim._tag === "Cooldown"
+      return claim._tag === "Cooldown" && claim.scope === it.scope
   }
 }

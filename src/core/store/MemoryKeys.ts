@@ -8,6 +8,16 @@
 import { TextDigest } from "../../internal/textDigest.ts"
 import type { Counted, Kept, KeyClaim, KeyTaken, Settlement } from "./Claims.ts"
 
+/** Who takes a key. */
+interface Taker {
+  /** Id of the call. */
+  readonly owner: string
+  /** Number of its reservation. */
+  readonly holder: number
+  /** Names the call, after a crash as before it. */
+  readonly call: string | undefined
+}
+
 /** The dedupe keys of one principal. A key is known by its slot, and a slot belongs to a reservation. */
 export class Keys {
   /** Settled keys that are kept; the oldest is evicted first. */
@@ -19,6 +29,8 @@ export class Keys {
   /** Per slot: when it expires, and who has it. */
   private doubles = new Float64Array(initialSlots * doublesOf)
   private owners: Array<string> = []
+  /** The calls, by the names that they have after a crash, too. */
+  private calls: Array<string | undefined> = []
   private processes: Array<string> = []
   private values: Array<Kept | undefined> = []
   /** Slots in use or free; the next one after them has never been used. */
@@ -56,9 +68,9 @@ export class Keys {
     }
   }
 
-  /** Whether a key counts against a claim of the same key. */
-  refuses(slot: number, claim: KeyClaim, batch: number, now: number): boolean {
-    if (!this.isLive(slot, batch, now)) return false
+  /** Whether a key counts against a claim of the same key; `resumed`: of this call, whose own key does not. */
+  refuses(slot: number, claim: KeyClaim, batch: number, now: number, resumed?: string): boolean {
+    if (!this.isLive(slot, batch, now) || (resumed !== undefined && this.calls[slot] === resumed)) return false
     const isUntold = this.ints[slot * intsOf + untold] === 1
     if (!this.isSettled(slot)) return counts(claim.running, isUntold)
     return counts(claim.settled, isUntold) &&
@@ -82,7 +94,7 @@ export class Keys {
    * Takes the key that was looked for last, from the call in `before` if there is one. Gives its slot, or 0 if the
    * model sees the outcome of that call and not of this one, which then has no key.
    */
-  take(claim: KeyClaim, before: number, batch: number, owner: string, holder: number, now: number): number {
+  take(claim: KeyClaim, before: number, batch: number, { call, holder, owner }: Taker, now: number): number {
     const isUntold = claim.untold === true
     let slot = before
     if (slot === 0) slot = this.insert()
@@ -97,6 +109,7 @@ export class Keys {
     this.doubles[double + readAt] = claim.readOnly ? this.mutations : -1
     this.ints[slot * intsOf + untold] = isUntold ? 1 : 0
     this.owners[slot] = owner
+    this.calls[slot] = call
     this.processes[slot] = claim.process
     this.values[slot] = undefined
     return slot
@@ -213,6 +226,7 @@ export class Keys {
     this.size--
     this.doubles[slot * doublesOf + reservation] = 0
     this.owners[slot] = ""
+    this.calls[slot] = undefined
     this.processes[slot] = ""
     this.values[slot] = undefined
     this.free.push(slot)

@@ -7,7 +7,7 @@
  */
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import { keep, type KeptPast } from "../rules/SharedPast.ts"
+import { keep } from "../rules/SharedPast.ts"
 import { type Grant, isOpen } from "../vocabulary/Grant.ts"
 import {
   type BatchClaim,
@@ -25,6 +25,7 @@ import {
   type Settlement
 } from "./Claims.ts"
 import { Keys } from "./MemoryKeys.ts"
+import { AllHeld, Batch, type Choice, type Count, Held, type RestClock } from "./MemoryReservations.ts"
 
 /** Bounds of the memory driver. */
 export interface Options {
@@ -77,14 +78,14 @@ export const make = (options?: Options) => {
     return batch
   }
   /** What refuses a claim; otherwise gathers what it is about. */
-  const find = (claim: Claim, it: Held, now: number): Refused | undefined => {
+  const find = (claim: Claim, it: Held, now: number, resumed?: string): Refused | undefined => {
     switch (claim._tag) {
       case "Key": {
         it.claim = claim
         const keys = it.keys = principalOf(claim.principal, now).keys
         if (claim.scope !== "principal") it.batch ??= batchOf(claim.batch, now)
         const slot = it.slot = keys.find(claim)
-        return slot !== 0 && keys.refuses(slot, claim, serialOf(claim, it), now) ? keys.taken(slot) : undefined
+        return slot !== 0 && keys.refuses(slot, claim, serialOf(claim, it), now, resumed) ? keys.taken(slot) : undefined
       }
       case "Batch":
         partOf(it, batchOf(claim.batch, now, claim.scope), undefined)
@@ -113,22 +114,29 @@ export const make = (options?: Options) => {
       }
     }
   }
-  const findAll = (claims: ReadonlyArray<Claim>, it: Held, now: number): Refused | undefined => {
+  const findAll = (claims: ReadonlyArray<Claim>, it: Held, now: number, resumed?: string): Refused | undefined => {
     // by index: an iterator for each call is more than the rest of this step
     for (let index = 0; index < claims.length; index++) {
-      const refused = find(claims[index]!, it, now)
+      const refused = find(claims[index]!, it, now, resumed)
       if (refused !== undefined) return refused
     }
     return undefined
   }
 
   const reserve = (request: Request, now: number): Reservation | Refused => {
-    const { claims, owner, replaces, session } = request
+    const { call, claims, isResumed, owner, replaces, session, starts } = request
     if (replaces !== undefined) settle(replaces, nothing, now)
-    const it = new Held(session)
-    const refused = findAll(claims, it, now)
+    const resumed = isResumed === true ? call : undefined
+    if (resumed !== undefined) { for (const earlier of held.ofCall(resumed)) settle(earlier, nothing, now) }
+    const it = new Held(session, call)
+    const refused = findAll(claims, it, now, resumed)
     const less = refused && lessOf(request, refused)
     if (refused !== undefined) return less === undefined ? refused : reserve(less, now)
+    if (starts !== undefined) {
+      it.startedAt = now
+      it.isEarly = it.isStarted = true
+      if (starts.mutates !== undefined) mutated(starts.mutates)
+    }
     held.add(it)
     for (let part: Held | undefined = it; part !== undefined; part = part.also) {
       const { batch, clock, count, groups } = part
@@ -146,7 +154,7 @@ export const make = (options?: Options) => {
     }
     const { claim } = it
     if (claim !== undefined) {
-      it.slot = it.keys!.take(claim, it.slot, serialOf(claim, it), owner, it.number, now)
+      it.slot = it.keys!.take(claim, it.slot, serialOf(claim, it), { call, holder: it.number, owner }, now)
       it.windowMillis = claim.windowMillis
       it.claim = undefined
     }
@@ -154,6 +162,7 @@ export const make = (options?: Options) => {
   }
 
   const settle = (reservation: Reservation, settlement: Settlement, now: number): boolean => {
+    if (settlement.mutates !== undefined) mutated(settlement.mutates)
     const it = held.find(reservation)
     if (it === undefined || it.isRunning) return false
     if (settlement.key === "running") it.isRunning = true
@@ -181,6 +190,7 @@ export const make = (options?: Options) => {
     const it = held.find(reservation)
     if (it === undefined || it.isRunning) return false
     it.startedAt ??= now
+    it.isEarly = false
     return true
   }
 
@@ -190,11 +200,16 @@ export const make = (options?: Options) => {
       release(it, now)
       return
     }
-    if (it.startedAt === undefined) settle(it, nothing, now)
+    if (it.startedAt === undefined || it.isEarly) settle(it, nothing, now)
     else settle(it, unended(it.windowMillis), it.startedAt)
     for (let part: Held | undefined = it; part !== undefined; part = part.also) {
       if (part.batch !== undefined) part.batch.usedAt = now
     }
+  }
+
+  const mutated = (principal: string): void => {
+    // without a key there is nothing that a write could make stale
+    principals.get(principal)?.keys.mutated()
   }
 
   const prune = (now: number): number => {
@@ -237,8 +252,7 @@ export const make = (options?: Options) => {
       Effect.succeed(Array.from(principals.values()).flatMap((known) => known.openGrants(now))),
     revoke: (principal: string, id: string) => principals.get(principal)?.grants.delete(id) === true ? done : undone,
     mutated: (principal: string) => {
-      // without a key there is nothing that a write could make stale
-      principals.get(principal)?.keys.mutated()
+      mutated(principal)
       return Effect.void
     },
     recall: (of: ReadonlyArray<BatchClaim>, now: number) =>
@@ -251,113 +265,6 @@ export const make = (options?: Options) => {
       return Effect.void
     },
     pruneExpired: (now: number) => Effect.succeed(prune(now))
-  }
-}
-
-interface Count {
-  used: number
-}
-
-/** Which tool of a group is used. */
-interface Choice {
-  tool: string | undefined
-  /** Calls that have reserved it and not settled. */
-  holders: number
-  /** One of them started. */
-  isKept: boolean
-}
-
-/** When a tool may start again. */
-interface RestClock {
-  running: number
-  /** Handlers that outlived their outcome: it rests from their end. */
-  lingering: number
-  endedAt: number
-  /** The longest rest that was asked for. */
-  millis: number
-}
-
-/** A batch or a session. */
-class Batch {
-  /** One that was forgotten and begun again has another. */
-  readonly serial: number
-  usedAt: number
-  /** Milliseconds after its last call at which it is forgotten. */
-  readonly timeToLive: number
-  /** Reservations that are not settled. */
-  open = 0
-  readonly calls = new Map<string, Count>()
-  readonly groups = new Map<string, Choice>()
-  /** Of tools that rest only in it. */
-  readonly clocks = new Map<string, RestClock>()
-  /** What succeeded in it, as far as rules ask. */
-  past: KeptPast | undefined = undefined
-
-  constructor(serial: number, usedAt: number, timeToLive: number) {
-    this.serial = serial
-    this.usedAt = usedAt
-    this.timeToLive = timeToLive
-  }
-}
-
-/** A reservation that knows what it is about, so that settling looks nothing up. */
-class Held implements Reservation {
-  id = ""
-  /** Its id as a number. */
-  number = 0
-  readonly epoch = 1
-  readonly session: string
-  /** Its call may run since then. */
-  startedAt: number | undefined = undefined
-  /** How long its key counts from there if the end of the call is never reported. */
-  windowMillis: number | undefined = undefined
-  /** Where it stands among all. */
-  place = 0
-  /** Settled, but its fiber has not ended. */
-  isRunning = false
-  /** What it holds in another batch or session, or besides the first of its kind. */
-  also: Held | undefined = undefined
-  batch: Batch | undefined = undefined
-  count: Count | undefined = undefined
-  groups: Array<{ readonly choice: Choice; readonly tool: string }> | undefined = undefined
-  clock: RestClock | undefined = undefined
-  keys: Keys | undefined = undefined
-  /** The claim of its key, until that is taken. */
-  claim: KeyClaim | undefined = undefined
-  /** Of its key; before it is taken, of the call that has it. 0: none. */
-  slot = 0
-
-  constructor(session: string) {
-    this.session = session
-  }
-}
-
-/** What is reserved and not over. A place is used again, an id never. */
-class AllHeld {
-  private readonly places: Array<Held | undefined> = []
-  private readonly free: Array<number> = []
-  private lastId = 0
-
-  add(it: Held): void {
-    it.number = ++this.lastId
-    it.id = String(it.number)
-    it.place = this.free.pop() ?? this.places.length
-    this.places[it.place] = it
-  }
-
-  delete({ place }: Held): void {
-    this.places[place] = undefined
-    this.free.push(place)
-  }
-
-  of(session: string): ReadonlyArray<Held> {
-    return this.places.filter((it): it is Held => it?.session === session)
-  }
-
-  /** A reservation is what it says, whatever object says it; most often it is the one that was given. */
-  find(it: Reservation): Held | undefined {
-    if (it instanceof Held) return this.places[it.place] === it ? it : undefined
-    return this.places.find((held) => held !== undefined && held.id === it.id && held.epoch === it.epoch)
   }
 }
 

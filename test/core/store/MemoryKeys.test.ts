@@ -36,7 +36,7 @@ describe("dedupe keys in memory", () => {
     const keys = new Keys(0)
     for (const claim of claims) {
       assert.strictEqual(keys.find(claim), 0)
-      keys.take(claim, 0, 1, claim.key, 1, 0)
+      keys.take(claim, 0, 1, { owner: claim.key, holder: 1, call: undefined }, 0)
     }
     for (const claim of claims) assert.strictEqual(keys.taken(keys.find(claim)).owner, claim.key)
   })
@@ -66,7 +66,7 @@ describe("dedupe keys in memory", () => {
       )
       const what = random(4)
       if (what === 0 || before === undefined) {
-        const taken = keys.take(claim, slot, 1, name, ++holder, now)
+        const taken = keys.take(claim, slot, 1, { owner: name, holder: ++holder, call: undefined }, now)
         known.set(name, { holder, slot: taken, until: undefined })
         // the one that had it changes nothing any more
         if (before !== undefined) keys.settle(before.slot, before.holder, kept, now)

@@ -224,17 +224,25 @@ const want = (wave: WaveHost, call: Call, now: number, unread: StateStoreError |
 /** It ran in an earlier life and does not run again: what it used is counted, and it ends at its place. */
 const isReplayed = (call: Call): boolean => call.past !== undefined && call.hasRun
 
+/** What a call asks of the store. A resumed one that had not started has reserved the same before. */
+export const requestOf = (
+  { engine: { store }, options }: WaveHost,
+  { call: { id: owner }, hasRun, record }: Call,
+  claims: ReadonlyArray<Claim>
+): Request => {
+  const request = { owner, session: store.session, claims }
+  if (record === undefined || !store.mayOutlive) return hasRun ? { ...request, isPartial: true } : request
+  return { ...request, call: record.key, isPartial: hasRun, isResumed: options.resume !== undefined && !hasRun }
+}
+
 const ask = (wave: WaveHost, call: Call, claims: ReadonlyArray<Claim>): Wanted => {
-  const { call: { id: owner }, reservation: replaces } = call
-  const { session } = wave.engine.store
+  const { reservation: replaces } = call
   if (replaces === undefined) {
-    if (claims.length === 0) return nothing
-    const request = { owner, session, claims }
-    return { _tag: "Request", request: call.hasRun ? { ...request, isPartial: true } : request }
+    return claims.length === 0 ? nothing : { _tag: "Request", request: requestOf(wave, call, claims) }
   }
   // no call may join it any more; the reservation is this call's until the store has replaced it
   wave.engine.leaders.delete(replaces.id)
-  return { _tag: "Request", request: { owner, session, claims, replaces, isPartial: call.hasRun } }
+  return { _tag: "Request", request: { ...requestOf(wave, call, claims), replaces } }
 }
 
 /**

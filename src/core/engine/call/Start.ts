@@ -119,7 +119,7 @@ const soon = 1_000
  */
 const note = (wave: WaveHost, call: Call): Effect.Effect<void> => {
   const { reservation, tool } = call
-  const isStarted = reservation?.isStarted === true && wave.engine.store.holds(reservation)
+  const isStarted = reservation?.isStarted === true && wave.engine.store.isFresh(reservation, soon)
   const spent = reservation?.leaseMillis === undefined || isStarted
     ? Effect.void
     : Effect.suspend(() => call.decided === undefined ? spend(wave, call, reservation) : Effect.void)

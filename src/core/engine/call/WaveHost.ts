@@ -17,6 +17,7 @@ import { type OutputPolicy, type Room, unbounded } from "../../output/OutputPoli
 import type { WaveHistory } from "../../rules/RuleHistory.ts"
 import type { RuleSet } from "../../rules/RuleSet.ts"
 import type { Claim } from "../../store/Claims.ts"
+import type { Term } from "../../store/Journal.ts"
 import type { StateStoreError } from "../../store/StateStore.ts"
 import type { RegisteredTool } from "../../vocabulary/ToolHandlers.ts"
 import type { ToolRefusal } from "../../vocabulary/ToolRefusal.ts"
@@ -97,6 +98,11 @@ export class WaveHost implements Host, HostGates.Reporter {
   readonly stop: StopPlace
   /** Epoch milliseconds at which it was submitted. */
   readonly begunAt: number
+  /**
+   * The journal's term at that time; absent if no other process can end it. A process that was frozen since may have a
+   * new one, but not for calls that another process has run meanwhile.
+   */
+  readonly term: Term | undefined
   calls: ReadonlyArray<Call> = []
   readonly tally: Tally
   /** The waits of its calls. */
@@ -125,6 +131,7 @@ export class WaveHost implements Host, HostGates.Reporter {
     const own = Context.get(context, Principal) === principal ? context : Context.add(context, Principal, principal)
     this.clock = Context.get(own, Clock.Clock)
     this.begunAt = this.clock.currentTimeMillisUnsafe()
+    this.term = engine.journal?.driver.term?.(principal)
     this.stop = options.step?.stop ?? (engine.onExecutionError === "stop" ? new StopPlace("stop") : StopPlace.none)
     const looksFurther = engine.rules.current().remembers.length > 0
     this.history = process.history.begin(looksFurther ? engine.sessions.placeOf(this.begunAt) : undefined)

@@ -145,6 +145,11 @@ export class RetryingStore {
     return this.isLeased === true
   }
 
+  /** Whether it is not known yet that it does not. */
+  get mayOutlive(): boolean {
+    return this.isLeased !== false
+  }
+
   private noted(
     answers: ReadonlyArray<Reserved> | StateStoreError,
     requests: ReadonlyArray<Request>,
@@ -197,6 +202,11 @@ export class RetryingStore {
   /** Whether a reservation still holds what it claims. */
   holds(reservation: Reservation): boolean {
     return this.leases.holds(reservation)
+  }
+
+  /** Whether the driver has said less than so many milliseconds ago that a reservation is held. */
+  isFresh(reservation: Reservation, millis: number): boolean {
+    return this.leases.isFresh(reservation, millis)
   }
 
   /** Frees what an ended session had reserved but not started. */
@@ -253,6 +263,12 @@ export class RetryingStore {
     if (first !== undefined && isAccepted(first)) return Effect.void
     const send = () => this.settled(reservation, settlement, now)
     return this.outbox.send({ operation: "settle", send, about: reservation.id, key, of }, timeout, first)
+  }
+
+  /** Reports a recorded end, in case the process that recorded it ended before the store heard of it. */
+  recordedEnd(reservation: Reservation, settlement: Settlement, now: number): Effect.Effect<void> {
+    const send = () => Effect.asVoid(this.driver.settle(reservation, { ...settlement, isRecorded: true }, now))
+    return this.outbox.send({ operation: "settle", send, about: reservation.id }, this.timeout)
   }
 
   private settled(

@@ -76,6 +76,12 @@ export class StoreLeases {
     return lease !== undefined && this.now() < lease.since + lease.leaseMillis
   }
 
+  /** Whether the store has said less than so many milliseconds ago that a reservation is held. */
+  isFresh({ id }: Reservation, millis: number): boolean {
+    const lease = this.all.get(id)
+    return lease !== undefined && this.now() < lease.since + Math.min(millis, lease.leaseMillis)
+  }
+
   /** Stops renewing a reservation. */
   delete({ id, leaseMillis }: Reservation): void {
     if (leaseMillis !== undefined && this.all.delete(id) && this.all.size === 0) this.stop()

@@ -24,7 +24,7 @@ export interface RecordedWave {
   readonly named: string | undefined
   readonly begunAt: number
   /** The term in which its calls belong to this process; absent if no other process can take them over. */
-  readonly term: Journal.Term | undefined
+  term: Journal.Term | undefined
   /** Common prefix of the keys of all its calls, so that a database stores them together. */
   readonly near: string
   /** The conversation of its calls, where it matters. */
@@ -154,6 +154,12 @@ export class CallRecord implements JournalFold.Subject {
     const { begunAt, term, writer } = this.wave
     return term !== undefined && !term.isHeld && this.tool?.readOnly !== true &&
       (this.isResumed || writer.writtenAt >= begunAt)
+  }
+
+  /** The calls of the wave were taken over: they belong to this process in the term of that. */
+  takenOver(): void {
+    const { principal, writer: { driver } } = this.wave
+    this.wave.term = driver.term?.(principal)
   }
 
   get keeps(): Journal.Keeps {

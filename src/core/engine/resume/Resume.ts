@@ -10,6 +10,7 @@ import type * as Journal from "../../store/Journal.ts"
 import type { Earlier, Reconciled } from "../../vocabulary/ToolAnnotations.ts"
 import * as ToolAnswers from "../call/arrive/ToolAnswers.ts"
 import type { Call } from "../call/Call.ts"
+import * as CallClaims from "../call/dispatch/CallClaims.ts"
 import type { WaveHost } from "../call/WaveHost.ts"
 import type { ResumeProblem, Resumption } from "../call/WaveOptions.ts"
 import { cancelled, type End } from "../data/CallEnd.ts"
@@ -51,6 +52,14 @@ export const resume = Effect.fnUntraced(function*(
   // a call that does not run again has its end on record, too, before it is reported
   wave.tally.isWritten = true
   const revoked = yield* revokedOf(wave, journal, lives)
+  yield* Effect.forEach(
+    records,
+    (it) => {
+      const life = lives.get(it.record.key)
+      return life?.settled === undefined ? Effect.void : recall(wave, it, life, life.settled)
+    },
+    { concurrency: "unbounded", discard: true }
+  )
   // their session is gone: free what it had reserved and not started
   yield* Effect.forEach(
     Array.from(RecordedLives.goneOf(entries.success)).filter(([session]) => session !== journal.session),
@@ -70,10 +79,7 @@ export const resume = Effect.fnUntraced(function*(
     ({ call, record }) => {
       const life = lives.get(record.key)
       wave.facts?.report({ _tag: "Resumed", at: begunAt, span: life?.arrived?.span }, call)
-      if (life?.settled !== undefined) {
-        recall(wave, { call, record }, life, life.settled)
-        return Effect.void
-      }
+      if (life?.settled !== undefined) return Effect.void
       call.observed = { ...call.observed, record }
       wave.facts?.report({ _tag: "Arrived", at: begunAt, isResumed: true }, call)
       if (life === undefined) return Effect.void
@@ -101,6 +107,7 @@ const takeOver = Effect.fnUntraced(function*(
     const calls = records.filter(({ record }) => busy.has(record.key)).map(({ call }) => call.call.id)
     return yield* Effect.fail({ reason: "Running" as const, calls })
   }
+  records[0]?.record.takenOver()
   const entries = yield* Effect.tapError(
     keys.length === 0 ? Effect.succeed([]) : read(journal, { keys }),
     () => Effect.sync(() => giveBack(wave, records, claimed.ended))
@@ -137,24 +144,29 @@ const claim = (
     })
   })
 
-/** Gives a call its recorded outcome at its turn. */
+/** Gives a call its recorded outcome at its turn. The store may not have heard of its end. */
 const recall = (
   wave: WaveHost,
   it: Record,
   life: RecordedLives.Life,
   { at, outcome, routes }: Journal.Of<"Settled">
-): void => {
+): Effect.Effect<void> => {
   const { callId: _c, index: _i, queuedAt: _q, tool: _t, ...end } = outcome
   const { call } = it
   call.decided = end as unknown as End
+  const endedAt = outcome._tag === "Unknown" ? outcome.startedAt : at
   call.memory = {
     _tag: "Ended",
     counted: outcome.startedAt === undefined ? undefined : countedOf(wave, it, life),
     unless: undefined,
     class: classOf(call, life),
-    endedAt: outcome._tag === "Unknown" ? outcome.startedAt : at,
+    endedAt,
     routes
   }
+  const reservation = life.started?.reservation
+  if (reservation === undefined || call.gateCall === undefined) return Effect.void
+  const settlement = CallClaims.settlement(wave, call, outcome, false, undefined)
+  return wave.engine.store.recordedEnd(reservation, settlement, endedAt)
 }
 
 /** The class that a call had in its wave. Calls refused before anything ran block nobody. */

@@ -1,6 +1,5 @@
 /** The journal records of a wave's calls, begun once all calls have arrived and their targets are known. */
 import * as Effect from "effect/Effect"
-import type { Term } from "../../store/Journal.ts"
 import type { WaveHost } from "../call/WaveHost.ts"
 import { CallRecord, type RecordedWave } from "../report/CallRecord.ts"
 import type { JournalWriter } from "../report/JournalWriter.ts"
@@ -28,13 +27,9 @@ export const goOn = (wave: WaveHost, journal: JournalWriter): Effect.Effect<void
 const recordsOf = (wave: WaveHost, journal: JournalWriter): ReadonlyArray<Resume.Record> => {
   const { begunAt, engine, origin, process } = wave
   // does not hold the wave, which ends long before its records
-  let term: Term | undefined
   const shared: RecordedWave = {
     writer: journal,
-    // only if calls can be taken over
-    get term() {
-      return term ??= journal.driver.term?.(engine.principal)
-    },
+    term: wave.term,
     principal: engine.principal,
     origin,
     named: process.isNamed ? process.id : undefined,

@@ -201,7 +201,7 @@ const reserve = Effect.fnUntraced(function*(
   )
   if (forbidden !== undefined) return undefined
   if (claims.length === 0) return []
-  const request = { owner: call.call.id, session: store.session, claims, isPartial: hasRun }
+  const request = Dispatch.requestOf(wave, call, claims)
   const answers = yield* waitFor(wave, call, store.reserve([request], wave.now(), wave.patience))
   const answer = answers?.[0]
   if (answer === undefined || "operation" in answer) return undefined
