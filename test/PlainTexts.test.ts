@@ -108,7 +108,7 @@ describe("an outcome is plain data, equal to itself after JSON", () => {
   }
 
   it.effect("where a tool gives nothing, once and again", () =>
-    run({ t: none }, { dedupe: { onDuplicate: "replay" } }, (env) =>
+    run({ t: none }, { dedupe: { onDuplicate: "replay", readWindow: "5 minutes" } }, (env) =>
       Effect.gen(function*() {
         yield* wave(env, call("1", "t", {}))
         const [again] = (yield* wave(env, call("2", "t", {}))).outcomes

@@ -64,9 +64,23 @@ export const remembered = Effect.gen(function*() {
     stores.push(store)
     const before = bytes()
     for (let n = 0; n < count; n++) {
-      const claim = { _tag: "Key", scope: "batch", principal: "ada", batch: "conversation", process: "main" } as const
+      const claim = {
+        _tag: "Key",
+        scope: "batch",
+        principal: "ada",
+        batch: "conversation",
+        process: "main",
+        wave: "w"
+      } as const
       const key = JSON.stringify(String(n).padStart(6, "0") + filler)
-      const call = { ...claim, tool: "read", key, readOnly: true, ignoreOtherProcesses: false }
+      const call = {
+        ...claim,
+        tool: "read",
+        key,
+        endsWithWave: false,
+        endsWithChange: true,
+        ignoreOtherProcesses: false
+      }
       const [reserved] = yield* store.reserve([{ owner: `call-${n}`, session: "s", claims: [call] }], 0)
       if (reserved !== undefined && "epoch" in reserved) yield* store.settle(reserved, settlement, 0)
     }

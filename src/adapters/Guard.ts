@@ -243,7 +243,7 @@ const open = Effect.fnUntraced(function*(
     LocalExecutor.layer(toolkit, {
       policy,
       rules,
-      dedupe: given.dedupe,
+      dedupe: given.dedupe === false ? false : { ...given.dedupe, scope: given.dedupe?.scope ?? "wave" },
       pools: given.concurrency,
       executionTimeout: given.timeout,
       turn: { maxCalls: given.limits?.calls, timeout: given.limits?.time },

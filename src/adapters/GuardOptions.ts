@@ -40,7 +40,10 @@ export interface Options<Name extends string = string> {
   readonly timeout?: Duration.Input | undefined
   /** Calls and time of one request. Default: no limit. */
   readonly limits?: { readonly calls?: number | undefined; readonly time?: Duration.Input | undefined } | undefined
-  /** Whether equal calls are refused, replayed or joined; `false` lets them run. Default: refused for 5 minutes. */
+  /**
+   * Whether equal calls are refused, replayed or joined; `false` lets them run. Default: refused within one message of
+   * the model (scope `"wave"`).
+   */
   readonly dedupe?: Dedupe.Options | false | undefined
   /** How many calls run in parallel, over all requests. Default: 20 reads, 10 concurrent writers, 1 serial writer. */
   readonly concurrency?: {

@@ -67,8 +67,9 @@ export const Tool = Schema.Struct({
 
 /** Fields of `dedupe`. */
 export const dedupeFields = {
-  scope: optional(Schema.Literals(["process", "batch", "session", "principal"])),
+  scope: optional(Schema.Literals(["wave", "process", "batch", "session", "principal"])),
   window: optional(Span),
+  readWindow: optional(Schema.Union([Schema.Literal(false), Span])),
   outcomes: optional(Schema.Array(Schema.Literals(["Succeeded", "Failed"]))),
   onDuplicate: optional(Schema.Literals(["reject", "replay"])),
   inFlight: optional(Schema.Literals(["reject", "join"]))

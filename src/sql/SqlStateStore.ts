@@ -202,8 +202,12 @@ export const make = Effect.fnUntraced(function*(
         // though their leases be over
         { before: (world) => world.abandon(session, now, started) }
       ),
-    mutated: (principal) =>
-      ask("mutated", needs({ scopes: [principalId(principal)] }), (world) => world.mutated(principal)),
+    mutated: (principal, by) =>
+      ask(
+        "mutated",
+        ofReservations(by === undefined ? [] : [by], by !== undefined, principal),
+        (world) => world.mutated(principal, by)
+      ),
     recall: (of, now) =>
       ask("recall", needs({ scopes: of.map(placeId) }), (world) => of.map((it) => world.recall(it, now))),
     // whoever holds the session closes its batches

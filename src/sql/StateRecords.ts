@@ -11,7 +11,7 @@
 import * as Result from "effect/Result"
 import { hash } from "node:crypto"
 import type { KeptPast } from "../core/rules/SharedPast.ts"
-import type { ClaimScope, KeyClaim } from "../core/store/StateStore.ts"
+import { type ClaimScope, type KeyClaim, withinOf } from "../core/store/Claims.ts"
 import { remembered } from "../internal/remembered.ts"
 import * as Versioned from "../internal/versioned.ts"
 
@@ -45,7 +45,7 @@ export interface ScopeState {
   readonly groups: Map<string, Choice>
   /** Of a principal: starts and ends of mutating calls. */
   mutations: number
-  /** Something was read since the last of them: the next one makes it stale. */
+  /** A key was taken since the last of them: the next one overtakes it. */
   hasRead: boolean
   readonly clocks: Map<string, RestClock>
   /** What succeeded in a batch or a session, as far as rules ask. */
@@ -120,8 +120,14 @@ export interface Key {
   readonly process: string
   readonly untold: boolean
   readonly generation: string | undefined
-  /** Of a ReadOnly call: how many starts and ends of mutating calls were before it. */
-  readonly readAt: number | undefined
+  /** The wave in which it counts once it is settled; absent: in all. */
+  readonly wave: string | undefined
+  /** How many starts and ends of mutating calls were before it. */
+  readAt: number | undefined
+  /** It lives on when it is overtaken. */
+  readonly outlasts: boolean | undefined
+  /** Epoch milliseconds at which its call ended. */
+  endedAt: number | undefined
   /** Epoch milliseconds from which it is dead; of a call that runs: not known. */
   until: number | undefined
   /** The outcome that is kept, as JSON. */
@@ -159,8 +165,9 @@ export const principalId: (principal: string) => string = remembered((principal)
  * Names a key by all that tells it from others. Those of one batch stand side by side, so that a database writes few
  * pages for all of them.
  */
-export const keyId = ({ agent, batch, key, principal, process, scope, session, tool }: KeyClaim): string => {
-  const within = scope === "batch" ? batch : scope === "process" ? process : ""
+export const keyId = (claim: KeyClaim): string => {
+  const { agent, key, principal, scope, session, tool } = claim
+  const within = withinOf(claim)
   const near = nearId(within === "" ? principal : within)
   const of = [principal, scope, within, agent ?? null, tool, key]
   return `${near}${digest(JSON.stringify(session === undefined ? of : [...of, session]))}`
@@ -216,8 +223,9 @@ export const heldFrom = (
 }
 
 /** The text of what has no column of a key. */
-export const keyText = ({ call, generation, owner, process, readAt, untold, value }: Key): string =>
-  textOf({ call, generation, owner, process, readAt, untold, value })
+export const keyText = (
+  { call, endedAt, generation, outlasts, owner, process, readAt, untold, value, wave }: Key
+): string => textOf({ call, endedAt, generation, outlasts, owner, process, readAt, untold, value, wave })
 
 /** Only this store writes its tables: records are not checked. */
 const readRecord = (record: unknown): Result.Result<ReturnType<typeof JSON.parse>, Error> => Result.succeed(record)

@@ -94,7 +94,7 @@ export class World {
     if (refused !== undefined) return less === undefined ? refused : this.reserve(less, now)
     const { clock, key, own, principal, shared } = found
     const isEarly = starts !== undefined
-    if (starts?.mutates !== undefined) this.mutated(starts.mutates)
+    if (starts?.mutates !== undefined) this.mutated(starts.mutates, undefined)
     const it: Held = {
       id: this.options.newId(),
       epoch: 1,
@@ -142,7 +142,7 @@ export class World {
 
   settle(reservation: Reservation, settlement: Settlement, now: number): boolean {
     const { isRecorded, mutates } = settlement
-    if (mutates !== undefined) this.mutated(mutates)
+    if (mutates !== undefined) this.mutated(mutates, reservation)
     const it = this.held.get(reservation.id)
     if (it?.epoch !== reservation.epoch || it.isRunning) return false
     if (it.presumed === undefined) this.end(it, settlement, now)
@@ -175,18 +175,25 @@ export class World {
     }
   }
 
-  /** What the principal has read is stale. */
-  mutated(principal: string): void {
+  /** The keys of the principal are overtaken, but for that of a reservation. */
+  mutated(principal: string, by: Reservation | undefined): void {
     const id = principalId(principal)
     const scope = this.isRemembered ? this.scope(id) : this.scopes.get(id)
     if (scope === undefined) return
-    if (!scope.state.hasRead) {
+    const { state } = scope
+    if (!state.hasRead) {
       scope.isDirty ||= this.isRemembered
       return
     }
-    scope.state.mutations++
-    scope.state.hasRead = false
+    const held = by && this.get(by)
+    const own = held?.key === undefined ? undefined : this.keys.get(held.key)
+    const isOwn = own !== undefined && own.reservation === by!.id && !isOvertaken(own, state)
+    state.mutations++
+    state.hasRead = isOwn
     scope.isDirty = true
+    if (!isOwn) return
+    own.readAt = state.mutations
+    this.changed.keys.add(own.id)
   }
 
   /** Forgets a batch or a session; what is open in it belongs to none any more. */
@@ -258,7 +265,8 @@ export class World {
     if (found.resumed !== undefined && key.call === found.resumed) return undefined
     const counted = (key.until === undefined ? claim.running : claim.settled) ?? "all"
     const counts = counted === "all" || (counted === "told" && !key.untold)
-    const isOthers = key.until !== undefined && claim.ignoreOtherProcesses && key.process !== claim.process
+    const isOthers = key.until !== undefined &&
+      (claim.ignoreOtherProcesses && key.process !== claim.process || (key.wave ?? claim.wave) !== claim.wave)
     if (!counts || isOthers) return undefined
     return {
       _tag: "KeyTaken",
@@ -267,6 +275,9 @@ export class World {
       process: key.process,
       untold: key.untold,
       running: key.until === undefined,
+      endedAt: key.endedAt,
+      until: key.until,
+      isOvertaken: isOvertaken(key, state),
       value: key.value === undefined ? undefined : this.options.decode(key.value)
     }
   }
@@ -277,7 +288,7 @@ export class World {
     const generation = claim.scope === "principal" ? undefined : it.own.generation
     const untold = claim.untold === true
     const before = this.keys.get(it.key!)
-    if (claim.readOnly) state.hasRead = true
+    state.hasRead = true
     if (untold && before?.untold === false && isLive(before, state, generation, now)) return
     this.keys.set(it.key!, {
       id: it.key!,
@@ -287,7 +298,10 @@ export class World {
       process: claim.process,
       untold,
       generation,
-      readAt: claim.readOnly ? state.mutations : undefined,
+      wave: claim.endsWithWave ? claim.wave : undefined,
+      readAt: state.mutations,
+      outlasts: claim.endsWithChange ? undefined : true,
+      endedAt: undefined,
       until: undefined,
       value: undefined
     })
@@ -385,14 +399,14 @@ export class World {
   private settleKey(it: Held, { key: keeps, value, windowMillis }: Settlement, now: number): void {
     const principal = it.principal === undefined ? undefined : this.scopes.get(it.principal)?.state
     const key = it.key === undefined ? undefined : this.keys.get(it.key)
-    // a later call may have taken the key of a read that a write made stale
     if (key?.reservation !== it.id) return
     this.changed.keys.add(key.id)
-    if (keeps === "release" || isStale(key, principal)) {
+    if (keeps === "release" || (principal !== undefined && isDead(key, principal))) {
       this.keys.delete(key.id)
       return
     }
     key.until = whole(now + windowMillis)
+    key.endedAt = now
     key.value = value === undefined ? undefined : this.options.encode(value)
     if (principal !== undefined) principal.keptUntil = Math.max(principal.keptUntil, key.until)
   }
@@ -483,10 +497,13 @@ const unended = ({ windowMillis }: Held): Settlement =>
     ? { ...nothing, started: true }
     : { started: true, key: "keep", windowMillis, value: undefined }
 
-const isStale = ({ readAt }: Key, principal: ScopeState | undefined): boolean =>
-  readAt !== undefined && readAt !== principal?.mutations
+/** Whether a mutating call started or ended since it was taken. */
+const isOvertaken = ({ readAt }: Key, { mutations }: ScopeState): boolean =>
+  readAt !== undefined && readAt !== mutations
+
+/** Whether it counts no longer once it is settled. */
+const isDead = (key: Key, principal: ScopeState): boolean => key.outlasts !== true && isOvertaken(key, principal)
 
 /** Whether a key counts at all. */
 const isLive = (key: Key, principal: ScopeState, generation: string | undefined, now: number): boolean =>
-  !isStale(key, principal) &&
-  (key.until === undefined || (key.generation === generation && now < key.until))
+  key.until === undefined || (key.generation === generation && now < key.until && !isDead(key, principal))

@@ -54,7 +54,9 @@ export const key = (name: string, options: Partial<StateStore.KeyClaim> = {}): S
   batch: "b",
   tool: "t",
   key: name,
-  readOnly: false,
+  wave: "wave",
+  endsWithWave: false,
+  endsWithChange: false,
   process: "process-1",
   ignoreOtherProcesses: false,
   ...options

@@ -66,7 +66,9 @@ const answersOf = (
           tool,
           principal: name,
           batch: name,
-          readOnly: chance(0.5),
+          wave: pick(["1", "2"]),
+          endsWithWave: chance(0.3),
+          endsWithChange: chance(0.5),
           scope: pick(["batch", "principal"] as const),
           untold: chance(0.3)
         } as const
@@ -405,10 +407,10 @@ const sessions: ReadonlyArray<Contract.Statement<Store, Bounds>> = [
   check(
     "frees the key of a read that a session had started when it was over",
     function*({ raw, take }) {
-      const read = yield* take("a", [key("1", { readOnly: true })], 0)
+      const read = yield* take("a", [key("1", { endsWithChange: true })], 0)
       yield* raw.start([read], 0)
       yield* raw.abandon("s", 0, [])
-      yield* take("b", [key("1", { readOnly: true })], 0)
+      yield* take("b", [key("1", { endsWithChange: true })], 0)
     }
   ),
   check(

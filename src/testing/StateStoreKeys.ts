@@ -63,7 +63,7 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
     yield* take("host", [key("1", host)])
   }),
   check("counts a key as far as it reaches, and for one sub-agent", function*({ refused, take }) {
-    const reaches = ["process", "batch", "principal"] as const
+    const reaches = ["wave", "process", "batch", "principal"] as const
     const of = { batch: "same", process: "same" }
     for (const scope of reaches) {
       for (const agent of [undefined, "", "x", "y", "same"]) {
@@ -109,32 +109,53 @@ export const all: ReadonlyArray<Statement<StateStore.StateStore["Service"], Boun
     assert.equal((yield* refused([calls(1), key("1")]))._tag, "CallsUsedUp")
   }),
   check(
-    "lets every ReadOnly key die when a mutating call starts, no other",
+    "lets a settled key die that ends with a change when another mutating call starts, none in flight",
     function*({ raw, refused, settle, take }) {
-      const flying = yield* take("a", [key("flying", { readOnly: true })])
-      yield* settle(yield* take("b", [key("settled", { readOnly: true })]), kept)
-      yield* settle(yield* take("c", [key("write")]), kept)
-      yield* settle(yield* take("d", [key("other", { readOnly: true, principal: "q" })]), kept)
+      const [ends, other] = [{ endsWithChange: true }, { endsWithChange: true, principal: "q" }]
+      const flying = yield* take("a", [key("flying", ends)])
+      yield* settle(yield* take("b", [key("settled", ends)]), kept)
+      yield* settle(yield* take("c", [key("lasts")]), kept)
+      yield* settle(yield* take("d", [key("other", other)]), kept)
+      includes(yield* refused([key("settled", ends)]), { isOvertaken: false })
       yield* raw.mutated("p")
-      const next = yield* take("e", [key("flying", { readOnly: true })])
-      yield* take("f", [key("settled", { readOnly: true })])
-      yield* refused([key("write")])
-      yield* refused([key("other", { readOnly: true, principal: "q" })])
-      // the end of the old call does not affect the new call's key
+      yield* take("e", [key("settled", ends)])
+      includes(yield* refused([key("lasts")]), { running: false, isOvertaken: true })
+      includes(yield* refused([key("other", other)]), { isOvertaken: false })
+      includes(yield* refused([key("flying", ends)]), { reservation: flying.id, running: true, isOvertaken: true })
+      // what came between while it ran has made it stale
       yield* settle(flying, kept)
-      includes(yield* refused([key("flying", { readOnly: true })]), {
-        reservation: next.id,
-        running: true
-      })
+      yield* take("f", [key("flying", ends)])
     }
   ),
   check(
-    "keeps no key of a read during which a mutating call started",
-    function*({ raw, settle, take }) {
-      const read = yield* take("a", [key("1", { readOnly: true })])
-      yield* raw.mutated("p")
-      yield* settle(read, kept)
-      yield* take("b", [key("1", { readOnly: true })])
+    "does not let a key die by the start and the end of its own call",
+    function*({ raw, refused, settle, take }) {
+      const ends = { endsWithChange: true }
+      const own = yield* take("a", [key("1", ends)])
+      const before = yield* take("b", [key("2", ends)])
+      yield* raw.mutated("p", own)
+      yield* settle(own, { ...kept, mutates: "p" })
+      includes(yield* refused([key("1", ends)]), { owner: "a", running: false, isOvertaken: false })
+      // the same of one that it has overtaken
+      yield* raw.mutated("p", before)
+      yield* settle(before, { ...kept, mutates: "p" })
+      yield* take("c", [key("2", ends)])
+      yield* take("d", [key("1", ends)])
+    }
+  ),
+  check(
+    "counts a settled key only in its wave where that is asked for, and one in flight in all",
+    function*({ refused, settle, take }) {
+      const [one, two] = [{ endsWithWave: true, wave: "1" }, { endsWithWave: true, wave: "2" }]
+      const first = yield* take("a", [key("1", one)])
+      includes(yield* refused([key("1", two)]), { running: true })
+      yield* settle(first, kept, 300)
+      includes(yield* refused([key("1", one)], 400), { owner: "a", endedAt: 300, until: 1_300 })
+      yield* take("b", [key("1", two)], 400)
+      // as a scope, a wave shares nothing with another
+      yield* take("a", [key("2", { scope: "wave", wave: "1" })])
+      yield* refused([key("2", { scope: "wave", wave: "1", process: "process-2" })])
+      yield* take("b", [key("2", { scope: "wave", wave: "2" })])
     }
   ),
   check(

@@ -246,6 +246,18 @@ describe("guarded tools of the AI SDK", () => {
     assert.deepStrictEqual(ran.filter((it) => it.startsWith("remove")), [])
   })
 
+  it("repeat in a later message what they did before, as without an executor, and not in the same message", async () => {
+    const { ran, tools: own } = open()
+    for (const [dedupe, expected] of [[undefined, 2], [{ scope: "batch" }, 1]] as const) {
+      ran.length = 0
+      const { close, tools } = await AiSdk.guard(own, { policy: { default: "allow" }, dedupe })
+      const { model } = sdkModel([[remove("1", "a"), remove("2", "a")], [remove("3", "a")], []])
+      await generateText({ model, prompt: "go", tools, stopWhen: isStepCount(3) })
+      assert.strictEqual(ran.length, expected)
+      await close()
+    }
+  })
+
   it("count per request, and tell when a rule ends the loop", async () => {
     const { ran, tools: own } = open()
     const guarded = await AiSdk.guard(own, {

@@ -74,7 +74,9 @@ const key = (name: string, tool: string): KeyClaim => ({
   process: "main",
   tool,
   key: name,
-  readOnly: false,
+  wave: "wave",
+  endsWithWave: false,
+  endsWithChange: false,
   ignoreOtherProcesses: false
 })
 

@@ -151,7 +151,9 @@ const uses = {
       batch: "b",
       process: "p",
       tool: "pay",
-      readOnly: false,
+      wave: "w",
+      endsWithWave: false,
+      endsWithChange: false,
       ignoreOtherProcesses: false
     } as const
     const of = (name: string) => ({

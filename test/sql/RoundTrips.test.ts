@@ -163,17 +163,18 @@ const alike = Effect.fnUntraced(function*(stores: ReadonlyArray<Store>, seed: nu
     JSON.stringify(answer, (name, value: unknown) => name === "reservation" ? undefined : value)
   const claimsOf = (): ReadonlyArray<StateStore.Claim> => {
     const [batch, tool] = [pick(["a", "b"]), pick(["s", "t"])]
-    const readOnly = below(2) === 0
     const all: ReadonlyArray<StateStore.Claim> = [
       {
         _tag: "Key",
-        scope: pick(["process", "batch", "principal"]),
+        scope: pick(["wave", "process", "batch", "principal"]),
         principal: "p",
         batch,
         process: "x",
         tool,
         key: pick(["1", "2", "3"]),
-        readOnly,
+        wave: pick(["1", "2"]),
+        endsWithWave: below(3) === 0,
+        endsWithChange: below(2) === 0,
         ignoreOtherProcesses: false
       },
       { _tag: "Calls", batch, tool, max: 3 },
@@ -195,9 +196,7 @@ const alike = Effect.fnUntraced(function*(stores: ReadonlyArray<Store>, seed: nu
         session: "s",
         claims: claimsOf(),
         starts: below(2) === 0 ? undefined : { mutates: below(2) === 0 ? undefined : "p" }
-      })).map((it) =>
-        it.claims.some((claim) => claim._tag === "Key" && claim.readOnly) ? { ...it, starts: undefined } : it
-      )
+      }))
       const mine = yield* store.reserve(requests, now)
       const its: Array<StateStore.Reservation | StateStore.Refused> = []
       for (const [index, { starts, ...request }] of requests.entries()) {
@@ -205,7 +204,7 @@ const alike = Effect.fnUntraced(function*(stores: ReadonlyArray<Store>, seed: nu
         its.push(answer!)
         const isTaken = !("_tag" in answer!)
         if (isTaken && starts?.mutates !== undefined) {
-          yield* memory.mutated("p")
+          yield* memory.mutated("p", answer as StateStore.Reservation)
         }
         say("reserve", "_tag" in mine[index]! ? mine[index] : "held", isTaken ? "held" : answer)
       }
@@ -218,17 +217,12 @@ const alike = Effect.fnUntraced(function*(stores: ReadonlyArray<Store>, seed: nu
         started: below(3) > 0,
         key: pick(["keep", "release", "running"]),
         windowMillis: below(20),
-        value: undefined
+        value: undefined,
+        mutates: below(2) === 0 ? "p" : undefined
       }
-      const isWrite = below(2) === 0
       if (one.isRunning) say("release", yield* store.release(one.mine, now), yield* memory.release(one.its, now))
       else {
-        say(
-          "settle",
-          yield* store.settle(one.mine, isWrite ? { ...settlement, mutates: "p" } : settlement, now),
-          yield* memory.settle(one.its, settlement, now)
-        )
-        if (isWrite) yield* memory.mutated("p")
+        say("settle", yield* store.settle(one.mine, settlement, now), yield* memory.settle(one.its, settlement, now))
       }
       if (settlement.key === "running" && !one.isRunning) one.isRunning = true
       else held.splice(held.indexOf(one), 1)
@@ -242,8 +236,8 @@ const alike = Effect.fnUntraced(function*(stores: ReadonlyArray<Store>, seed: nu
       yield* store.closeBatch("a")
       yield* memory.closeBatch("a")
     } else {
-      yield* store.mutated("p")
-      yield* memory.mutated("p")
+      yield* store.mutated("p", one?.mine)
+      yield* memory.mutated("p", one?.its)
     }
   }
 })

@@ -24,13 +24,15 @@ const claimsOf = (random: SeededRandom): ReadonlyArray<StateStore.Claim> => {
   const all: ReadonlyArray<StateStore.Claim> = [
     {
       _tag: "Key",
-      scope: random.pick(["process", "batch", "principal"]),
+      scope: random.pick(["wave", "process", "batch", "principal"]),
       principal: "p",
       batch,
       process: "process",
       tool,
       key: random.pick(["1", "2"]),
-      readOnly: random.chance(0.3),
+      wave: random.pick(["1", "2"]),
+      endsWithWave: random.chance(0.3),
+      endsWithChange: random.chance(0.3),
       ignoreOtherProcesses: false,
       ...random.chance(0.5) ? { windowMillis: 40 } : {}
     },

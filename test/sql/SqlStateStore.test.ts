@@ -149,7 +149,9 @@ describe("what a store in SQL keeps", () => {
         process: "process",
         tool: "t",
         key: `${n}`,
-        readOnly: false,
+        wave: "wave",
+        endsWithWave: false,
+        endsWithChange: false,
         ignoreOtherProcesses: false
       })
       const reserve = (n: number) =>

@@ -123,7 +123,8 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
 
   const forget = (key: Key) => {
     key.gone = true
-    for (const { keys } of [...principals.values(), ...batches.values(), key.process]) {
+    const { wave } = key.call
+    for (const { keys } of [...principals.values(), ...batches.values(), wave.process, wave]) {
       for (const [text, it] of keys) if (it === key) keys.delete(text)
     }
     for (const waiter of key.waiters.splice(0)) dispatch(waiter)
@@ -169,9 +170,9 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
     if (group) batch.chosen = { tool: name, holders: (batch.chosen?.holders ?? 0) + 1 }
     cooling.running++
     const key: Key | undefined = hasKey(world, name)
-      ? { process, began: moment++, waiters: [], ended: undefined, outlived: false, gone: false }
+      ? { call, began: moment++, waiters: [], ended: undefined, outlived: false, gone: false }
       : undefined
-    if (key !== undefined) keysOf(world, process).set(textOf(call), key)
+    if (key !== undefined) keysOf(world, wave).set(textOf(call), key)
     call.held = { key, group }
     permitted(call, () => start(call))
   }
@@ -233,7 +234,7 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
     executions.set(name, execution + 1)
     const { deaf, fails, takes } = runs[Math.min(execution, runs.length - 1)]!
     const { principal } = process.batch
-    const changes = () => kind === "ReadOnly" ? undefined : void (principal.changed = moment++)
+    const changes = () => kind === "ReadOnly" ? undefined : void principal.changes.push({ moment: moment++, by: call })
     call.state = "running"
     call.start = world.now
     changes()
@@ -281,7 +282,7 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
   // The script
 
   const principalOf = (id: string) => {
-    const known = principals.get(id) ?? { changed: -1, grants: [], cooling: new Map(), keys: new Map() }
+    const known = principals.get(id) ?? { changes: [], grants: [], cooling: new Map(), keys: new Map() }
     principals.set(id, known)
     return known
   }
@@ -316,7 +317,7 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
     }
     batch.used = world.now
     batch.calls += calls.length
-    const wave: Wave = { process, began: world.now, calls: [], place: Infinity }
+    const wave: Wave = { process, began: world.now, calls: [], keys: new Map(), place: Infinity }
     for (const [index, call] of calls.entries()) {
       ;(wave.calls as Array<Call>).push({ ...call, wave, index, state: "waiting", done: () => {} })
     }

@@ -27,8 +27,8 @@ export const make = (seed: number): World => {
     wait2: { class: "ReadOnly", timeout: 120_000, runs: [{ takes: 20_407 }] },
     read: tool("ReadOnly"),
     look: { ...tool("ReadOnly"), volatile: chance(0.2) },
-    put: tool("ConcurrentMut"),
-    write: tool("SerialMut"),
+    put: { ...tool("ConcurrentMut"), idempotent: chance(0.5) },
+    write: { ...tool("SerialMut"), idempotent: chance(0.5) },
     mail: { ...tool(pick(["SerialMut", "ConcurrentMut", "ReadOnly"])), targets: chance(0.5) },
     no: tool("SerialMut")
   }
@@ -43,10 +43,11 @@ export const make = (seed: number): World => {
   const others = names.filter((it) => it !== rules.start)
   const preceding = chance(0.3) ? { tool: others[0]!, needs: others[1]! } : undefined
   const following = chance(0.2) ? { tool: others[2]!, until: others[3]! } : undefined
-  const reach = pick(["process", "batch", "principal"] as const)
+  const reach = pick(["wave", "process", "batch", "principal"] as const)
   const settings = {
     reach,
     window: reach === "batch" ? pick([60_000, 300_000, 3 * hour]) : pick([60_000, 300_000]),
+    readWindow: chance(0.5) ? pick([60_000, 300_000]) : undefined,
     keepFailed: chance(0.2),
     onDuplicate: pick(["reject", "replay"] as const),
     inFlight: pick(["reject", "join"] as const),

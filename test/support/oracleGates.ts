@@ -16,8 +16,8 @@ interface Cooling {
 }
 
 export interface Principal {
-  /** When a call that changes things last started or ended. */
-  changed: number
+  /** When calls that change things started and ended. */
+  readonly changes: Array<{ readonly moment: number; readonly by: Call }>
   grants: Array<{ readonly tool: string; readonly to: ReadonlyArray<string> | undefined; readonly until: number }>
   readonly cooling: Map<string, Cooling>
   readonly keys: Map<string, Key>
@@ -41,7 +41,7 @@ export interface Process {
 
 /** What an equal call meets: the one in flight (`ended` undefined), or what became of it. */
 export interface Key {
-  readonly process: Process
+  readonly call: Call
   readonly began: number
   readonly waiters: Array<Call>
   ended: { readonly at: number; readonly says: string } | undefined
@@ -70,6 +70,7 @@ export interface Wave {
   readonly process: Process
   readonly began: number
   readonly calls: ReadonlyArray<Call>
+  readonly keys: Map<string, Key>
   place: number
 }
 
@@ -108,8 +109,10 @@ export const cut = (world: World, calls: ReadonlyArray<Call>): ReadonlyArray<Rea
 
 // Gate 8: equal calls
 
-export const keysOf = ({ settings }: World, process: Process): Map<string, Key> =>
-  settings.reach === "process"
+export const keysOf = ({ settings }: World, { keys, process }: Wave): Map<string, Key> =>
+  settings.reach === "wave"
+    ? keys
+    : settings.reach === "process"
     ? process.keys
     : settings.reach === "batch"
     ? process.batch.keys
@@ -117,24 +120,30 @@ export const keysOf = ({ settings }: World, process: Process): Map<string, Key> 
 
 export const textOf = ({ n, name, to }: Call): string => JSON.stringify([name, n, to])
 
-/** What answers by itself anew has no key. */
-export const hasKey = ({ rules, tools }: World, name: string): boolean =>
-  !rules.closing.includes(name) && tools[name]!.volatile !== true
+export const hasKey = ({ rules }: World, name: string): boolean => !rules.closing.includes(name)
+
+/** Another call has changed things since this one came. */
+const isOvertaken = ({ began, call }: Key): boolean =>
+  call.wave.process.batch.principal.changes.some(({ by, moment }) => moment > began && by !== call)
 
 /** What an equal call means for this one: nothing, a refusal, or an outcome to share. */
 export const equalTo = (world: Now, call: Call): Key | "refused" | undefined => {
   const { now, settings, tools } = world
-  const { process } = call.wave
+  const { wave } = call
+  const { process } = wave
   if (!hasKey(world, call.name)) return undefined
-  const key = keysOf(world, process).get(textOf(call))
+  const key = keysOf(world, wave).get(textOf(call))
   if (key === undefined) return undefined
-  const awaited = key.process !== process && isAwaited(world, process, call.name)
-  if (tools[call.name]!.class === "ReadOnly" && process.batch.principal.changed > key.began) return undefined
+  const { class: kind, idempotent, volatile } = tools[call.name]!
+  const awaited = key.call.wave.process !== process && isAwaited(world, process, call.name)
+  const stale = (kind === "ReadOnly" || idempotent === true) && isOvertaken(key)
   if (key.ended === undefined) {
     if (key.outlived) return "refused"
-    return awaited || settings.inFlight === "join" ? key : "refused"
+    return awaited || settings.inFlight === "join" && !stale ? key : "refused"
   }
-  if (awaited || now - key.ended.at >= settings.window) return undefined
+  const ownMessage = volatile === true || kind === "ReadOnly" && settings.readWindow === undefined
+  const window = kind === "ReadOnly" ? settings.readWindow ?? settings.window : settings.window
+  if (stale || awaited || now - key.ended.at >= window || ownMessage && key.call.wave !== wave) return undefined
   return settings.onDuplicate === "replay" ? key : "refused"
 }
 

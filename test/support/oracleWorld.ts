@@ -12,6 +12,7 @@ interface Run {
 export interface Tool {
   readonly class: "ReadOnly" | "ConcurrentMut" | "SerialMut"
   readonly volatile?: boolean
+  readonly idempotent?: boolean
   readonly targets?: boolean
   readonly timeout: number
   readonly runs: ReadonlyArray<Run>
@@ -30,8 +31,9 @@ export interface Rules {
 }
 
 export interface Settings {
-  readonly reach: "process" | "batch" | "principal"
+  readonly reach: "wave" | "process" | "batch" | "principal"
   readonly window: number
+  readonly readWindow?: number | undefined
   readonly keepFailed: boolean
   readonly onDuplicate: "reject" | "replay"
   readonly inFlight: "reject" | "join"
@@ -91,6 +93,7 @@ export const toScenario = ({ answers, moves, rules, settings, tools }: World): u
         class: it.class,
         timeout: millis(it.timeout),
         ...(it.volatile === true ? { openWorld: true } : {}),
+        ...(it.idempotent === true ? { idempotent: true } : {}),
         ...(it.targets === true ? { targets: ["to"] } : {}),
         ...(it.retryable === false ? { retryOnTimeout: false } : {}),
         ...(rules.closing.includes(name) ? { dedupe: "never" } : {}),
@@ -121,6 +124,7 @@ export const toScenario = ({ answers, moves, rules, settings, tools }: World): u
       dedupe: {
         reach: settings.reach,
         window: millis(settings.window),
+        ...(settings.readWindow === undefined ? {} : { readWindow: millis(settings.readWindow) }),
         outcomes: settings.keepFailed ? ["Succeeded", "Failed"] : ["Succeeded"],
         onDuplicate: settings.onDuplicate,
         inFlight: settings.inFlight

@@ -10,6 +10,7 @@ import type * as Schema from "effect/Schema"
 import type * as Scope from "effect/Scope"
 import type * as Stream from "effect/Stream"
 import type { ToolEvent } from "../facts/ToolEvent.ts"
+import type { Options as DedupeOptions } from "../gates/Dedupe.ts"
 import type { TurnState } from "../gates/TurnState.ts"
 import type { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import type { ToolCall } from "../vocabulary/ToolCall.ts"
@@ -50,6 +51,12 @@ export interface ResumeOptions extends ExecuteOptions {
 export interface HostOptions extends ExecuteOptions {
   /** Attempts per tool after retryable failures. Default 1. */
   readonly attempts?: number | undefined
+}
+
+/** Options of a model's requests. */
+export interface RequestOptions {
+  /** The scope in which equal calls are compared if the policy (`Dedupe`) names none. Default `"batch"`. */
+  readonly dedupeScope?: DedupeOptions["scope"] | undefined
 }
 
 /** Encoded arguments by tool; the default is `{}`. */
@@ -203,7 +210,8 @@ export interface ToolProcess {
    * executor lacks one of its tools or, like `step`, if approval is requested up front.
    */
   readonly guard: <Tools extends Record<string, Tool.Any>>(
-    toolkit: { readonly tools: Tools }
+    toolkit: { readonly tools: Tools },
+    options?: RequestOptions
   ) => Effect.Effect<GuardedToolkit<Tools>, ConfigurationError>
   /**
    * Runs the tool calls of a response as one wave and returns their results as parts, in order. Provider-executed calls
@@ -211,7 +219,8 @@ export interface ToolProcess {
    */
   readonly answer: (
     toolkit: { readonly tools: Record<string, Tool.Any> },
-    content: ReadonlyArray<Response.AnyPart>
+    content: ReadonlyArray<Response.AnyPart>,
+    options?: RequestOptions
   ) => Effect.Effect<ReadonlyArray<ResultPart>>
   /**
    * Reports provider-executed calls, so that rules count them. `isKnown`: an earlier process of the request reported

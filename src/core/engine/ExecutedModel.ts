@@ -85,10 +85,13 @@ export const layer: Layer.Layer<
         yield* running.earlier(resultsIn(Prompt.make(options.prompt)))
         // the model's own code executes calls that the prompt approves, before it sends the request
         const approved: Array<Response.AnyPart> = []
-        const toolkit = Effect.map(yield* Effect.orDie(running.guard({ tools })), (it) => noting(it, approved))
+        const toolkit = Effect.map(
+          yield* Effect.orDie(running.guard({ tools }, compared)),
+          (it) => noting(it, approved)
+        )
         return {
           approved,
-          answer: (content: ReadonlyArray<Response.AnyPart>) => running.answer({ tools }, content),
+          answer: (content: ReadonlyArray<Response.AnyPart>) => running.answer({ tools }, content, compared),
           options: { ...options, toolkit, disableToolCallResolution: true, toolCallValidation: "deferred" }
         }
       })
@@ -130,6 +133,9 @@ export const layer: Layer.Layer<
     })
   })
 )
+
+/** A loop that worked without an executor works with one: what it repeats in a later message runs. */
+const compared = { dedupeScope: "wave" } as const
 
 type Tools = Record<string, Tool.Any>
 

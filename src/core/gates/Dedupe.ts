@@ -2,8 +2,9 @@
  * Gate 8: an equal call inside the window is not run again.
  *
  * Equal is the same tool with the same decoded parameters, whatever the order of object keys, within the scope of the
- * policy: by default one batch, so a model that is refused has seen the result. The keys live in `StateStore`; here is
- * the policy that says which calls have one and what a duplicate gets.
+ * policy: by default one batch, so a model that is refused has seen the result. How long a call counts depends on what
+ * its tool declares. The keys live in `StateStore`; here is the policy that says which calls have one, when it ends,
+ * and what a duplicate gets.
  */
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
@@ -13,22 +14,32 @@ import type { Scope } from "../rules/RuleKind.ts"
 import type { KeyClaim, KeyScope, KeyTaken, Settlement } from "../store/Claims.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type * as ToolOutcome from "../vocabulary/ToolOutcome.ts"
-import type { ToolRefusal } from "../vocabulary/ToolRefusal.ts"
+import type { RunsAgain, ToolRefusal } from "../vocabulary/ToolRefusal.ts"
 import type { GateCall } from "./Gate.ts"
 import { alone } from "./OneLayer.ts"
 
 /** Options of the policy. */
 export interface Options {
   /**
-   * How far a key reaches: one process, one batch (a user request, whose model has seen the result), one session (a
-   * conversation), or everything that the principal does. Default `"batch"`.
+   * How far a key reaches: one wave (the calls of one model message), one process, one batch (a user request, whose
+   * model has seen the result), one session (a conversation), or everything that the principal does. Default `"batch"`;
+   * `"wave"` for `ExecutedModel` and the adapters' `guard`.
    *
    * With `"session"` and `"principal"` a replay crosses batches. It gives everything but an artifact, which belongs to its batch: there
    * a ReadOnly tool runs again, and a call that may change things is refused.
    */
-  readonly scope?: "process" | "batch" | "session" | "principal" | undefined
-  /** How long a settled call counts. Dead at exactly this long. Default 5 minutes. */
+  readonly scope?: KeyScope | "session" | undefined
+  /**
+   * How long a settled call counts that may change things. Dead at exactly this long. If its tool is `Tool.Idempotent`
+   * or declares `ToolAnnotations.Edits`, its key also ends when another call of the principal that may change things
+   * starts or ends. Default 5 minutes.
+   */
   readonly window?: Duration.Input | undefined
+  /**
+   * How long a settled call of a ReadOnly tool counts, until a call of the principal that may change things starts or
+   * ends. Default `false`: only within its wave.
+   */
+  readonly readWindow?: Duration.Input | false | undefined
   /** Outcomes after which the key is kept. Default `["Succeeded"]`; `"Failed"` may be added, and `Unknown` always is. */
   readonly outcomes?: ReadonlyArray<"Succeeded" | "Failed"> | undefined
   /**
@@ -60,10 +71,13 @@ export class Dedupe extends Context.Service<Dedupe, {
 export const defaults = {
   scope: "batch",
   window: "5 minutes",
+  readWindow: false,
   outcomes: ["Succeeded"],
   onDuplicate: "reject",
   inFlight: "reject"
 } as const satisfies Required<Options>
+
+const scopes = ["wave", "process", "batch", "session", "principal"] as const
 
 /** Creates a policy; fails with everything that is wrong with the options. */
 export const make = (options?: Options): Effect.Effect<Dedupe["Service"], ConfigurationError> =>
@@ -79,16 +93,24 @@ export const layerNoop: Layer.Layer<Dedupe> = Layer.effect(
   Effect.suspend(() => Effect.orDie(Effect.map(policyOf(undefined, false), fromPolicy)))
 )
 
-/** What a key depends on besides the call itself. */
-export interface ClaimOptions {
-  /** What the rules say of the tool. */
+/** What the rules say of dedupe. */
+export interface RuleOptions {
+  /** What they say of the tool. */
   readonly rule: "never" | "always" | undefined
   /** Where a rule looks for equal calls. Absent: where the policy does. */
   readonly scope?: Scope | undefined
+  /** Where a policy looks that names no scope. Absent: in the batch. */
+  readonly defaultScope?: Options["scope"]
+}
+
+/** What a key depends on besides the call itself. */
+export interface ClaimOptions extends RuleOptions {
   /** The session, as the store knows it. */
   readonly session: string
   /** The batch, as the store knows it. */
   readonly batch: string
+  /** The wave, under the name that it has when it is resumed, too. */
+  readonly wave: string
   /** The model sees the outcome. */
   readonly told: boolean
   /** The process still waits for a success of this tool. */
@@ -108,7 +130,7 @@ export interface LeadOptions {
 }
 
 /** What decides, besides the two calls, what a duplicate gets. */
-export interface DuplicateOptions {
+export interface DuplicateOptions extends RuleOptions {
   /** The model sees the outcome. */
   readonly told: boolean
   /** The process still waits for a success of this tool. */
@@ -124,7 +146,7 @@ export interface DuplicateOptions {
 }
 
 /** What decides, besides the outcome, what becomes of a key. */
-export interface SettlementOptions {
+export interface SettlementOptions extends RuleOptions {
   /** The fiber of the handler has outlived the outcome. */
   readonly stillRunning: boolean
   /** A person is being asked whether an equal call may have the outcome. */
@@ -136,8 +158,8 @@ export type KeySettlement = Omit<Settlement, "started">
 
 /** What a call gets when another call has its key. */
 export type Duplicate =
-  /** It is refused, with the id of the other one (`DuplicateCall`). */
-  | { readonly _tag: "Refused" }
+  /** It is refused (`DuplicateCall`), with when an equal call will run. */
+  | { readonly _tag: "Refused"; readonly runsAgain?: RunsAgain | undefined }
   /** It runs itself. */
   | { readonly _tag: "Anew" }
   /** It waits for the other one and gets the same outcome, if order and permissions let it. */
@@ -148,8 +170,11 @@ export type Duplicate =
 interface Policy {
   /** False: only tools with an `AlwaysDedupe` rule have keys. */
   readonly enabled: boolean
-  readonly scope: KeyScope | "session"
+  /** Absent: the policy names none. */
+  readonly scope: Options["scope"]
   readonly windowMillis: number
+  /** Absent: what reads is only compared within its wave. */
+  readonly readMillis: number | undefined
   readonly outcomes: ReadonlySet<ToolOutcome.Tag>
   readonly replays: boolean
   readonly joins: boolean
@@ -158,8 +183,11 @@ interface Policy {
 const policyOf = (options: Options = {}, enabled: boolean): Effect.Effect<Policy, ConfigurationError> =>
   readOptions("Dedupe", (read) => ({
     enabled,
-    scope: read.oneOf("scope", options.scope ?? defaults.scope, ["process", "batch", "session", "principal"]),
+    scope: options.scope === undefined ? undefined : read.oneOf("scope", options.scope, scopes),
     windowMillis: read.millis("window", options.window ?? defaults.window, true),
+    readMillis: (options.readWindow ?? defaults.readWindow) === false
+      ? undefined
+      : read.millis("readWindow", options.readWindow as Duration.Input, true),
     outcomes: new Set(
       (options.outcomes ?? defaults.outcomes).map((it, index) =>
         read.oneOf(`outcomes[${index}]`, it, ["Succeeded", "Failed"])
@@ -169,22 +197,14 @@ const policyOf = (options: Options = {}, enabled: boolean): Effect.Effect<Policy
     joins: read.oneOf("inFlight", options.inFlight ?? defaults.inFlight, ["reject", "join"]) === "join"
   }))
 
-const refused: Duplicate = { _tag: "Refused" }
 const anew: Duplicate = { _tag: "Anew" }
 const joins: Duplicate = { _tag: "Joins" }
 
 const fromPolicy = (policy: Policy): Dedupe["Service"] => {
-  const { windowMillis } = policy
-  const withoutValue = {
-    running: { key: "running", windowMillis, value: undefined },
-    keep: { key: "keep", windowMillis, value: undefined },
-    release: { key: "release", windowMillis, value: undefined }
-  } as const
   return Dedupe.of({
     claim: (call, options) => {
       const { rule } = options
-      // a volatile tool has no key, unless a rule says so
-      if (rule === "never" || (rule === undefined && (!policy.enabled || call.tool.volatile))) return undefined
+      if (rule === "never" || (rule === undefined && !policy.enabled)) return undefined
       try {
         return keyOf(policy, call, options)
       } catch (error) {
@@ -197,9 +217,13 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] => {
     leads: (_, { mayBeAwaited }) => policy.joins || mayBeAwaited,
     duplicate: (call, taken, options) => {
       // a model is only refused for a result that it saw, a host only for one that the model did not see
-      const nothing = options.told && !taken.untold ? refused : anew
+      const nothing: Duplicate = options.told && !taken.untold
+        ? { _tag: "Refused", runsAgain: runsAgain(policy, call, taken, options) }
+        : anew
       if (taken.running) {
-        const may = policy.joins || (taken.process !== call.process && options.awaited)
+        // whoever joined a call that others have overtaken would not get what holds now
+        const isFresh = !taken.isOvertaken || !lifeOf(policy, call, options.rule).endsWithChange
+        const may = (policy.joins && isFresh) || (taken.process !== call.process && options.awaited)
         return may && options.joinable ? joins : nothing
       }
       const { value: kept } = taken
@@ -213,24 +237,67 @@ const fromPolicy = (policy: Policy): Dedupe["Service"] => {
       if (batch !== call.batch) return call.tool.readOnly ? anew : nothing
       return options.told && !options.isRead ? replays : nothing
     },
-    settlement: ({ batch, targets }, outcome, { stillRunning, wanted }) => {
+    settlement: (call, outcome, { rule, stillRunning, wanted }) => {
       // a fiber that still runs keeps its key in flight
       const key = stillRunning
         ? "running"
         : outcome._tag === "Unknown" || policy.outcomes.has(outcome._tag)
         ? "keep"
         : "release"
-      return wanted || policy.replays ? { ...withoutValue[key], value: { outcome, batch, targets } } : withoutValue[key]
+      const { batch, targets } = call
+      const value = wanted || policy.replays ? { outcome, batch, targets } : undefined
+      return { key, windowMillis: lifeOf(policy, call, rule).windowMillis, value }
     }
   })
 }
 
+/** How long the key of a settled call counts. */
+interface Life {
+  readonly windowMillis: number
+  /** It counts only for calls of its wave. */
+  readonly endsWithWave: boolean
+  /** It counts until another call of the principal that may change things starts or ends. */
+  readonly endsWithChange: boolean
+}
+
+const lifeOf = (
+  { readMillis, windowMillis }: Policy,
+  { tool: { edits, idempotent, readOnly, volatile } }: GateCall,
+  rule: ClaimOptions["rule"]
+): Life =>
+  rule === "always" ? { windowMillis, endsWithWave: false, endsWithChange: false } : {
+    windowMillis: readOnly ? readMillis ?? windowMillis : windowMillis,
+    endsWithWave: volatile || (readOnly && readMillis === undefined),
+    endsWithChange: readOnly || idempotent || edits
+  }
+
+const runsAgain = (
+  policy: Policy,
+  call: GateCall,
+  { running }: KeyTaken,
+  options: RuleOptions
+): RunsAgain => {
+  if (running) return "whenEnded"
+  const { endsWithChange, endsWithWave } = lifeOf(policy, call, options.rule)
+  if (endsWithWave || scopeOf(policy, options) === "wave") return "nextMessage"
+  return endsWithChange ? "afterChange" : "afterWindow"
+}
+
+/** A rule that equal calls never run is about more than one message. */
+const scopeOf = (policy: Policy, { defaultScope, rule, scope }: RuleOptions): KeyScope | "session" => {
+  const wanted = scope ?? policy.scope ?? defaultScope ?? defaults.scope
+  return rule === "always" && wanted === "wave" ? defaults.scope : wanted
+}
+
 const keyOf = (
   policy: Policy,
-  { args, params, principal, process, tool }: GateCall,
+  call: GateCall,
   options: ClaimOptions
 ): KeyClaim => {
-  const { agent, anew, awaited, batch, fires, scope = policy.scope, session, told } = options
+  const { args, params, principal, process, tool } = call
+  const { agent, anew, awaited, batch, fires, rule, session, told, wave } = options
+  const scope = scopeOf(policy, options)
+  const { endsWithChange, endsWithWave, windowMillis } = lifeOf(policy, call, rule)
   // without sharing, a model is only refused for a result that it saw, a host only for one that it did not see
   const unshared = told ? "told" : "none"
   return {
@@ -239,16 +306,18 @@ const keyOf = (
     principal,
     batch,
     process,
+    wave,
     agent,
     session: scope === "session" ? session : undefined,
     tool: tool.name,
     key: tool.canonical(params, args),
-    readOnly: tool.readOnly,
+    endsWithWave,
+    endsWithChange,
     untold: !told,
     settled: anew ? "none" : policy.replays ? "all" : unshared,
     running: !anew && (policy.joins || awaited) ? "all" : unshared,
     ignoreOtherProcesses: awaited || fires,
     // who reads once more after a crash does no harm
-    windowMillis: tool.readOnly ? undefined : policy.windowMillis
+    windowMillis: tool.readOnly ? undefined : windowMillis
   }
 }

@@ -144,7 +144,8 @@ const collect = (rules: ReadonlyArray<ToolRule>, tool: string, ordering: Orderin
       const id = JSON.stringify(scope === "batch" ? tools : [scope, tools])
       lists.groups.push({ rule, scope, tools: says.group, id })
     }
-    if (scope !== "process" && (says.needs ?? says.notAfter ?? says.forbids) !== undefined) asks.add(scope)
+    const isAsked = (says.needs ?? says.notAfter ?? says.forbids ?? says.required) !== undefined
+    if (scope !== "process" && isAsked) asks.add(scope)
     if (says.start !== undefined) start = says.start
     if (says.maxCalls !== undefined && says.maxCalls < (maxCalls.get(scope)?.max ?? Infinity)) {
       maxCalls.set(scope, { rule, scope, max: says.maxCalls })
@@ -164,6 +165,7 @@ const collect = (rules: ReadonlyArray<ToolRule>, tool: string, ordering: Orderin
     isRequired ||= says.required !== undefined
   }
   const isPrerequisite = Array.from(ordering.prerequisites.get(tool) ?? [])
+  for (const scope of isPrerequisite) if (scope !== "process") asks.add(scope)
   return {
     ...lists,
     start,

@@ -236,7 +236,7 @@ export interface ToolRules<R = AnyRule> {
   readonly closesRun: boolean
   /** The shared scopes in which a rule of order asks for its successes. */
   readonly notedIn: ReadonlyArray<SharedScope>
-  /** The shared scopes whose past may forbid it. */
+  /** The shared scopes whose past may forbid it, or tells whether a process still waits for its success. */
   readonly asks: ReadonlyArray<SharedScope>
 }
 

@@ -21,27 +21,31 @@ export interface Within {
 }
 
 /**
- * How far something counts: in one process, in one batch, or in everything that a principal does. What reaches as far
- * as a process ends no later than its batch.
+ * How far a key counts: in one wave (the calls of one model message), one process, one batch, or in everything that a
+ * principal does. Below a principal it ends no later than its batch.
  */
-export type KeyScope = "process" | "batch" | "principal"
+export type KeyScope = "wave" | "process" | "batch" | "principal"
 
 /** The right to be the only call of this key inside its window. */
 export interface KeyClaim {
   readonly _tag: "Key"
-  /** In which of the three the key is the only one; below a principal, a settled key ends with its batch. */
+  /** In which of these the key is the only one; below a principal, a settled key ends with its batch. */
   readonly scope: KeyScope
   readonly principal: string
   readonly batch: string
   readonly process: string
+  /** The wave of the call, also when it is resumed. */
+  readonly wave: string
   /** The sub-agent that calls: each has separate keys. Absent: the agent itself. */
   readonly agent?: string | undefined
   /** The session, where the key counts only there. */
   readonly session?: string | undefined
   readonly tool: string
   readonly key: string
-  /** The key dies when a mutating call of the principal starts or ends after this one. */
-  readonly readOnly: boolean
+  /** Once settled, the key counts only in its wave. */
+  readonly endsWithWave: boolean
+  /** Once settled, the key is dead if another mutating call of the principal started or ended after it was taken. */
+  readonly endsWithChange: boolean
   /** The model does not see the outcome: such a call never takes the key of a call whose outcome the model sees. */
   readonly untold?: boolean | undefined
   /** Which settled keys count against this claim; absent: all. */
@@ -53,6 +57,10 @@ export interface KeyClaim {
   /** How long the key counts, from the start of its call, where the call's end is never told; absent: not at all. */
   readonly windowMillis?: number | undefined
 }
+
+/** The wave, process or batch in which a key is the only one; empty: everything that the principal does. */
+export const withinOf = ({ batch, process, scope, wave }: KeyClaim): string =>
+  scope === "batch" ? batch : scope === "process" ? process : scope === "wave" ? wave : ""
 
 /** Which keys count against a claim: all of them, only those of calls whose outcome the model sees, or none. */
 export type Counted = "all" | "told" | "none"
@@ -167,6 +175,12 @@ export interface KeyTaken {
   readonly untold: boolean
   /** Whether that call is still running. */
   readonly running: boolean
+  /** Epoch milliseconds at which it ended; absent while it runs. */
+  readonly endedAt: number | undefined
+  /** Epoch milliseconds at which its window is over; absent while it runs. */
+  readonly until: number | undefined
+  /** Another mutating call of the principal has started or ended since the key was taken. */
+  readonly isOvertaken: boolean
   /** What was kept with the key. */
   readonly value: Kept | undefined
 }
@@ -228,7 +242,7 @@ export interface Settlement {
   readonly windowMillis: number
   /** Kept with the key. */
   readonly value: Kept | undefined
-  /** The principal whose keys of reads die with it, as with `mutated`: its call may have changed things. */
+  /** The principal for which this is a change, as with `mutated`: the call may have changed things. */
   readonly mutates?: string | undefined
   /** How the call ended is on record: that corrects what was presumed of it when its lease was over. */
   readonly isRecorded?: boolean | undefined

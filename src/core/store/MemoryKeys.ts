@@ -6,7 +6,7 @@
  * visits: a 128-bit digest instead of its text, and no separate object.
  */
 import { TextDigest } from "../../internal/textDigest.ts"
-import type { Counted, Kept, KeyClaim, KeyTaken, Settlement } from "./Claims.ts"
+import { type Counted, type Kept, type KeyClaim, type KeyTaken, type Settlement, withinOf } from "./Claims.ts"
 
 /** Who takes a key. */
 interface Taker {
@@ -24,21 +24,25 @@ export class Keys {
   private readonly maxSettled: number
   /** Slots by digest, with linear probing; 0 is empty. */
   private table = new Int32Array(2 * initialSlots)
-  /** Per slot: digest, neighbors in the ring of settled keys, whether it is untold. Slot 0 begins and ends the ring. */
+  /**
+   * Per slot: digest, neighbors in the ring of settled keys, flags, and the mutations before it. Slot 0 begins and ends
+   * the ring.
+   */
   private ints = new Int32Array(initialSlots * intsOf)
-  /** Per slot: when it expires, and who has it. */
+  /** Per slot: when its call ended and when it expires, who has it, and its batch. */
   private doubles = new Float64Array(initialSlots * doublesOf)
   private owners: Array<string> = []
   /** The calls, by the names that they have after a crash, too. */
   private calls: Array<string | undefined> = []
   private processes: Array<string> = []
+  private waves: Array<string> = []
   private values: Array<Kept | undefined> = []
   /** Slots in use or free; the next one after them has never been used. */
   private used = 1
   private readonly free: Array<number> = []
   private size = 0
   private settled = 0
-  /** Starts and ends of mutating calls; the key of a read is dead once there was another. */
+  /** Starts and ends of mutating calls; a key is overtaken once there was another. */
   private mutations = 0
   /** When the last window ends. */
   private until = -Infinity
@@ -71,21 +75,28 @@ export class Keys {
   /** Whether a key counts against a claim of the same key; `resumed`: of this call, whose own key does not. */
   refuses(slot: number, claim: KeyClaim, batch: number, now: number, resumed?: string): boolean {
     if (!this.isLive(slot, batch, now) || (resumed !== undefined && this.calls[slot] === resumed)) return false
-    const isUntold = this.ints[slot * intsOf + untold] === 1
+    const isUntold = this.is(slot, untold)
     if (!this.isSettled(slot)) return counts(claim.running, isUntold)
     return counts(claim.settled, isUntold) &&
-      !(claim.ignoreOtherProcesses && this.processes[slot] !== claim.process)
+      !(claim.ignoreOtherProcesses && this.processes[slot] !== claim.process) &&
+      !(this.is(slot, endsWithWave) && this.waves[slot] !== claim.wave)
   }
 
   /** The call that has a key, as the answer to a claim. */
   taken(slot: number): KeyTaken {
+    const { doubles } = this
+    const double = slot * doublesOf
+    const running = !this.isSettled(slot)
     return {
       _tag: "KeyTaken",
       owner: this.owners[slot]!,
-      reservation: String(this.doubles[slot * doublesOf + reservation]!),
+      reservation: String(doubles[double + reservation]!),
       process: this.processes[slot]!,
-      untold: this.ints[slot * intsOf + untold] === 1,
-      running: !this.isSettled(slot),
+      untold: this.is(slot, untold),
+      running,
+      endedAt: running ? undefined : doubles[double + endedAt]!,
+      until: running ? undefined : doubles[double]!,
+      isOvertaken: this.isOvertaken(slot),
       value: this.values[slot]
     }
   }
@@ -99,28 +110,30 @@ export class Keys {
     let slot = before
     if (slot === 0) slot = this.insert()
     else {
-      if (isUntold && this.ints[slot * intsOf + untold] === 0 && this.isLive(slot, batch, now)) return 0
+      if (isUntold && !this.is(slot, untold) && this.isLive(slot, batch, now)) return 0
       this.unlink(slot)
     }
     const double = slot * doublesOf
     this.doubles[double] = Infinity
     this.doubles[double + reservation] = holder
     this.doubles[double + batchOf] = batch
-    this.doubles[double + readAt] = claim.readOnly ? this.mutations : -1
-    this.ints[slot * intsOf + untold] = isUntold ? 1 : 0
+    this.ints[slot * intsOf + flags] = (isUntold ? untold : 0) | (claim.endsWithWave ? endsWithWave : 0) |
+      (claim.endsWithChange ? endsWithChange : 0)
+    this.ints[slot * intsOf + takenAt] = this.mutations
     this.owners[slot] = owner
     this.calls[slot] = call
     this.processes[slot] = claim.process
+    this.waves[slot] = claim.wave
     this.values[slot] = undefined
     return slot
   }
 
   settle(slot: number, holder: number, settlement: Settlement, now: number): void {
-    // a later call may have taken the key of a read that a write made stale
     if (settlement.key === "running" || !this.has(slot, holder)) return
-    if (settlement.key === "release" || this.isStale(slot)) return this.remove(slot)
+    if (settlement.key === "release" || this.isDead(slot)) return this.remove(slot)
     const until = now + settlement.windowMillis
     this.doubles[slot * doublesOf] = until
+    this.doubles[slot * doublesOf + endedAt] = now
     if (until > this.until) this.until = until
     if (settlement.value !== undefined) this.values[slot] = settlement.value
     const { ints } = this
@@ -136,9 +149,11 @@ export class Keys {
     if (this.has(slot, holder)) this.remove(slot)
   }
 
-  /** A mutating call starts or has ended: earlier reads are stale. */
-  mutated(): void {
+  /** A mutating call starts or has ended: all keys are overtaken, but for its own. */
+  mutated(slot: number, holder: number): void {
+    const isOwn = this.has(slot, holder) && !this.isOvertaken(slot)
     this.mutations++
+    if (isOwn) this.ints[slot * intsOf + takenAt] = this.mutations
   }
 
   /** Drops what is dead; gives the number of keys. */
@@ -146,7 +161,7 @@ export class Keys {
     const before = this.settled
     for (let slot = this.ints[next]!; slot !== 0;) {
       const after = this.ints[slot * intsOf + next]!
-      if (this.isStale(slot) || now >= this.doubles[slot * doublesOf]!) this.remove(slot)
+      if (this.isDead(slot) || now >= this.doubles[slot * doublesOf]!) this.remove(slot)
       slot = after
     }
     return before - this.settled
@@ -162,14 +177,22 @@ export class Keys {
   }
 
   private isLive(slot: number, batch: number, now: number): boolean {
-    if (this.isStale(slot)) return false
+    if (!this.isSettled(slot)) return true
     const double = slot * doublesOf
-    return !this.isSettled(slot) || (this.doubles[double + batchOf] === batch && now < this.doubles[double]!)
+    return this.doubles[double + batchOf] === batch && now < this.doubles[double]! && !this.isDead(slot)
   }
 
-  private isStale(slot: number): boolean {
-    const at = this.doubles[slot * doublesOf + readAt]!
-    return at !== -1 && at !== this.mutations
+  /** Once settled, it counts no longer. */
+  private isDead(slot: number): boolean {
+    return this.is(slot, endsWithChange) && this.isOvertaken(slot)
+  }
+
+  private isOvertaken(slot: number): boolean {
+    return this.ints[slot * intsOf + takenAt] !== this.mutations
+  }
+
+  private is(slot: number, flag: number): boolean {
+    return (this.ints[slot * intsOf + flags]! & flag) !== 0
   }
 
   /** A slot for the key that was looked for last. */
@@ -228,6 +251,7 @@ export class Keys {
     this.owners[slot] = ""
     this.calls[slot] = undefined
     this.processes[slot] = ""
+    this.waves[slot] = ""
     this.values[slot] = undefined
     this.free.push(slot)
   }
@@ -251,10 +275,15 @@ export class Keys {
 /** So few that a principal with one call needs no buffers outside of the heap; they double from there. */
 const initialSlots = 2
 
-const intsOf = 7
+const intsOf = 8
 const previous = 4
 const next = 5
-const untold = 6
+const flags = 6
+const takenAt = 7
+
+const untold = 1
+const endsWithWave = 2
+const endsWithChange = 4
 
 /** In place of a neighbor: the key is not settled. */
 const unlinked = -1
@@ -262,7 +291,7 @@ const unlinked = -1
 const doublesOf = 4
 const reservation = 1
 const batchOf = 2
-const readAt = 3
+const endedAt = 3
 
 const counts = (which: Counted = "all", isUntold: boolean): boolean =>
   which === "all" || (which === "told" && !isUntold)
@@ -280,9 +309,10 @@ class Beginning {
   private readonly digest = new TextDigest()
   private of: Common | undefined
 
-  digestOf({ agent, batch, process, scope, session, tool }: KeyClaim): TextDigest {
+  digestOf(claim: KeyClaim): TextDigest {
+    const { agent, scope, session, tool } = claim
     const { digest, of } = this
-    const within = scope === "batch" ? batch : scope === "process" ? process : ""
+    const within = withinOf(claim)
     if (
       of !== undefined && of.within === within && of.tool === tool && of.scope === scope && of.agent === agent &&
       of.session === session

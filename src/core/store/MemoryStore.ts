@@ -26,6 +26,7 @@ import {
 } from "./Claims.ts"
 import { Keys } from "./MemoryKeys.ts"
 import { AllHeld, Batch, type Choice, type Count, Held, type RestClock } from "./MemoryReservations.ts"
+import { sweep } from "./sweep.ts"
 
 /** Bounds of the memory driver. */
 export interface Options {
@@ -135,7 +136,7 @@ export const make = (options?: Options) => {
     if (starts !== undefined) {
       it.startedAt = now
       it.isEarly = it.isStarted = true
-      if (starts.mutates !== undefined) mutated(starts.mutates)
+      if (starts.mutates !== undefined) mutated(starts.mutates, undefined)
     }
     held.add(it)
     for (let part: Held | undefined = it; part !== undefined; part = part.also) {
@@ -161,9 +162,15 @@ export const make = (options?: Options) => {
     return it
   }
 
+  /** Keys of the principal are overtaken, but for that of the call. Without a key there is none to overtake. */
+  const mutated = (principal: string, by: Held | undefined): void => {
+    const keys = principals.get(principal)?.keys
+    keys?.mutated(by?.keys === keys ? by.slot : 0, by?.number ?? 0)
+  }
+
   const settle = (reservation: Reservation, settlement: Settlement, now: number): boolean => {
-    if (settlement.mutates !== undefined) mutated(settlement.mutates)
     const it = held.find(reservation)
+    if (settlement.mutates !== undefined) mutated(settlement.mutates, it)
     if (it === undefined || it.isRunning) return false
     if (settlement.key === "running") it.isRunning = true
     else held.delete(it)
@@ -207,11 +214,6 @@ export const make = (options?: Options) => {
     }
   }
 
-  const mutated = (principal: string): void => {
-    // without a key there is nothing that a write could make stale
-    principals.get(principal)?.keys.mutated()
-  }
-
   const prune = (now: number): number => {
     let dropped = 0
     for (const [id, batch] of batches) {
@@ -251,8 +253,8 @@ export const make = (options?: Options) => {
     allGrants: (now: number) =>
       Effect.succeed(Array.from(principals.values()).flatMap((known) => known.openGrants(now))),
     revoke: (principal: string, id: string) => principals.get(principal)?.grants.delete(id) === true ? done : undone,
-    mutated: (principal: string) => {
-      mutated(principal)
+    mutated: (principal: string, by?: Reservation) => {
+      mutated(principal, by && held.find(by))
       return Effect.void
     },
     recall: (of: ReadonlyArray<BatchClaim>, now: number) =>
@@ -356,21 +358,6 @@ const coolingDown = (
 
 const isRested = ({ endedAt, lingering, millis, running }: RestClock, now: number): boolean =>
   running === 0 && lingering === 0 && now - endedAt >= millis
-
-/** So many of the oldest are looked at whenever a new one comes: more than one, so that they are caught up with. */
-const swept = 4
-
-/** Drops the oldest that are over; those that are not go behind the others. */
-const sweep = <A>(all: Map<string, A>, isOver: (it: A) => boolean): void => {
-  const oldest: Array<readonly [string, A]> = []
-  for (const entry of all) {
-    if (oldest.push(entry) === swept) break
-  }
-  for (const [id, it] of oldest) {
-    all.delete(id)
-    if (!isOver(it)) all.set(id, it)
-  }
-}
 
 /** What belongs to one principal. */
 class Principal {

@@ -97,8 +97,11 @@ export class StateStore extends Context.Service<StateStore, {
   readonly allGrants: (now: number) => Effect.Effect<ReadonlyArray<Grant>, StateStoreError>
   /** Revokes a grant; false if the id is unknown. */
   readonly revoke: (principal: string, id: string) => Effect.Effect<boolean, StateStoreError>
-  /** Lets every key of a ReadOnly call of the principal die: a mutating call starts or has ended. */
-  readonly mutated: (principal: string) => Effect.Effect<void, StateStoreError>
+  /**
+   * A mutating call of the principal starts or has ended: all of its keys are overtaken, but for that of `by`, the
+   * reservation of that call. Settled keys that end with a change (`endsWithChange`) are dead.
+   */
+  readonly mutated: (principal: string, by?: Reservation) => Effect.Effect<void, StateStoreError>
   /** Gives what is remembered of batches and sessions (`Settlement.succeeded`), in the order of the question. */
   readonly recall: (
     of: ReadonlyArray<BatchClaim>,

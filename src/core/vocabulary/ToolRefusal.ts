@@ -16,6 +16,15 @@ export const ParameterIssue = Schema.Struct({
 
 export type ParameterIssue = typeof ParameterIssue.Type
 
+/**
+ * When an equal call will run: once the earlier one has ended, in the next model message, after the next call that may
+ * change things (or after the window), or after the window.
+ */
+export const RunsAgain = Schema.Literals(["whenEnded", "nextMessage", "afterChange", "afterWindow"])
+
+/** When an equal call will run. */
+export type RunsAgain = typeof RunsAgain.Type
+
 const reasons = [
   /** The tool does not exist; `available` lists the tools this agent may see. */
   Schema.TaggedStruct("ToolNotFound", { available: Schema.Array(Schema.String) }),
@@ -32,8 +41,18 @@ const reasons = [
   Schema.TaggedStruct("CircuitOpen", { retryAfterMillis: Schema.optionalKey(Schema.Finite) }),
   /** A host guard rejected the call, failed, died or timed out. */
   Schema.TaggedStruct("GuardRejected", { guard: Schema.String, reason: Schema.String }),
-  /** An equal call exists; `running` means that it has not ended. */
-  Schema.TaggedStruct("DuplicateCall", { of: Schema.String, running: Schema.Boolean }),
+  /** An equal call exists: `of` is its id, and `running` means that it has not ended. */
+  Schema.TaggedStruct("DuplicateCall", {
+    of: Schema.String,
+    running: Schema.Boolean,
+    /** How long ago it ended, in milliseconds. Absent while it runs. */
+    endedMillisAgo: Schema.optionalKey(Schema.Finite),
+    runsAgain: Schema.optionalKey(RunsAgain),
+    /** Milliseconds until an equal call will run at the latest, if time decides it. */
+    retryAfterMillis: Schema.optionalKey(Schema.Finite),
+    /** Another call that may change things has started or ended since it began. */
+    changedSince: Schema.optionalKey(Schema.Boolean)
+  }),
   /**
    * The call was not approved. `permission` is the policy pattern that was needed, `scope` the longest approval
    * possible.
@@ -146,6 +165,27 @@ const gates: { readonly [T in ToolRefusal["_tag"]]: string } = {
   ReentryRefused: "pools"
 }
 
+const duplicate = (
+  { changedSince, endedMillisAgo, of, retryAfterMillis, running, runsAgain }: Of<"DuplicateCall">,
+  tool: string
+): string => {
+  const same = `This call of "${tool}" was not run: it is the same as call ${clip(of, 100)}`
+  if (running) return `${same}, which is still running. Wait for that result.`
+  const since = changedSince === true ? " Other calls that may change things have run since." : ""
+  const ended = endedMillisAgo === undefined ? "which has ended" : `which ended ${inSeconds(endedMillisAgo)} ago`
+  const after = retryAfterMillis === undefined ? undefined : inSeconds(retryAfterMillis)
+  const next = runsAgain === "nextMessage"
+    ? " If you need it once more, call it in your next message."
+    : after === undefined
+    ? ""
+    : runsAgain === "afterChange"
+    ? ` An equal call runs again after another call that may change things, or in ${after}.`
+    : ` An equal call runs again in ${after}.`
+  return `${same}, ${ended}.${since} Use that result.${next}`
+}
+
+type Of<T extends ToolRefusal["_tag"]> = Extract<ToolRefusal, { readonly _tag: T }>
+
 /** Returns the text that tells the model why its call did not run. */
 export const describe = (refusal: ToolRefusal, toolName: string): string => {
   // the name is the model's text and may be huge
@@ -174,13 +214,7 @@ export const describe = (refusal: ToolRefusal, toolName: string): string => {
     case "GuardRejected":
       return `"${tool}" was refused by ${refusal.guard}: ${clip(refusal.reason, 1_000)}`
     case "DuplicateCall":
-      return refusal.running
-        ? `This call of "${tool}" is the same as call ${
-          clip(refusal.of, 100)
-        }, which is still running. Do not repeat it; wait for that result.`
-        : `This call of "${tool}" is the same as call ${
-          clip(refusal.of, 100)
-        }, whose result you already have. Use that result, or change the arguments.`
+      return duplicate(refusal, tool)
     case "RuleViolation":
       return refusal.remainingMillis === undefined
         ? refusal.sentence

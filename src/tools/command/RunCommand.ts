@@ -70,6 +70,7 @@ export const tool = Tool.make("run_command", {
   .annotate(Tool.OpenWorld, true)
   .annotate(ToolAnnotations.Closed, true)
   .annotate(ToolAnnotations.ChangesFiles, true)
+  .annotate(ToolAnnotations.Volatile, true)
 
 /** What a call may request in addition where there is a sandbox. */
 interface Requested {

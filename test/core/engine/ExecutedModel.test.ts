@@ -160,6 +160,35 @@ describe("a model whose calls the executor runs", () => {
       ...[1, 2, 3, 4].map((n): ReadonlyArray<Call> => [[`${n}`, "write", { n }]])
     ))
 
+  it.effect("runs what the model repeats in a later message of a process, unless the policy names a scope", () =>
+    Effect.gen(function*() {
+      const answers = (dedupe: LocalExecutor.Options["dedupe"]) => {
+        const twice = (
+          a: string,
+          b: string
+        ): ReadonlyArray<Call> => [["w" + a, "write", { n: 1 }], ["w" + b, "write", { n: 1 }]]
+        const scripted = scriptedModel([twice("1", "2"), twice("3", "4")])
+        const services = ExecutedModel.layer.pipe(
+          Layer.provide(scripted.layer),
+          Layer.provideMerge(
+            LocalExecutor.layer(kit, { policy: { default: "allow" }, dedupe }).pipe(Layer.provideMerge(handlers))
+          )
+        )
+        const program = Effect.gen(function*() {
+          const process = yield* Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
+          const ask = Effect.map(
+            LanguageModel.generateText({ prompt: "go", toolkit: kit }),
+            ({ toolResults }) => toolResults.map((it) => it.isFailure)
+          ).pipe(Effect.provideService(ExecutedModel.Process, process))
+          return [...yield* ask, ...yield* ask]
+        })
+        return VirtualTime.run(Effect.scoped(Effect.provide(program, services)), { limit: "1 hour" })
+      }
+      assert.deepStrictEqual(yield* answers(undefined), [false, true, false, true])
+      assert.deepStrictEqual(yield* answers({ window: "1 minute" }), [false, true, false, true])
+      assert.deepStrictEqual(yield* answers({ scope: "batch" }), [false, true, true, true])
+    }))
+
   it.effect("counts the requests of a conversation together, if that is named", () =>
     run(
       Effect.gen(function*() {

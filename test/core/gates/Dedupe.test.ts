@@ -15,12 +15,15 @@ const counter = (millis = 0) => {
   return () => Effect.suspend(() => Effect.as(Effect.sleep(millis), ++runs))
 }
 
+/** The same of a tool that may change things. */
+const writer = (millis = 0) => ({ class: "ConcurrentMut" as const, handler: counter(millis) })
+
 const same = (...ids: ReadonlyArray<string>) => ids.map((id) => call(id, "t", { a: 1 }))
 
 describe("Dedupe", () => {
   describe("the key", () => {
     it.effect("is the same whatever the order of keys, at every depth", () =>
-      run({ t: counter() }, {}, ({ process }) =>
+      run({ t: writer() }, {}, ({ process }) =>
         Effect.gen(function*() {
           const wave = yield* process.executeWave([
             call("1", "t", { a: 1, b: { c: 1, d: [1, 2] } }),
@@ -28,7 +31,9 @@ describe("Dedupe", () => {
             call("3", "t", { a: 1, b: { c: 1, d: [2, 1] } })
           ])
           assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "Succeeded"])
-          assert.deepInclude(wave.outcomes[1], { reason: { _tag: "DuplicateCall", of: "1", running: true } })
+          assert.deepInclude(wave.outcomes[1], {
+            reason: { _tag: "DuplicateCall", of: "1", running: true, runsAgain: "whenEnded", changedSince: false }
+          })
         })))
 
     const different: ReadonlyArray<readonly [string, string, string]> = [
@@ -43,7 +48,7 @@ describe("Dedupe", () => {
     ]
     for (const [what, a, b] of different) {
       it.effect(`tells ${what} apart`, () =>
-        run({ t: counter() }, {}, ({ process }) =>
+        run({ t: writer() }, {}, ({ process }) =>
           Effect.map(
             process.executeWave([ToolCall.fromText("1", "t", a), ToolCall.fromText("2", "t", b)]),
             (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
@@ -80,7 +85,7 @@ describe("Dedupe", () => {
     })
 
     it.effect("leaves the control argument out", () =>
-      run({ t: counter() }, {}, ({ process }) =>
+      run({ t: writer() }, {}, ({ process }) =>
         Effect.map(
           process.executeWave([call("1", "t", { a: 1, request_heartbeat: true }), call("2", "t", { a: 1 })]),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall"])
@@ -88,7 +93,7 @@ describe("Dedupe", () => {
 
     it.effect("is the tool's own", () =>
       run(
-        { t: counter(), u: counter() },
+        { t: writer(), u: counter() },
         {},
         ({ process }) =>
           Effect.map(
@@ -100,7 +105,7 @@ describe("Dedupe", () => {
 
   describe("the window", () => {
     it.effect("counts from settlement and is over at exactly its length", () =>
-      run({ t: counter(1_000) }, { dedupe: { window: "1 minute" } }, ({ process }) =>
+      run({ t: writer(1_000) }, { dedupe: { window: "1 minute" } }, ({ process }) =>
         Effect.gen(function*() {
           yield* process.executeWave(same("1"))
           yield* Effect.sleep(59_999)
@@ -110,7 +115,7 @@ describe("Dedupe", () => {
         })))
 
     it.effect("is not made longer by duplicates", () =>
-      run({ t: counter() }, { dedupe: { window: 1_000 } }, ({ process }) =>
+      run({ t: writer() }, { dedupe: { window: 1_000 } }, ({ process }) =>
         Effect.gen(function*() {
           yield* process.executeWave(same("1"))
           yield* Effect.sleep(900)
@@ -123,7 +128,7 @@ describe("Dedupe", () => {
   describe("the scope of a key", () => {
     const across = (scope: "process" | "batch" | "principal" | undefined) =>
       run(
-        { t: counter() },
+        { t: writer() },
         { dedupe: { scope } },
         ({ batch, executor, process }) =>
           Effect.gen(function*() {
@@ -154,7 +159,7 @@ describe("Dedupe", () => {
       ))
 
     it.effect("ends with its batch, also where another of the same name begins", () =>
-      run({ t: counter() }, {}, ({ executor }) =>
+      run({ t: writer() }, {}, ({ executor }) =>
         Effect.gen(function*() {
           const turn = (id: string) =>
             Effect.scoped(Effect.gen(function*() {
@@ -166,7 +171,7 @@ describe("Dedupe", () => {
         })))
 
     it.effect("ends with a batch that nobody used for an hour, however long the window is", () =>
-      run({ t: counter() }, { dedupe: { window: "1 day" } }, ({ process }) =>
+      run({ t: writer() }, { dedupe: { window: "1 day" } }, ({ process }) =>
         Effect.gen(function*() {
           yield* process.executeWave(same("1"))
           yield* Effect.sleep(3_599_999)
@@ -178,7 +183,7 @@ describe("Dedupe", () => {
     it.effect("lets a read die by a write in another batch of the principal", () =>
       run(
         { t: counter(), w: { class: "SerialMut", handler: counter(10) } },
-        {},
+        { dedupe: { readWindow: "5 minutes" } },
         ({ executor, process }) =>
           Effect.gen(function*() {
             yield* process.executeWave(same("1"))
@@ -190,7 +195,7 @@ describe("Dedupe", () => {
 
   describe("a result that no model was told", () => {
     const tool = Tool.make("t", { parameters: Schema.Struct({ a: Schema.Finite }), success: Schema.Finite })
-      .annotate(Tool.Readonly, true)
+      .annotate(ToolAnnotations.Promoted, true)
     const tools = (millis = 0) => ({ t: { handler: counter(millis), tool } })
 
     it.effect("refuses nobody, and no host is refused for a result that a model has read", () =>
@@ -246,7 +251,7 @@ describe("Dedupe", () => {
 
     it.effect("is not what the host's start and exit calls give: their messages are for the model", () =>
       run(
-        { t: counter() },
+        { t: writer() },
         { rules: [{ _tag: "StartConstraint", tool: "t" }] },
         ({ process }) =>
           Effect.gen(function*() {
@@ -257,7 +262,7 @@ describe("Dedupe", () => {
 
     it.effect("is that of a periodic call", () =>
       run(
-        { t: counter() },
+        { t: writer() },
         {
           dedupe: { scope: "principal" },
           rules: [{ _tag: "Periodic", tool: "t", schedule: "1 minute", params: { a: 1 } }]
@@ -276,37 +281,40 @@ describe("Dedupe", () => {
   describe("a tool whose answer changes by itself", () => {
     const annotated = (annotate: (tool: Tool.Any) => Tool.Any) => ({ t: { handler: counter(), annotate } })
     const twice = (annotate: (tool: Tool.Any) => Tool.Any, rules: ReadonlyArray<ToolRule.ToolRule> = []) =>
-      run(annotated(annotate), { rules }, ({ process }) => Effect.map(process.executeWave(same("1", "2")), tags))
+      run(annotated(annotate), { dedupe: { readWindow: "5 minutes" }, rules }, ({ process }) =>
+        Effect.gen(function*() {
+          const first = tags(yield* process.executeWave(same("1", "2")))
+          return [...first, ...tags(yield* process.executeWave(same("3")))]
+        }))
 
-    it.effect("has no key, whatever it changes", () =>
+    it.effect("is compared within one message only, whatever it changes", () =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(yield* twice((it) => it.annotate(ToolAnnotations.Volatile, true)), [
-          "Succeeded",
-          "Succeeded"
-        ])
-        assert.deepStrictEqual(
-          yield* twice((it) => it.annotate(ToolAnnotations.Volatile, true).annotate(Tool.Readonly, false)),
-          ["Succeeded", "Succeeded"]
-        )
+        for (const readOnly of [true, false]) {
+          assert.deepStrictEqual(
+            yield* twice((it) => it.annotate(ToolAnnotations.Volatile, true).annotate(Tool.Readonly, readOnly)),
+            ["Succeeded", "DuplicateCall", "Succeeded"]
+          )
+        }
       }))
 
     it.effect("is a read that is annotated to reach outside, unless it says otherwise", () =>
       Effect.gen(function*() {
-        assert.deepStrictEqual(yield* twice((it) => it.annotate(Tool.OpenWorld, true)), ["Succeeded", "Succeeded"])
+        const outside = (more: (tool: Tool.Any) => Tool.Any) => twice((it) => more(it.annotate(Tool.OpenWorld, true)))
+        assert.deepStrictEqual(yield* outside((it) => it), ["Succeeded", "DuplicateCall", "Succeeded"])
         assert.deepStrictEqual(
-          yield* twice((it) => it.annotate(Tool.OpenWorld, true).annotate(ToolAnnotations.Volatile, false)),
-          ["Succeeded", "DuplicateCall"]
+          yield* outside((it) => it.annotate(ToolAnnotations.Volatile, false)),
+          ["Succeeded", "DuplicateCall", "DuplicateCall"]
         )
         assert.deepStrictEqual(
-          yield* twice((it) => it.annotate(Tool.OpenWorld, true).annotate(Tool.Readonly, false)),
-          ["Succeeded", "DuplicateCall"]
+          yield* outside((it) => it.annotate(Tool.Readonly, false)),
+          ["Succeeded", "DuplicateCall", "DuplicateCall"]
         )
       }))
 
-    it.effect("has one where a rule says so", () =>
+    it.effect("is compared over the whole window where a rule says so", () =>
       Effect.map(
         twice((it) => it.annotate(Tool.OpenWorld, true), [{ _tag: "AlwaysDedupe", tool: "t" }]),
-        (it) => assert.deepStrictEqual(it, ["Succeeded", "DuplicateCall"])
+        (it) => assert.deepStrictEqual(it, ["Succeeded", "DuplicateCall", "DuplicateCall"])
       ))
   })
 
@@ -400,7 +408,7 @@ describe("Dedupe", () => {
 
     it.effect("is a failure where the policy says so", () =>
       run(
-        { t: once(Effect.fail("no")) },
+        { t: { class: "SerialMut", handler: once(Effect.fail("no")) } },
         { dedupe: { outcomes: ["Succeeded", "Failed"], onDuplicate: "replay" } },
         ({ process }) =>
           Effect.gen(function*() {
@@ -418,7 +426,9 @@ describe("Dedupe", () => {
           Effect.gen(function*() {
             assert.deepStrictEqual(tags(yield* process.executeWave(same("1"))), ["TimedOut"])
             const wave = yield* process.executeWave(same("2"))
-            assert.deepInclude(wave.outcomes[0], { reason: { _tag: "DuplicateCall", of: "1", running: true } })
+            assert.deepInclude(wave.outcomes[0], {
+              reason: { _tag: "DuplicateCall", of: "1", running: true, runsAgain: "whenEnded", changedSince: false }
+            })
             assert.include(wave.toolMessages[0]!.text, "still running")
             yield* Effect.sleep("1 minute")
             assert.deepStrictEqual(tags(yield* process.executeWave(same("3"))), ["Succeeded"])
@@ -446,7 +456,7 @@ describe("Dedupe", () => {
     it.effect("dies when a mutating call ends, and when its handler ends that outlived it", () =>
       run(
         { t: counter(), w: { class: "SerialMut", handler: () => Effect.uninterruptible(Effect.sleep(1_000)) } },
-        { tools: { w: { timeout: 100 } } },
+        { dedupe: { readWindow: "5 minutes" }, tools: { w: { timeout: 100 } } },
         ({ batch, process }) =>
           Effect.gen(function*() {
             const write = yield* Effect.forkChild(process.executeWave([call("w", "w")]), { startImmediately: true })
@@ -486,7 +496,7 @@ describe("Dedupe", () => {
 
   describe("replay", () => {
     it.effect("gives the outcome again, with the call's own id, place and wish to go on", () =>
-      run({ t: counter(10) }, { dedupe: { onDuplicate: "replay" } }, ({ process }) =>
+      run({ t: writer(10) }, { dedupe: { onDuplicate: "replay" } }, ({ process }) =>
         Effect.gen(function*() {
           yield* process.executeWave(same("1"))
           const wave = yield* process.executeWave([
@@ -509,7 +519,7 @@ describe("Dedupe", () => {
 
     it.effect("spends no call", () =>
       run(
-        { t: counter() },
+        { t: writer() },
         { dedupe: { onDuplicate: "replay" }, rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }], turn: { maxCalls: 1 } },
         ({ process }) =>
           Effect.gen(function*() {
@@ -520,7 +530,7 @@ describe("Dedupe", () => {
       ))
 
     it.effect("of a replay gives the first one's id", () =>
-      run({ t: counter() }, { dedupe: { onDuplicate: "replay" } }, ({ process }) =>
+      run({ t: writer() }, { dedupe: { onDuplicate: "replay" } }, ({ process }) =>
         Effect.gen(function*() {
           yield* process.executeWave(same("1"))
           yield* process.executeWave(same("2"))
@@ -529,7 +539,7 @@ describe("Dedupe", () => {
 
     it.effect("in flight is still a refusal", () =>
       run(
-        { t: counter(10) },
+        { t: writer(10) },
         { dedupe: { onDuplicate: "replay" } },
         ({ process }) =>
           Effect.map(
@@ -559,7 +569,7 @@ describe("Dedupe", () => {
     const dedupe = { inFlight: "join" as const }
 
     it.effect("gives one execution's outcome to all equal calls of a wave", () =>
-      run({ t: counter(10) }, { dedupe }, ({ process }) =>
+      run({ t: writer(10) }, { dedupe }, ({ process }) =>
         Effect.gen(function*() {
           const wave = yield* process.executeWave(same("1", "2", "3"))
           assert.deepStrictEqual(wave.outcomes.map(value), [1, 1, 1])
@@ -572,7 +582,7 @@ describe("Dedupe", () => {
         })))
 
     it.effect("works across waves and processes", () =>
-      run({ t: counter(100) }, { dedupe }, ({ batch, process }) =>
+      run({ t: writer(100) }, { dedupe }, ({ batch, process }) =>
         Effect.gen(function*() {
           const other = yield* batch.process()
           const first = yield* Effect.forkChild(process.executeWave(same("1")))
@@ -602,7 +612,7 @@ describe("Dedupe", () => {
     }
 
     it.effect("runs itself where its leader is cancelled: it shares an execution, not who stopped it", () =>
-      run({ t: counter(100) }, { dedupe }, ({ process }) =>
+      run({ t: writer(100) }, { dedupe }, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
           assert.deepStrictEqual(tags(yield* process.executeWave(same("1", "2"))), ["Cancelled", "Succeeded"])
@@ -619,7 +629,7 @@ describe("Dedupe", () => {
     ]
     for (const [why, options, execute, expected] of limits) {
       it.effect(`${expected[1] === "TimedOut" ? "shares the end of" : "runs once more after"} a leader when ${why}`, () =>
-        run({ t: counter(100) }, { dedupe, ...options }, ({ batch, process }) =>
+        run({ t: writer(100) }, { dedupe, ...options }, ({ batch, process }) =>
           Effect.gen(function*() {
             const leader = yield* Effect.forkChild(process.executeWave(same("1"), execute), { startImmediately: true })
             yield* Effect.sleep(40)
@@ -634,7 +644,7 @@ describe("Dedupe", () => {
     }
 
     it.effect("shares the end of a leader whose limit holds for both: that of one wave", () =>
-      run({ t: counter(100) }, { dedupe }, ({ process }) =>
+      run({ t: writer(100) }, { dedupe }, ({ process }) =>
         Effect.map(
           process.executeWave(same("1", "2"), { timeout: 50 }),
           (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut", "TimedOut"])
@@ -642,7 +652,7 @@ describe("Dedupe", () => {
 
     it.effect("is what an awaited call does with an equal one of another process, whatever the policy", () =>
       run(
-        { t: counter(100) },
+        { t: writer(100) },
         { rules: [{ _tag: "StartConstraint", tool: "t" }] },
         ({ batch, process }) =>
           Effect.gen(function*() {
@@ -659,7 +669,7 @@ describe("Dedupe", () => {
 
     it.effect("runs an awaited call anew whose leader is cancelled", () =>
       run(
-        { t: counter(100) },
+        { t: writer(100) },
         { rules: [{ _tag: "StartConstraint", tool: "t" }] },
         ({ batch, process }) =>
           Effect.gen(function*() {
@@ -674,7 +684,7 @@ describe("Dedupe", () => {
         const approvals = yield* Approvals.make()
         const answered = (after: number) =>
           run(
-            { t: counter(100) },
+            { t: writer(100) },
             { dedupe, approvals, policy: { default: "ask" } },
             ({ batch, process }) =>
               Effect.gen(function*() {
@@ -701,7 +711,7 @@ describe("Dedupe", () => {
 
     it.effect("dispatches the first who waits anew when the leader never started", () =>
       run(
-        { t: counter(100), block: () => Effect.sleep(50) },
+        { t: writer(100), block: () => Effect.sleep(50) },
         { dedupe, pools: { read: 1 } },
         ({ process }) =>
           Effect.gen(function*() {
@@ -715,7 +725,7 @@ describe("Dedupe", () => {
 
     it.effect("dispatches who waits in another wave anew when the leader's caller is interrupted", () =>
       run(
-        { t: counter(100), block: () => Effect.sleep(50) },
+        { t: writer(100), block: () => Effect.sleep(50) },
         { dedupe, pools: { read: 1 } },
         ({ batch, process }) =>
           Effect.gen(function*() {
@@ -733,7 +743,7 @@ describe("Dedupe", () => {
       ))
 
     it.effect("ends for a follower that is cancelled, not for the leader", () =>
-      run({ t: counter(100) }, { dedupe }, ({ process }) =>
+      run({ t: writer(100) }, { dedupe }, ({ process }) =>
         Effect.gen(function*() {
           yield* Effect.forkChild(Effect.delay(process.cancelCall("2"), 10))
           const wave = yield* process.executeWave(same("1", "2", "3"))
@@ -742,7 +752,7 @@ describe("Dedupe", () => {
 
     it.effect("counts one call", () =>
       run(
-        { t: counter(10) },
+        { t: writer(10) },
         { dedupe, rules: [{ _tag: "MaxCalls", tool: "*", max: 1 }] },
         ({ process }) =>
           Effect.map(
@@ -755,7 +765,7 @@ describe("Dedupe", () => {
   describe("rules", () => {
     it.effect("NeverDedupe lets equal calls run", () =>
       run(
-        { t: counter() },
+        { t: writer() },
         { rules: [{ _tag: "NeverDedupe", tool: "t" }] },
         ({ process }) =>
           Effect.map(
@@ -766,7 +776,7 @@ describe("Dedupe", () => {
 
     it.effect("AlwaysDedupe holds where dedupe is off", () =>
       run(
-        { t: counter(), u: counter() },
+        { t: writer(), u: counter() },
         { dedupe: false, rules: [{ _tag: "AlwaysDedupe", tool: "t" }] },
         ({ process }) =>
           Effect.map(process.executeWave([...same("1", "2"), call("3", "u"), call("4", "u")]), (wave) =>

@@ -136,7 +136,7 @@ describe("order", () => {
     run(
       { a: sleeper, b: sleeper, c: sleeper },
       {
-        dedupe: { onDuplicate: "replay" },
+        dedupe: { onDuplicate: "replay", readWindow: "5 minutes" },
         rules: [rule("ParentTools", { tool: "a", children: ["b"] })]
       },
       ({ batch, process }) =>

@@ -47,7 +47,7 @@ describe("a custom Dedupe", () => {
         assert.include(wave.toolMessages[1]?.text, "every second one")
       })))
 
-  const around = Effect.runSync(Dedupe.make({ onDuplicate: "replay" }))
+  const around = Effect.runSync(Dedupe.make({ onDuplicate: "replay", readWindow: "5 minutes" }))
 
   it.effect("replays what it has made of an outcome", () =>
     run({ t: at(1) }, {

@@ -10,7 +10,9 @@ const claimOf = (key: string, more: Partial<KeyClaim> = {}): KeyClaim => ({
   process: "process",
   tool: "t",
   key,
-  readOnly: false,
+  wave: "wave",
+  endsWithWave: false,
+  endsWithChange: false,
   ignoreOtherProcesses: false,
   ...more
 })

@@ -25,7 +25,9 @@ describe("StateStore in memory", () => {
     process: "process",
     tool: "t",
     key: name,
-    readOnly: false,
+    wave: "wave",
+    endsWithWave: false,
+    endsWithChange: false,
     ignoreOtherProcesses: false
   })
   const claim = (store: Store, claims: ReadonlyArray<StateStore.Claim>, now: number) =>

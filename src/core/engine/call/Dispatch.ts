@@ -11,6 +11,7 @@ import type * as Permissions from "../../gates/Permissions.ts"
 import type { Claim, KeyTaken, Refused, Request, Reservation } from "../../store/Claims.ts"
 import type { StateStoreError } from "../../store/StateStore.ts"
 import type { ToolOutcome } from "../../vocabulary/ToolOutcome.ts"
+import type { RunsAgain } from "../../vocabulary/ToolRefusal.ts"
 import { denied, type End, refused } from "../data/CallEnd.ts"
 import type { Reserved } from "../ports/RetryingStore.ts"
 import { blockedEnd, type ProcessState, turnEnd } from "../state/State.ts"
@@ -322,7 +323,9 @@ const taken = Effect.fnUntracedEager(function*(
     call.peers = { ...call.peers, runsItself: true }
     return (yield* dispatch(wave, [call]))[0]!.next
   }
-  if (gets._tag === "Refused" || gets._tag === "Anew") return ends(duplicateOf(wave, it))
+  if (gets._tag === "Refused" || gets._tag === "Anew") {
+    return ends(duplicateOf(wave, it, gets._tag === "Anew" ? {} : gets))
+  }
   const question = toAsk(wave, call)
   const isOpen = question !== undefined && !(yield* Authorize.isGranted(wave, call, question))
   const share: Share = gets._tag === "Joins" ? { _tag: "Joins", leader: leader! } : gets
@@ -344,14 +347,33 @@ const outOfOrder = Effect.fnUntracedEager(function*(
     if (found?._tag === "KeyTaken") {
       const leader = found.running ? wave.engine.leaders.get(found.reservation) : undefined
       const gets = CallClaims.duplicate(wave, call, found, leader !== undefined && !leader.isSettled)
-      if (gets._tag === "Refused") return duplicateOf(wave, found)
+      if (gets._tag === "Refused") return duplicateOf(wave, found, gets)
     }
   }
   return end
 })
 
-const duplicateOf = (wave: WaveHost, { owner: of, reservation, running }: KeyTaken): End =>
-  refused({ _tag: "DuplicateCall", of, running: running && wave.engine.store.pendingKey(reservation) !== "keep" })
+const duplicateOf = (
+  wave: WaveHost,
+  found: KeyTaken,
+  { runsAgain }: { readonly runsAgain?: RunsAgain | undefined }
+): End => {
+  const { endedAt, isOvertaken: changedSince, owner: of, until } = found
+  const now = wave.now()
+  // the store may not know yet that the other call ended
+  if (found.running && wave.engine.store.pendingKey(found.reservation) === "keep") {
+    return refused({ _tag: "DuplicateCall", of, running: false, changedSince })
+  }
+  return refused({
+    _tag: "DuplicateCall",
+    of,
+    running: found.running,
+    ...endedAt === undefined ? undefined : { endedMillisAgo: Math.max(0, now - endedAt) },
+    ...runsAgain === undefined ? undefined : { runsAgain },
+    ...until === undefined || runsAgain === "nextMessage" ? undefined : { retryAfterMillis: Math.max(0, until - now) },
+    changedSince
+  })
+}
 
 const unavailable = ({ operation }: { readonly operation: string }): End =>
   refused({ _tag: "StoreUnavailable", operation })

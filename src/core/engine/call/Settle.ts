@@ -254,8 +254,8 @@ const conclude = (
   fiber: Fiber.Fiber<unknown, unknown> | undefined
 ): void => {
   const { pools } = wave.engine
-  // reads made while a mutating call ran are stale, too
-  if (call.attempt !== undefined || call.recounts === "unknown") written(wave, call)
+  // reads made while a mutating call ran are stale, too; the settlement of its reservation says so
+  if (call.reservation === undefined && (call.attempt !== undefined || call.recounts === "unknown")) written(wave, call)
   if (fiber !== undefined) linger(wave, call, fiber)
   wave.facts?.report({ _tag: "Concluded", at: wave.now(), outcome, dropped: call.observed.dropped ?? 0 }, call)
   for (const follower of call.peers.followers ?? none) {
@@ -294,8 +294,8 @@ const isShared = (wave: WaveHost, call: Call, outcome: ToolOutcome.ToolOutcome, 
 }
 
 const written = (wave: WaveHost, call: Call): void => {
-  if (call.tool?.readOnly !== false || call.reservation?.isStarted === true) return
-  wave.note(wave.engine.store.mutated(wave.engine.principal, wave.patience, call))
+  if (call.tool?.readOnly !== false) return
+  wave.note(wave.engine.store.mutated(wave.engine.principal, undefined, wave.patience, call))
 }
 
 /**

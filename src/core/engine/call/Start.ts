@@ -125,7 +125,7 @@ const note = (wave: WaveHost, call: Call): Effect.Effect<void> => {
     : Effect.suspend(() => call.decided === undefined ? spend(wave, call, reservation) : Effect.void)
   if (tool!.readOnly) return spent
   const { principal, store } = wave.engine
-  const mutated = isStarted ? Effect.void : store.mutated(principal, wave.patience, call)
+  const mutated = isStarted ? Effect.void : store.mutated(principal, reservation, wave.patience, call)
   const recorded = isDone(mutated)
     ? StartNotes.note(wave, call)
     : Effect.all([mutated, StartNotes.note(wave, call)], together)

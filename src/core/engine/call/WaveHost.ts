@@ -53,6 +53,10 @@ export interface ToolClaims {
   readonly options: ClaimOptions
 }
 
+/** The name of a wave among all waves of all lives, as its records know it. */
+export const messageOf = (session: string, { process, wave }: Pick<Origin, "process" | "wave">, begunAt: number) =>
+  `${session} ${wave} ${begunAt} ${process}`
+
 const noClaims = { of: undefined, byTool: new Map<string, ToolClaims>() }
 
 /** Counters and flags of a wave. */
@@ -109,6 +113,8 @@ export class WaveHost implements Host, HostGates.Reporter {
   readonly waits: Waits
   /** What a shadow policy would decide of calls whose records have not begun; absent: there is none, or they have. */
   early: Array<readonly [call: Call, fact: Of<"Shadowed">]> | undefined
+  /** Names the model message whose calls it has: what comes from an earlier life of the wave, or one of its step. */
+  message: string
   readonly caches: Caches = { claims: noClaims, toolNames: undefined }
 
   constructor(
@@ -145,6 +151,8 @@ export class WaveHost implements Host, HostGates.Reporter {
       isWritten: engine.journal !== undefined && process.isNamed
     }
     const origin = { agentPath, batch: process.batch.id, process: process.id, wave: ++process.lastWave }
+    const message = messageOf(engine.store.session, origin, this.begunAt)
+    this.message = options.step === undefined ? message : options.step.message.name ??= message
     const trace = engine.telemetry?.begin(own, principal, origin)
     this.reporter = new Reporter(options.hub, origin, engine.journal, trace, engine.handlers.current)
     if (options.resume !== undefined) this.reporter.hold()

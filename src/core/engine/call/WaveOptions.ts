@@ -1,6 +1,6 @@
 /** What a caller may choose for one wave. */
 import type * as Effect from "effect/Effect"
-import type { Mode } from "../../contract/ToolProcess.ts"
+import type { Mode, RequestOptions } from "../../contract/ToolProcess.ts"
 import type { EventHub } from "../report/EventHub.ts"
 import type { Caller } from "./Engine.ts"
 import type { StopPlace } from "./StopPlace.ts"
@@ -39,10 +39,14 @@ export interface WaveOptions {
   readonly handle: Caller | undefined
   /** Set if the calls may have been submitted before, to a process that is gone. Their records then count. */
   readonly resume?: Resumption | undefined
+  /** The scope in which equal calls are compared, if the dedupe policy names none. */
+  readonly dedupeScope?: RequestOptions["dedupeScope"]
   /** The model step in which the calls are submitted one by one, and their place in it. */
   readonly step?: {
     readonly stop: StopPlace
     readonly index: number
+    /** The name of the model message; that of its first wave. */
+    readonly message: { name?: string }
     /** Waits until the calls before it in the step let a call run. */
     readonly turn: (item: WaveRuns.Item) => Effect.Effect<void>
   } | undefined

@@ -333,12 +333,20 @@ export class RetryingStore {
     return isBehind ? Effect.succeed(true) : this.ask("revoke", send, this.timeout)
   }
 
-  /** Ends the dedupe keys of reads by the principal. A slow driver gets one message for all calls of one moment. */
-  mutated(principal: string, timeout = this.timeout, of?: ForCall): Effect.Effect<void> {
-    const send = () =>
-      this.outbox.send({ operation: "mutated", send: () => this.driver.mutated(principal), of }, this.timeout)
+  /**
+   * Overtakes the dedupe keys of the principal, but for that of `by`. A slow driver gets one message for all calls of
+   * one moment, which overtake each other.
+   */
+  mutated(
+    principal: string,
+    by: Reservation | undefined,
+    timeout = this.timeout,
+    of?: ForCall
+  ): Effect.Effect<void> {
+    const send = (own: Reservation | undefined) =>
+      this.outbox.send({ operation: "mutated", send: () => this.driver.mutated(principal, own), of }, this.timeout)
     if (!this.isSlow) {
-      const sent = send()
+      const sent = send(by)
       this.isSlow = exitOf(sent) === undefined
       return sent
     }
@@ -350,7 +358,7 @@ export class RetryingStore {
         Effect.yieldNow,
         Effect.suspend(() => {
           this.mutating.delete(principal)
-          return send()
+          return send(waiting.length === 1 ? by : undefined)
         })
       )
       Effect.runForkWith(this.context)(later).addObserver(() => {

@@ -50,6 +50,7 @@ export const begin = (
     (() => {
       const gate = makeRunGate()
       const stop = new StopPlace(engine.onExecutionError)
+      const message = {}
       let last = -1
       return () => {
         const arrival = gate.arrive()
@@ -57,7 +58,7 @@ export const begin = (
         const turn = (item: WaveRuns.Item) =>
           Effect.callback<void>((resume) => arrival.ready(gateItem(engine.mode, item), () => resume(Effect.void)))
         return (call, then, onPartial) =>
-          run(call, onPartial === undefined ? state.hub : new Reports(state, onPartial), { stop, index, turn })
+          run(call, onPartial === undefined ? state.hub : new Reports(state, onPartial), { stop, index, message, turn })
             .pipe(
               Effect.flatMap(then),
               Effect.ensuring(Effect.sync(arrival.leave))

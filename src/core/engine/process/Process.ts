@@ -13,6 +13,7 @@ import type {
   HostOptions,
   HostRun,
   Phase,
+  RequestOptions,
   ResumeOptions,
   ToolProcess
 } from "../../contract/ToolProcess.ts"
@@ -40,7 +41,7 @@ import * as ShownTools from "./ShownTools.ts"
 export const make = (engine: Engine, state: ProcessState, handle?: Caller): ToolProcess => {
   const runWave = (
     calls: ReadonlyArray<Received.Received>,
-    wave?: Partial<Pick<WaveOptions, "timeoutMillis" | "mode" | "hub" | "wholeOutputs" | "told" | "step" | "resume">>
+    wave?: Partial<Omit<WaveOptions, "handle">>
   ) =>
     Wave.run(engine, state, calls, {
       timeoutMillis: wave?.timeoutMillis ?? Infinity,
@@ -50,10 +51,14 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       hub: wave?.hub ?? state.hub,
       handle,
       step: wave?.step,
-      resume: wave?.resume
+      resume: wave?.resume,
+      dedupeScope: wave?.dedupeScope
     })
-  const runWhole: ModelSteps.Run = (call, hub, step) =>
-    Effect.map(runWave([call], { hub, wholeOutputs: true, step }), (wave) => wave.outcomes[0]!)
+  const runWhole = (options?: RequestOptions): ModelSteps.Run => (call, hub, step) =>
+    Effect.map(
+      runWave([call], { hub, wholeOutputs: true, step, dedupeScope: options?.dedupeScope }),
+      (wave) => wave.outcomes[0]!
+    )
 
   // the compiler cannot know that the outcomes belong to these tools, nor that missing options cannot be invalid
   const executeWave =
@@ -127,8 +132,8 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
       const reason = { _tag: "DuplicateCall", of: outcome.replayOf ?? "", running: false } as const
       return yield* toError({ ...outcome, _tag: "Denied", reason })
     }) as ToolProcess["call"],
-    guard: (toolkit) => Guarded.make(engine, state, toolkit, runWhole),
-    answer: ({ tools }, content) =>
+    guard: (toolkit, options) => Guarded.make(engine, state, toolkit, runWhole(options)),
+    answer: ({ tools }, content, options) =>
       Effect.andThen(
         ProvidedTools.note(engine, state, ProvidedTools.callsIn(content), false),
         Guarded.answer(
@@ -136,11 +141,15 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
           state,
           tools,
           content,
-          (calls) => Effect.map(runWave(calls, { wholeOutputs: true }), (wave) => wave.outcomes)
+          (calls) =>
+            Effect.map(
+              runWave(calls, { wholeOutputs: true, dedupeScope: options?.dedupeScope }),
+              (wave) => wave.outcomes
+            )
         )
       ),
     provided: (calls, isKnown = false) => ProvidedTools.note(engine, state, calls, isKnown),
-    step: Effect.suspend(() => ModelSteps.make(engine, state, runWhole)),
+    step: Effect.suspend(() => ModelSteps.make(engine, state, runWhole())),
     shown: (value) => ModelSteps.shown(engine, state, value),
     tools: Effect.map(ShownTools.all(engine), (all) => all.filter((it) => hasTool(state, it.name))),
     startConstraints: hostRun("startConstraints", (args) => startTools(engine.rules.current(), state.history, args)),

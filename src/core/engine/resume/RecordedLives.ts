@@ -10,6 +10,8 @@ import type { GivenApproval } from "../../vocabulary/Approvers.ts"
 /** What is on record of one call. */
 export interface Life {
   arrived: Journal.Of<"Arrived"> | undefined
+  /** Its first entry: whose wave it was submitted in at first. */
+  readonly first: Journal.CallEntry
   started: Journal.Of<"Started"> | undefined
   /** Its start is recorded in a store that outlives its executors. */
   isSpent: boolean
@@ -38,7 +40,7 @@ export const of = (entries: ReadonlyArray<Journal.JournalEntry>): Map<string, Li
     const { key } = entry
     let life = lives.get(key)
     if (life === undefined || (entry._tag === "Arrived" && entry.isResumed !== true)) {
-      lives.set(key, life = { ...unknown, ...notStarted, before: notStarted })
+      lives.set(key, life = { ...unknown, ...notStarted, first: entry, before: notStarted })
     }
     add(life, entry)
   }

@@ -11,7 +11,7 @@ import type { Earlier, Reconciled } from "../../vocabulary/ToolAnnotations.ts"
 import * as ToolAnswers from "../call/arrive/ToolAnswers.ts"
 import type { Call } from "../call/Call.ts"
 import * as CallClaims from "../call/dispatch/CallClaims.ts"
-import type { WaveHost } from "../call/WaveHost.ts"
+import { messageOf, type WaveHost } from "../call/WaveHost.ts"
 import type { ResumeProblem, Resumption } from "../call/WaveOptions.ts"
 import { cancelled, type End } from "../data/CallEnd.ts"
 import type { Answered, Counted, Ended, Started } from "../data/Memory.ts"
@@ -49,6 +49,8 @@ export const resume = Effect.fnUntraced(function*(
   }
   const lives = RecordedLives.of(entries.success)
   wave.reporter.release()
+  const [earliest] = lives.values()
+  if (earliest !== undefined) wave.message = messageOf(earliest.first.session, earliest.first, earliest.first.at)
   // a call that does not run again has its end on record, too, before it is reported
   wave.tally.isWritten = true
   const revoked = yield* revokedOf(wave, journal, lives)

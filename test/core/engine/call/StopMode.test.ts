@@ -203,8 +203,11 @@ describe("a call with an unknown end", () => {
     Effect.map(again("continue"), (wave) => assert.deepStrictEqual(tags(wave), ["Unknown", "Succeeded"])))
 
   it("keeps its key: an equal one does not run", () => {
-    const gateCall = { batch: "b", targets: [] } as unknown as Gate.GateCall
-    assert.strictEqual(around.settlement(gateCall, unknown, { stillRunning: false, wanted: false }).key, "keep")
+    const gateCall = { batch: "b", targets: [], tool: { readOnly: true } } as unknown as Gate.GateCall
+    assert.strictEqual(
+      around.settlement(gateCall, unknown, { rule: undefined, stillRunning: false, wanted: false }).key,
+      "keep"
+    )
   })
 })
 

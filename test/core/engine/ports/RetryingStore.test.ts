@@ -83,7 +83,7 @@ describe("what a store answers at once", () => {
         store.grants("p", 0),
         store.settle(it, { ...spent, key: "running" }, 0),
         store.release(it, 0),
-        store.mutated("p"),
+        store.mutated("p", undefined),
         store.giveBack(reservation(yield* store.reserve([request("c")], 0)), 0)
       ]
       for (const answer of answers) assert.isTrue(Exit.isExit(answer))

@@ -4,7 +4,7 @@
  * If `Rules` or `Dedupe` throws, the call does not pass.
  */
 import * as Effect from "effect/Effect"
-import type { ClaimOptions, Duplicate } from "../../../gates/Dedupe.ts"
+import type { ClaimOptions, Duplicate, RuleOptions } from "../../../gates/Dedupe.ts"
 import * as HostGates from "../../../gates/HostGates.ts"
 import * as RuleSet from "../../../rules/RuleSet.ts"
 import type { Mark } from "../../../rules/SharedPast.ts"
@@ -91,6 +91,7 @@ export const orderEnd = (wave: WaveHost, call: Call): End | undefined => {
 export const duplicate = (wave: WaveHost, call: Call, taken: KeyTaken, joinable: boolean): Duplicate => {
   try {
     return wave.engine.dedupe.duplicate(call.gateCall!, taken, {
+      ...ruled(wave, call),
       told: call.told,
       awaited: isAwaited(wave, call),
       wanted: call.peers.isSharing === true,
@@ -126,26 +127,31 @@ export const settlement = (
   const started = outcome.startedAt !== undefined
   try {
     const isWanted = call.peers.isWanted === true
-    const options = stillRunning || isWanted ? { stillRunning, wanted: isWanted } : plainly
+    const options = { ...ruled(wave, call), stillRunning, wanted: isWanted }
     const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
-    const settlement = succeeded === undefined
-      ? { started, key, windowMillis, value }
-      : { started, key, windowMillis, value, succeeded }
-    const isWrite = call.reservation?.isStarted === true && call.attempt !== undefined && !call.tool!.readOnly
-    return isWrite ? { ...settlement, mutates: wave.engine.principal } : settlement
+    return { started, key, windowMillis, value, succeeded, mutates: mutates(wave, call) }
   } catch (defect) {
     wave.threw("Dedupe", call.gateCall!, defect)
-    return { started, key: stillRunning ? "running" : "release", windowMillis: 0, value: undefined, succeeded }
+    const key = stillRunning ? "running" : "release"
+    return { started, key, windowMillis: 0, value: undefined, succeeded, mutates: mutates(wave, call) }
   }
 }
+
+/** The principal for which the end of a call may be a change. */
+const mutates = ({ engine }: WaveHost, { attempt, tool }: Call): string | undefined =>
+  attempt === undefined || tool!.readOnly ? undefined : engine.principal
+
+const ruled = ({ options }: WaveHost, { rules }: Call): RuleOptions => ({
+  rule: rules!.dedupe,
+  scope: rules!.dedupeScope,
+  defaultScope: options.dedupeScope
+})
 
 /** Whether another process has taken the call over before it started: what it needs is reserved there. */
 const isOthers = ({ attempt, hasRun, joined }: Call, { _tag }: ToolOutcome): boolean =>
   _tag === "Unknown" && attempt === undefined && joined === undefined && !hasRun
 
 const unused: Settlement = { started: false, key: "release", windowMillis: 0, value: undefined }
-
-const plainly = { stillRunning: false, wanted: false }
 
 /** Returns what the claims of one tool's calls share within a wave. Cached per tool. */
 const toolClaims = (wave: WaveHost, call: Call): ToolClaims => {
@@ -159,10 +165,10 @@ const toolClaims = (wave: WaveHost, call: Call): ToolClaims => {
     found = {
       limits: HostGates.orRefused("Rules", () => rules.claims(name, scope), call.gateCall!, wave),
       options: {
-        rule: call.rules!.dedupe,
-        scope: call.rules!.dedupeScope,
+        ...ruled(wave, call),
         session: scope.session,
         batch: scope.batch,
+        wave: wave.message,
         told: call.told,
         awaited: false,
         fires: wave.process.fires === name,
