@@ -25,6 +25,7 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
   }
   // the rest can be read only if these are valid
   if (reader.problems.length > 0) return yield* problemsOf(reader)
+  reader.known("", options, names)
   const limits = Spending.read(reader, options.limits)
   const { batch, exit = {}, meta, mode = "Automatic", perHeartbeat = false, retries = 2, start = {}, system } = options
   reader.oneOf("mode", mode, ["Automatic", "Interactive"])
@@ -63,6 +64,28 @@ export const check = Effect.fnUntraced(function*<E, R>(executor: Executor, optio
     tools
   }
 })
+
+/** Every option. */
+const names: { readonly [K in keyof Required<Options>]: true } = {
+  prompt: true,
+  system: true,
+  toolkit: true,
+  model: true,
+  mode: true,
+  limits: true,
+  meta: true,
+  batch: true,
+  perHeartbeat: true,
+  start: true,
+  exit: true,
+  toolChoice: true,
+  retries: true,
+  id: true,
+  compaction: true,
+  background: true,
+  cancelled: true,
+  session: true
+}
 
 export const wrong = (path: string, problem: string, expected: string) =>
   new ConfigurationError({ subject: "AgentExecutor", problems: [{ path, problem, expected }] })

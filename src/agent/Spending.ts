@@ -18,9 +18,19 @@ export interface Checked {
   readonly answerChars: number
 }
 
+/** Every limit. */
+const names: { readonly [K in keyof Required<AgentLimits>]: true } = {
+  turns: true,
+  calls: true,
+  tokens: true,
+  time: true,
+  cost: true
+}
+
 /** Reads limits and records their problems. */
 export const read = (reader: OptionReader, limits: AgentLimits = {}): Checked => {
   const { cost } = limits
+  reader.known("limits", limits, names)
   const atLeastOne = (name: string, value: number | undefined, otherwise: number) =>
     value === undefined ? otherwise : reader.atLeast(`limits.${name}`, value, 1)
   if (cost !== undefined) {

@@ -26,7 +26,7 @@ import * as TurnBudget from "../core/gates/TurnBudget.ts"
 import * as ArtifactStore from "../core/output/ArtifactStore.ts"
 import type { ToolRule } from "../core/rules/ToolRule.ts"
 import * as StateStore from "../core/store/StateStore.ts"
-import type { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
+import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
 import type { NamesIn } from "../internal/toolkitTypes.ts"
 import * as Provenance from "../provenance/Provenance.ts"
@@ -120,6 +120,7 @@ const layerWith = <T extends Toolkit.Any>(
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   // a new layer each time: `ToolExecutor.layer` is one value and would be built only once
   Layer.effect(ToolExecutor.ToolExecutor, ToolExecutor.make).pipe(
+    Layer.provide(Layer.effectDiscard(readOptions("LocalExecutor", (reader) => reader.known("", options, names)))),
     Layer.provide(gatesWith(permissions, options)),
     Layer.provide(ToolHandlers.layer(toolkits, { tools: options.tools }))
   )
@@ -140,6 +141,19 @@ const gatesWith = (
     options.provenance === undefined ? Layer.empty : foundOr(ProvenanceGate, Provenance.layer(options.provenance)),
     options.guards === undefined ? Layer.empty : Guards.layer(options.guards)
   )
+
+/** Every option. */
+const names: { readonly [K in keyof Required<Options>]: true } = {
+  ...ExecutorSettings.names,
+  rules: true,
+  policy: true,
+  tools: true,
+  provenance: true,
+  dedupe: true,
+  pools: true,
+  turn: true,
+  guards: true
+}
 
 /** The surrounding service, or the default. */
 const foundOr = <I, S, E, R>(key: Context.Key<I, S>, fallback: Layer.Layer<I, E, R>): Layer.Layer<I, E, R> =>

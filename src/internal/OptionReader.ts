@@ -14,6 +14,19 @@ interface Problem {
 export class OptionReader {
   readonly problems: Array<Problem> = []
 
+  /** Reports the keys of an options object that are no options, each with the nearest one. */
+  known(at: string, options: object, names: object): void {
+    const all = Object.keys(names)
+    for (const key of Object.keys(options).filter((it) => !Object.hasOwn(names, it))) {
+      const near = all.find((it) => isNear(it, key))
+      this.problems.push({
+        path: at === "" ? key : `${at}.${key}`,
+        problem: near === undefined ? "there is no such option" : `there is no such option; did you mean "${near}"?`,
+        expected: `one of ${all.join(", ")}`
+      })
+    }
+  }
+
   /** Milliseconds of a duration above zero; with `isZeroAllowed`, of one that may be none at all. */
   millis(path: string, input: Duration.Input, isZeroAllowed = false): number {
     const millis = millisOf(input)
@@ -95,6 +108,19 @@ export const shown = (value: unknown): string => {
   if (typeof value === "bigint") return `${value}n`
   const text = JSON.stringify(value) ?? "undefined"
   return text.length > 60 ? `${text.slice(0, 60)}…` : text
+}
+
+/** Whether two names differ by one typo: a letter too many, missing, different or swapped, or the case. */
+const isNear = (one: string, other: string): boolean => {
+  const [a, b] = [one.toLowerCase(), other.toLowerCase()]
+  if (a === b) return true
+  let start = 0
+  while (start < a.length && a[start] === b[start]) start++
+  let end = 0
+  while (end < Math.min(a.length, b.length) - start && a.at(-1 - end) === b.at(-1 - end)) end++
+  const [left, right] = [a.slice(start, a.length - end), b.slice(start, b.length - end)]
+  return Math.max(left.length, right.length) <= 1 ||
+    (left.length === 2 && left === Array.from(right).reverse().join(""))
 }
 
 const example = "such as \"30 seconds\""

@@ -70,6 +70,10 @@ describe("an operation", () => {
         const wrong = { prompt: "Go", mode: "Loud", retries: -1, toolChoice: "none", limits: { turns: 0 }, session: "" }
         const error = (yield* Effect.flip(agents.run(wrong as never))) as ConfigurationError
         assert.includeMembers(error.problems.map((it) => it.path), ["mode", "retries", "toolChoice", "limits.turns"])
+        const misspelt = { prompt: "Go", mod: "Automatic", limits: { turn: 3 } }
+        const none = (yield* Effect.flip(agents.run(misspelt as never))) as ConfigurationError
+        assert.deepStrictEqual(none.problems.map((it) => it.path), ["mod", "limits.turn"])
+        assert.include(none.message, "did you mean \"turns\"?")
         const odd = { prompt: "Go", limits: null, meta: 5, start: "x", exit: 1, toolkit: null, model: 5, system: 5 }
         const second = (yield* Effect.flip(agents.run(odd as never))) as ConfigurationError
         assert.deepStrictEqual(second.problems.map((it) => it.path).toSorted(), Object.keys(odd).slice(1).toSorted())

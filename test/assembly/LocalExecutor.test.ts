@@ -134,6 +134,25 @@ describe("an executor of one line", () => {
       assert.instanceOf(error, ConfigurationError.ConfigurationError)
     }))
 
+  it.effect("is not made with an option that does not exist, and says which one is near", () =>
+    Effect.gen(function*() {
+      const given = [
+        [{ rule: [] }, "rule", "did you mean \"rules\"?"],
+        [{ Policy: {} }, "Policy", "did you mean \"policy\"?"],
+        [{ executionTimeuot: "1 second" }, "executionTimeuot", "did you mean \"executionTimeout\"?"],
+        [{ colour: "red" }, "colour", "there is no such option"]
+      ] as const
+      for (const [options, path, problem] of given) {
+        const layers = [LocalExecutor.layer(kit, options as never), LocalExecutor.layerReadOnly(kit, options as never)]
+        for (const layer of layers) {
+          const error = yield* Effect.flip(Effect.scoped(Layer.build(Layer.provide(layer, handlers))))
+          assert.instanceOf(error, ConfigurationError.ConfigurationError)
+          assert.deepStrictEqual(error.problems.map((it) => it.path), [path])
+          assert.include(error.message, problem)
+        }
+      }
+    }))
+
   it.effect("is not made with a word that it does not know, whoever wrote it", () =>
     Effect.gen(function*() {
       const wrongs = [

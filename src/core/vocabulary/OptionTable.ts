@@ -56,7 +56,9 @@ export const read = <T extends Table>(
   table: T,
   options: Options<T>
 ): Effect.Effect<Checked<T>, ConfigurationError> =>
-  readOptions(subject, (reader) =>
-    Object.fromEntries(
+  readOptions(subject, (reader) => {
+    reader.known("", options, table)
+    return Object.fromEntries(
       Object.entries(table).map(([name, it]) => [name, it.read(reader, name, (options[name] ?? it.default) as never)])
-    ) as Checked<T>)
+    ) as Checked<T>
+  })

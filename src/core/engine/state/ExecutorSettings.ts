@@ -125,7 +125,7 @@ export const layer = (options: Options): Layer.Layer<never> => Layer.effect(Exec
 /** Merges settings, field by field: `options` win over `around`. */
 export const merge = (options: Options, around: Options): Options => ({
   ...around,
-  ...given(names, options),
+  ...given(Object.keys(names), options),
   output: { ...around.output, ...given(outputNames, options.output ?? {}) }
 })
 
@@ -141,7 +141,29 @@ export const complete = (options: Options, principal: string): Complete =>
 
 const over = (options: Options) => Effect.map(ExecutorSettings, (around) => merge(options, around))
 
-const names = ["principal", "roles", ...Object.keys(defaults)]
+/** Every setting. */
+export const names = {
+  principal: true,
+  roles: true,
+  mode: true,
+  onExecutionError: true,
+  approval: true,
+  heartbeats: true,
+  exitAttempts: true,
+  executionTimeout: true,
+  commitTimeout: true,
+  cleanupGrace: true,
+  guardTimeout: true,
+  storePatience: true,
+  storeRetry: true,
+  toolEvents: true,
+  eventBuffer: true,
+  telemetry: true,
+  telemetryContent: true,
+  invisible: true,
+  output: true
+} as const satisfies { readonly [K in keyof Required<Options>]: true }
+
 const outputNames = Object.keys(OutputPolicy.defaults)
 
 /** Returns only the settings among these options. Undefined counts as not set, so that code may pass it. */
