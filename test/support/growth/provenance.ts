@@ -80,19 +80,24 @@ export const rows: ReadonlyArray<Row> = [
   of("handles with marks behind them", handles, handlesOf, "!", { around: ["x.y", "z"] }),
   of("numbers with commas", handles, handlesOf, "1,", { size: 125_000 }),
   of("numbers with brackets", handles, handlesOf, "1(", { size: 125_000 }),
-  of("digits in words", handles, handlesOf, "1a", { size: 125_000 }),
+  of("digits in words", handles, handlesOf, "1a", { size: 30_000 }),
   of("words that may be accounts", handles, handlesOf, `bc1${"a1".repeat(40)} `, { size: 125_000 }),
   of("the word at", handles, handlesOf, " at", { size: 125_000 }),
   of("the word dot", handles, handlesOf, " dot ", { size: 125_000 }),
   of("addresses", handles, handlesOf, "a@b.c,", { size: 125_000 }),
-  conversation("the user's words are forgotten", 15_000, (ledger, size) => {
-    const words = Math.min(size, 120_000)
-    return () => {
-      ledger.heard("a ".repeat(words / 48))
-      ledger.heard("a ".repeat(words))
-      ledger.heard("b ".repeat(240_000))
+  {
+    name: "provenance: the user's words are forgotten",
+    feeds: ledger,
+    size: 2_000,
+    input: (size) => {
+      const it = Ledger.make({ words: size * 4 })
+      return () => {
+        it.heard("a ".repeat(size / 40))
+        it.heard("a ".repeat(size))
+        it.heard("b ".repeat(size * 2))
+      }
     }
-  }),
+  },
   conversation("many messages", 1_000, (ledger, size) => () => {
     for (let index = 0; index < size; index++) ledger.heard(`message ${index}`)
   }),
