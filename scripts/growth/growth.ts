@@ -9,7 +9,7 @@ import { rows } from "../../test/support/growth/rows.ts"
 import { flags } from "../flags.ts"
 
 /** What takes less is not judged: milliseconds, and megabytes. */
-const floor = { millis: 300, megabytes: 150 }
+const floor = { millis: 300, megabytes: 300 }
 
 const most = 1.3
 

@@ -44,7 +44,12 @@ const targets = (name: string, file: string, of: (text: string) => unknown, piec
 })
 
 const command = (name: string, piece: string): Row =>
-  targets(name, "tools/command/RunCommand.ts", (text) => RunCommand.targets({ command: `git ${text}` }), piece)
+  targets(
+    name,
+    "tools/command/RunCommand.ts",
+    (text) => RunCommand.targets({ command: `git ${text.slice(0, 100_000)}` }),
+    piece
+  )
 
 /** A tool of a workspace with files in it. */
 const called = (
