@@ -3,6 +3,7 @@ import { availableParallelism } from "node:os"
 import { join } from "node:path"
 import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
+import { promises } from "../scripts/promises.ts"
 import { sharedFolder } from "./support/once.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
@@ -63,6 +64,8 @@ export default defineConfig(({ mode }) => {
         SEEDS: share
       },
       globals: false,
+      // a tag that is no promise of the contract is an error
+      tags: promises.map((name) => ({ name })),
       // files share a worker and what it has loaded: they leave nothing behind
       isolate: false,
       passWithNoTests: false,

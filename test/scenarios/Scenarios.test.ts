@@ -7,6 +7,7 @@ import { readdirSync, readFileSync } from "node:fs"
 import { fileURLToPath } from "node:url"
 import * as Scenario from "../../src/testing/Scenario.ts"
 import * as ScenarioRunner from "../../src/testing/ScenarioRunner.ts"
+import { scenarios } from "../support/promises.ts"
 
 const folder = fileURLToPath(new URL("./", import.meta.url))
 
@@ -23,7 +24,7 @@ describe("scenarios", () => {
         const report = yield* play(input)
         assert.deepStrictEqual(report.differences, [])
         assert.isNotEmpty(report.waves)
-      }))
+      }), { tags: scenarios[file.replace(".json", "")] ?? [] })
   }
 
   it.effect("a thousand reads go through the pool twenty at a time, each answered once and in order", () =>

@@ -76,7 +76,11 @@ const suite = (
   clients: Clients,
   bytesOf: (sql: SqlClient.SqlClient) => Effect.Effect<number, SqlError>,
   it: {
-    readonly effect: (name: string, body: () => Effect.Effect<void, unknown, Scope.Scope | Postgres.Postgres>) => void
+    readonly effect: (
+      name: string,
+      body: () => Effect.Effect<void, unknown, Scope.Scope | Postgres.Postgres>,
+      options?: { tags: Array<string> }
+    ) => void
   }
 ) =>
   describe(`data kept in ${database}`, () => {

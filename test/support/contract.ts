@@ -3,6 +3,7 @@ import { describe, it as plain, type Vitest } from "@effect/vitest"
 import type { Contract } from "effect-tool-executor/testing"
 import * as Effect from "effect/Effect"
 import * as SqlClient from "effect/sql/SqlClient"
+import { checks as promises } from "./promises.ts"
 
 /** Runs checks as tests, with what all of them need from `it`, where they need something. */
 export const run = <Needs = never>(
@@ -10,8 +11,8 @@ export const run = <Needs = never>(
   checks: ReadonlyArray<Contract.Check<Needs>>,
   it: Pick<Vitest.MethodsNonLive<Needs>, "effect"> = plain as never
 ): void => {
-  describe(name, () => {
-    for (const { check, name } of checks) it.effect(name, () => check)
+  describe(name, { tags: ["ST1"] }, () => {
+    for (const { check, name } of checks) it.effect(name, () => check, { tags: promises[name] ?? [] })
   })
 }
 
