@@ -8,6 +8,7 @@ import { posix } from "node:path"
 import { fileURLToPath } from "node:url"
 import { promises, tagged } from "../scripts/promises.ts"
 import { trials } from "../scripts/trials.ts"
+import { unchecked } from "./support/installed.ts"
 
 const root = fileURLToPath(new URL("../", import.meta.url))
 
@@ -168,5 +169,33 @@ describe("the guides", () => {
     )
     assert.isAbove(links.length, 20)
     assert.deepStrictEqual(missing, [])
+  })
+})
+
+describe("a run", () => {
+  const skipped = [
+    { needs: ["bwrap"], tags: ["SB4"] },
+    { needs: ["bwrap", "rg"], tags: ["SB1", "SB4"] },
+    { needs: [], tags: ["A1"] }
+  ]
+
+  it("ends with the promises that it left unchecked, and the command that installs what is missing", () => {
+    assert.strictEqual(
+      unchecked(skipped, () => false),
+      [
+        "2 skipped tests need what this system does not have: bwrap, rg.",
+        "Not checked, or not by all their tests: SB1, SB4.",
+        "Install what is missing: apt-get install -y bubblewrap ripgrep"
+      ].join("\n")
+    )
+    assert.include(
+      unchecked(skipped, (program) => program === "bwrap"),
+      "1 skipped tests need what this system does not have: rg."
+    )
+  })
+
+  it("says nothing of tests that are skipped for other reasons", () => {
+    assert.isUndefined(unchecked(skipped, () => true))
+    assert.isUndefined(unchecked([], () => false))
   })
 })

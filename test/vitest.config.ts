@@ -5,6 +5,7 @@ import { fileURLToPath } from "node:url"
 import { defineConfig } from "vitest/config"
 import { promises } from "../scripts/promises.ts"
 import { sharedFolder } from "./support/once.ts"
+import { Unchecked } from "./support/Unchecked.ts"
 
 const root = fileURLToPath(new URL("..", import.meta.url))
 const source = `${root}src`
@@ -64,6 +65,7 @@ export default defineConfig(({ mode }) => {
         SEEDS: share
       },
       globals: false,
+      reporters: ["default", new Unchecked()],
       // a tag that is no promise of the contract is an error
       tags: promises.map((name) => ({ name })),
       // files share a worker and what it has loaded: they leave nothing behind

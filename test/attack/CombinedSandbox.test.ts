@@ -1,15 +1,15 @@
 /** Confined commands that try to keep files in the workspace that other programs execute by themselves. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
 import * as NodeOs from "node:os"
 import * as SandboxBwrap from "../../src/tools/sandbox/SandboxBwrap.ts"
+import { isInstalled } from "../support/installed.ts"
 import { call } from "../tools/fixture.ts"
 
 const user = { home: process.env.HOME, path: process.env.PATH }
 
-const isThere = spawnSync("bwrap", ["--version"]).status === 0
+const isThere = isInstalled("bwrap")
 
 const deviceOf = (path: string) => NodeFs.statSync(path, { throwIfNoEntry: false })?.dev
 

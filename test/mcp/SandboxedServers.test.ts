@@ -1,11 +1,11 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { spawnSync } from "node:child_process"
 import * as NodePath from "node:path"
 import { folder, run } from "../cli/harness.ts"
+import { isInstalled } from "../support/installed.ts"
 import { open, said, scripted, shell } from "./fixture.ts"
 
-const isThere = spawnSync("bwrap", ["--version"]).status === 0
+const isThere = isInstalled("bwrap")
 
 /** The folder that the scripted server writes its notes to. */
 const folderOf = ({ args = [] }: { readonly args?: ReadonlyArray<string> }): string =>

@@ -1,9 +1,9 @@
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { spawnSync } from "node:child_process"
+import { isInstalled } from "../../support/installed.ts"
 import { folder, openai, run } from "../harness.ts"
 
-const isThere = spawnSync("bwrap", ["--version"]).status === 0
+const isThere = isInstalled("bwrap")
 
 const config = (sandbox: object) => JSON.stringify({ sandbox, policy: { sandboxed: "allow" } })
 

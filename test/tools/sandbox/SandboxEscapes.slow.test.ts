@@ -12,12 +12,13 @@ import * as NodePath from "node:path"
 import * as Sandbox from "../../../src/tools/sandbox/Sandbox.ts"
 import * as SandboxBwrap from "../../../src/tools/sandbox/SandboxBwrap.ts"
 import * as SandboxSrt from "../../../src/tools/sandbox/SandboxSrt.ts"
+import { isInstalled } from "../../support/installed.ts"
 import { call, makeFolders, put } from "../fixture.ts"
 
-const isThere = spawnSync("bwrap", ["--version"]).status === 0 && spawnSync("/usr/bin/perl", ["--version"]).status === 0
+const isThere = isInstalled("bwrap") && spawnSync("/usr/bin/perl", ["--version"]).status === 0
 
 /** The sandbox runtime needs two more programs. */
-const isThereForSrt = isThere && ["socat", "rg"].every((name) => spawnSync("which", [name]).status === 0)
+const isThereForSrt = isThere && isInstalled("socat") && isInstalled("rg")
 
 interface World {
   readonly root: string

@@ -5,9 +5,10 @@ import { spawn, spawnSync } from "node:child_process"
 import * as NodeFs from "node:fs"
 import { fileURLToPath } from "node:url"
 import * as SandboxBwrap from "../../../src/tools/sandbox/SandboxBwrap.ts"
+import { isInstalled } from "../../support/installed.ts"
 import { call, makeFolders, put, until } from "../fixture.ts"
 
-const isThere = spawnSync("bwrap", ["--version"]).status === 0
+const isThere = isInstalled("bwrap")
 
 const user = { home: process.env.HOME, path: process.env.PATH }
 

@@ -16,11 +16,12 @@ import { OwnChanges } from "../../../src/tools/files/OwnChanges.ts"
 import * as SandboxBwrap from "../../../src/tools/sandbox/SandboxBwrap.ts"
 import * as Workspace from "../../../src/tools/workspace/Workspace.ts"
 import * as WorkspaceTools from "../../../src/tools/workspace/WorkspaceTools.ts"
+import { isInstalled } from "../../support/installed.ts"
 import { call, makeFolders, put, until } from "../fixture.ts"
 
 const user = { home: process.env.HOME, path: process.env.PATH }
 
-const isThere = spawnSync("bwrap", ["--version"]).status === 0
+const isThere = isInstalled("bwrap")
 
 /** The sandbox, which is the same for all tests here. */
 const bwrap = Effect.runSync(Effect.cached(SandboxBwrap.make({ mode: "required" }, user)))
