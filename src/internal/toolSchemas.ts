@@ -10,7 +10,6 @@ import { canonicalJson } from "./canonicalJson.ts"
 import { clip } from "./clip.ts"
 import { exitOf } from "./exitOf.ts"
 import { compile, type Issue } from "./json-schema/index.ts"
-import * as PlainValues from "./plainValues.ts"
 import { issuesOf } from "./schemaIssues.ts"
 
 /** Whether somebody else wrote the JSON Schema of a tool: the cost of its checks is limited whatever the value. */
@@ -91,19 +90,6 @@ const orderedJson = (value: unknown): string => {
   return text.includes("null") ? canonicalJson(value) : text
 }
 
-/** Encodes what tools give. */
-export const encoder = (
-  schema: Schema.Codec<unknown, unknown>
-): (value: unknown) => Effect.Effect<unknown, Schema.SchemaError> => {
-  const encode = Schema.encodeUnknownEffect(schema)
-  const read = PlainValues.readerOf(schema.ast)
-  if (read === undefined) return encode
-  return (value) => {
-    const plain = read(value)
-    return plain === PlainValues.none ? encode(value) : Effect.succeed(plain)
-  }
-}
-
 /** Of a `Schema`: parameters are decoded. */
 export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess): Schemas => {
   const decodeAll = Schema.decodeUnknownEffect(schema, { errors: "all", ...excess })
@@ -114,12 +100,9 @@ export const fromCodec = (schema: Schema.Codec<unknown, unknown>, excess: Excess
   // a decoded struct has its keys in the order of its schema
   const hasOrder = isPlain && isOrdered(schema.ast)
   const encode = Schema.encodeUnknownResult(schema)
-  const read = excess.onExcessProperty === "ignore" ? PlainValues.readerOf(schema.ast) : undefined
   return {
     // a schema without services and asynchronous steps decodes synchronously
     decode: (params) => {
-      const plain = read === undefined ? PlainValues.none : read(params)
-      if (plain !== PlainValues.none) return Effect.succeed(plain)
       const exit = exitOf(decode(params))
       return exit?._tag === "Success"
         ? exit as Exit.Success<unknown>

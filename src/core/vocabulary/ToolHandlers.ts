@@ -461,7 +461,7 @@ const register = (
     canonical: schemas.success.canonical,
     handler: entry.handler,
     context: entry.context,
-    encode: Schemas.encoder(tool.successSchema as Schema.Codec<unknown, unknown>),
+    encode: Schema.encodeUnknownEffect(tool.successSchema as Schema.Codec<unknown, unknown>),
     encodeFailure: Schema.encodeUnknownEffect(
       Tool.failureResultSchema(tool) as Schema.Top as Schema.Codec<unknown, unknown>
     ),
