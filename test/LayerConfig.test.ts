@@ -157,5 +157,5 @@ describe("a layer from the configuration", () => {
         assert.include(["ConfigError", "ConfigurationError"], error._tag)
         assert.strictEqual((yield* Effect.flip(tagsOf(layer, {})))._tag, "ConfigError")
       }
-    }))
+    }), { tags: ["Y6"] })
 })

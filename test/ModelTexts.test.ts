@@ -44,7 +44,7 @@ describe("a text to the model", () => {
             process.executeWave(wave.map((it) => call(...it))),
             (result) => assert.isBelow(longest(result), 3_000)
           )
-      ))
+      ), { tags: ["O2"] })
   }
 
   it.effect("stays short, however long the name of a cancelled tool is", () =>
@@ -125,7 +125,7 @@ describe("an outcome", () => {
           const read = yield* Effect.orDie(Schema.decodeUnknownEffect(ToolOutcome.ToolOutcome)(json))
           assert.deepStrictEqual(ToolOutcome.text(read), ToolOutcome.text(outcome))
         }
-      })))
+      })), { tags: ["O1"] })
 
   it.effect("of a name that is no tool goes on where the model asked for it", () =>
     run({ t: none }, { heartbeats: true }, ({ process }) =>

@@ -136,7 +136,7 @@ describe("a service around a layer", () => {
         assert.deepStrictEqual(seen, ["Succeeded", unused.length > 0 ? "PolicyDenied" : "TimedOut"])
         assert.deepStrictEqual(everything.filter((it) => !used.has(it)), unused)
       }).pipe(Effect.scoped, (it) => VirtualTime.run(it, { limit: "1 day" }))
-    })
+    }, { tags: ["Y4"] })
   }
 })
 
@@ -180,7 +180,7 @@ describe("a gate's layer around an executor", () => {
           assert.strictEqual((yield* run(Layer.provide(layer, swapped))).at(-1), after)
         }
       }
-    }))
+    }), { tags: ["Y3"] })
 
   it.effect("does not loosen an executor that only reads", () =>
     Effect.gen(function*() {
@@ -213,7 +213,7 @@ describe("a gate's layer around an executor", () => {
         const error = yield* Effect.flip(Effect.scoped(Layer.build(twice)))
         assert.deepStrictEqual([error.subject, error.problems.map((it) => it.path)], [name, [name]])
       }
-    }))
+    }), { tags: ["Y3"] })
 })
 
 describe("two executors in one program", () => {

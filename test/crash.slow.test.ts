@@ -17,10 +17,13 @@ const crash = (...options: ReadonlyArray<string>): Promise<{ readonly code: numb
 
 describe("processes that are killed in the middle of their waves", () => {
   for (const store of ["sqlite", "postgres"]) {
-    it(`lose no call, and do nothing twice that may not be, where their records are in ${store}`, async () => {
+    it(`lose no call, and do nothing twice that may not be, where their records are in ${store}`, {
+      tags: ["K1"],
+      timeout: 180_000
+    }, async () => {
       const { code, text } = await crash("--kills", "5", "--lanes", "2", "--store", store)
       assert.include(text, `${store}: 5 kills`)
       assert.strictEqual(code, 0, text)
-    }, 180_000)
+    })
   }
 })

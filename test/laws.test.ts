@@ -78,7 +78,7 @@ const peak = (played: Played, group: (tool: string) => boolean): number => {
 /** What was played by a law before this one. */
 const played = new Map<number, Played>()
 
-const law = (name: string, holds: (played: Played) => void) =>
+const law = (name: string, holds: (played: Played) => void, options?: { tags: Array<string> }) =>
   it.effect(name, () =>
     Effect.gen(function*() {
       for (const seed of seeds(80)) {
@@ -92,7 +92,7 @@ const law = (name: string, holds: (played: Played) => void) =>
           }
         })
       }
-    }), timeout)
+    }), { timeout, ...options })
 
 describe("whatever happens to the waves of two processes", () => {
   law("every call has one outcome, with its id, in input order", ({ runs }) => {
@@ -105,7 +105,7 @@ describe("whatever happens to the waves of two processes", () => {
         assert.isTrue(exit.cause.reasons.every((reason) => reason._tag === "Interrupt"))
       }
     }
-  })
+  }, { tags: ["A1"] })
 
   law("observers see each call queued once and completed once, and each wave end once", (played) => {
     const count = (tag: ToolEvent.Tag) => played.events.filter((event) => event._tag === tag).length
@@ -113,14 +113,14 @@ describe("whatever happens to the waves of two processes", () => {
     assert.strictEqual(count("ToolCallQueued"), calls)
     assert.strictEqual(count("ToolCallComplete"), calls)
     assert.strictEqual(count("ToolsEnd"), played.runs.length)
-  })
+  }, { tags: ["E1"] })
 
   law("every reservation is settled once, and released when its fiber has ended", ({ orphans, recorder }) => {
     assert.deepStrictEqual(recorder.mistakes, [])
     const states = Array.from(recorder.states.values())
     assert.notInclude(states, "open")
     if (orphans.running.length === 0) assert.notInclude(states, "running")
-  })
+  }, { tags: ["G6"] })
 
   law(
     "no pool and no cap runs more calls than it has permits, and SerialMut calls run alone except in parallel mode",
@@ -135,7 +135,8 @@ describe("whatever happens to the waves of two processes", () => {
       for (const [name, { maxConcurrent }] of Object.entries(played.tools)) {
         if (maxConcurrent !== undefined) assert.isAtMost(peak(played, (tool) => tool === name), maxConcurrent)
       }
-    }
+    },
+    { tags: ["C3"] }
   )
 
   law("a tool never starts more often than MaxCalls allows", (played) => {
@@ -149,7 +150,7 @@ describe("whatever happens to the waves of two processes", () => {
         )
       }
     }
-  })
+  }, { tags: ["MaxCalls"] })
 
   law("only a call that ran has a start, a duration and commits", (played) => {
     for (const outcome of completions(played)) {
@@ -157,5 +158,5 @@ describe("whatever happens to the waves of two processes", () => {
       assert.strictEqual(outcome.duration !== undefined, outcome.attempt > 0)
       if (outcome.attempt === 0) assert.strictEqual(outcome.commits, 0)
     }
-  })
+  }, { tags: ["O4"] })
 })

@@ -24,7 +24,8 @@ const names: { readonly [K in keyof Required<AgentLimits>]: true } = {
   calls: true,
   tokens: true,
   time: true,
-  cost: true
+  cost: true,
+  answerChars: true
 }
 
 /** Reads limits and records their problems. */

@@ -227,5 +227,16 @@ export const keyText = (
   { call, endedAt, generation, outlasts, owner, process, readAt, untold, value, wave }: Key
 ): string => textOf({ call, endedAt, generation, outlasts, owner, process, readAt, untold, value, wave })
 
+/** Whether a mutating call started or ended since it was taken. */
+export const isOvertaken = ({ readAt }: Key, { mutations }: ScopeState): boolean =>
+  readAt !== undefined && readAt !== mutations
+
+/** Whether it counts no longer once it is settled. */
+export const isDead = (key: Key, principal: ScopeState): boolean => key.outlasts !== true && isOvertaken(key, principal)
+
+/** Whether a key counts at all. */
+export const isLive = (key: Key, principal: ScopeState, generation: string | undefined, now: number): boolean =>
+  key.until === undefined || (key.generation === generation && now < key.until && !isDead(key, principal))
+
 /** Only this store writes its tables: records are not checked. */
 const readRecord = (record: unknown): Result.Result<ReturnType<typeof JSON.parse>, Error> => Result.succeed(record)

@@ -23,6 +23,9 @@ import {
   digest,
   emptyState,
   type Held,
+  isDead,
+  isLive,
+  isOvertaken,
   type Key,
   keyId,
   type Part,
@@ -496,14 +499,3 @@ const unended = ({ windowMillis }: Held): Settlement =>
   windowMillis === undefined
     ? { ...nothing, started: true }
     : { started: true, key: "keep", windowMillis, value: undefined }
-
-/** Whether a mutating call started or ended since it was taken. */
-const isOvertaken = ({ readAt }: Key, { mutations }: ScopeState): boolean =>
-  readAt !== undefined && readAt !== mutations
-
-/** Whether it counts no longer once it is settled. */
-const isDead = (key: Key, principal: ScopeState): boolean => key.outlasts !== true && isOvertaken(key, principal)
-
-/** Whether a key counts at all. */
-const isLive = (key: Key, principal: ScopeState, generation: string | undefined, now: number): boolean =>
-  key.until === undefined || (key.generation === generation && now < key.until && !isDead(key, principal))

@@ -62,7 +62,7 @@ const problemsOf = (opened: () => Promise<unknown>): Promise<string> =>
   })
 
 describe("guarded tools of the AI SDK", () => {
-  it("run through the gates, and results are what the tools returned", async () => {
+  it("run through the gates, and results are what the tools returned", { tags: ["GU1"] }, async () => {
     const { ran, tools: own } = open()
     const events: Array<string> = []
     const { close, tools } = await AiSdk.guard(own, {
@@ -86,7 +86,7 @@ describe("guarded tools of the AI SDK", () => {
     await close()
   })
 
-  it("keep a tool that the policy denies in its place, and refuse its calls", async () => {
+  it("keep a tool that the policy denies in its place, and refuse its calls", { tags: ["GU5"] }, async () => {
     const { ran, tools: own } = open()
     const { close, tools } = await AiSdk.guard(own, {
       policy: { default: "allow", deny: ["search"] },
@@ -100,7 +100,7 @@ describe("guarded tools of the AI SDK", () => {
     await close()
   })
 
-  it("keep the types of every input and output", async () => {
+  it("keep the types of every input and output", { tags: ["GU1"] }, async () => {
     const { tools: own } = open()
     const { close, tools } = await AiSdk.guard(own, { policy: { default: "allow" } })
     expectTypeOf(tools).toEqualTypeOf<typeof own>()
@@ -126,7 +126,7 @@ describe("guarded tools of the AI SDK", () => {
     await close()
   })
 
-  it("are refused when nobody approves them, before anything runs", async () => {
+  it("are refused when nobody approves them, before anything runs", { tags: ["GU4"] }, async () => {
     const text = await problemsOf(() => AiSdk.guard(open().tools))
     assert.include(text, "AiSdk.guard: 4 problems")
     assert.include(text, "tools.remove: its calls need approval, and there is no approver; expected readOnly: true")
@@ -180,7 +180,7 @@ describe("guarded tools of the AI SDK", () => {
     await close()
   })
 
-  it("use the approval flow of the SDK, and run only what its messages approve", async () => {
+  it("use the approval flow of the SDK, and run only what its messages approve", { tags: ["GU2"] }, async () => {
     const { ran, tools: own } = open()
     const { close, tools } = await AiSdk.guard(own, {
       policy: { allow: ["search"], ask: ["remove"] },
@@ -208,7 +208,7 @@ describe("guarded tools of the AI SDK", () => {
     await close()
   })
 
-  it("do not run what the SDK was told to run without an approval", async () => {
+  it("do not run what the SDK was told to run without an approval", { tags: ["GU2"] }, async () => {
     const { ran, tools: own } = open()
     const { close, tools } = await AiSdk.guard(own, { policy: { ask: ["remove"] }, approvals: "loop" })
     const { model, read } = sdkModel([[remove("1", "a")]])
@@ -219,7 +219,7 @@ describe("guarded tools of the AI SDK", () => {
     await close()
   })
 
-  it("stop when the request is aborted, and when they are closed", async () => {
+  it("stop when the request is aborted, and when they are closed", { tags: ["GU3"] }, async () => {
     const { ran, tools: own } = open()
     const { close, request, tools } = await AiSdk.guard(own, { policy: { default: "allow" } })
     const controller = new AbortController()
@@ -246,7 +246,9 @@ describe("guarded tools of the AI SDK", () => {
     assert.deepStrictEqual(ran.filter((it) => it.startsWith("remove")), [])
   })
 
-  it("repeat in a later message what they did before, as without an executor, and not in the same message", async () => {
+  it("repeat in a later message what they did before, as without an executor, and not in the same message", {
+    tags: ["D2"]
+  }, async () => {
     const { ran, tools: own } = open()
     for (const [dedupe, expected] of [[undefined, 2], [{ scope: "batch" }, 1]] as const) {
       ran.length = 0
@@ -258,7 +260,7 @@ describe("guarded tools of the AI SDK", () => {
     }
   })
 
-  it("count per request, and tell when a rule ends the loop", async () => {
+  it("count per request, and tell when a rule ends the loop", { tags: ["GU3"] }, async () => {
     const { ran, tools: own } = open()
     const guarded = await AiSdk.guard(own, {
       policy: { default: "allow" },

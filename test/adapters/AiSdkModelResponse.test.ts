@@ -265,7 +265,7 @@ describe("what a model says", () => {
         // what it cost is there all the same
         assert.strictEqual(finish?.reason, "unknown")
         assert.strictEqual(finish?.usage.outputTokens.total, usage === some ? 4 : usage === zero ? 0 : undefined)
-      }))
+      }), { tags: ["AG19"] })
 
     it.effect.each(
       [
@@ -303,7 +303,7 @@ describe("what a model says", () => {
         assert.deepStrictEqual([error?.reason._tag, error?.isRetryable], ["InternalProviderError", true])
         assert.include(error?.message, raw)
         assert.deepStrictEqual([finish?.reason, finish?.usage.inputTokens.total], ["error", 3])
-      }))
+      }), { tags: ["AG19"] })
   })
 
   it.effect("of what it cost, whatever stands there", () =>

@@ -51,7 +51,7 @@ const call = (id: string, name: string, args: Record<string, unknown>) => ({
 })
 
 describe("guarded tools of LangChain", () => {
-  it("are the same tools for agents, and their calls pass the gates", async () => {
+  it("are the same tools for agents, and their calls pass the gates", { tags: ["GU1"] }, async () => {
     const { ran, tools: own } = open()
     const { close, tools } = await LangChain.guard(own, {
       policy: { allow: ["read"], ask: ["write"] },
@@ -85,7 +85,7 @@ describe("guarded tools of LangChain", () => {
     await close()
   })
 
-  it("keep a tool that the policy denies in its place, and refuse its calls", async () => {
+  it("keep a tool that the policy denies in its place, and refuse its calls", { tags: ["GU5"] }, async () => {
     const { ran, tools: own } = open()
     const { close, tools } = await LangChain.guard(own, { policy: { default: "allow", deny: ["read"] } })
     assert.deepStrictEqual(tools.map((it) => it.name), own.map((it) => it.name))

@@ -46,7 +46,7 @@ const open = () => {
 const runner = new Runner({ tracingDisabled: true })
 
 describe("guarded tools of the OpenAI Agents SDK", () => {
-  it("run through the gates, in order", async () => {
+  it("run through the gates, in order", { tags: ["GU1"] }, async () => {
     const { ran, tools: own } = open()
     const failures: Array<string> = []
     const { close, tools } = await OpenAiAgents.guard(own, {
@@ -81,17 +81,21 @@ describe("guarded tools of the OpenAI Agents SDK", () => {
     await close()
   })
 
-  it("keep a tool that the policy denies in its place: its calls are refused, and the run goes on", async () => {
-    const { ran, tools: own } = open()
-    const { close, tools } = await OpenAiAgents.guard(own, { policy: { default: "allow", deny: ["read"] } })
-    assert.deepStrictEqual(tools.map((it) => it.name), own.map((it) => it.name))
-    const model = scriptedAgent([[["1", "read", { path: "a" }], ["2", "write", { path: "a" }]]])
-    const result = await runner.run(new Agent({ name: "a", model, tools: [...tools] }), "go")
-    assert.strictEqual(result.finalOutput, "done")
-    assert.include(model.answers().get("1"), "not allowed")
-    assert.deepStrictEqual(ran, ["write a"])
-    await close()
-  })
+  it(
+    "keep a tool that the policy denies in its place: its calls are refused, and the run goes on",
+    { tags: ["GU5"] },
+    async () => {
+      const { ran, tools: own } = open()
+      const { close, tools } = await OpenAiAgents.guard(own, { policy: { default: "allow", deny: ["read"] } })
+      assert.deepStrictEqual(tools.map((it) => it.name), own.map((it) => it.name))
+      const model = scriptedAgent([[["1", "read", { path: "a" }], ["2", "write", { path: "a" }]]])
+      const result = await runner.run(new Agent({ name: "a", model, tools: [...tools] }), "go")
+      assert.strictEqual(result.finalOutput, "done")
+      assert.include(model.answers().get("1"), "not allowed")
+      assert.deepStrictEqual(ran, ["write a"])
+      await close()
+    }
+  )
 
   it("are approved by a function", async () => {
     const { ran, tools: own } = open()
@@ -105,27 +109,31 @@ describe("guarded tools of the OpenAI Agents SDK", () => {
     await close()
   })
 
-  it("use the approval flow of the SDK: the run is interrupted, and continues after an answer", async () => {
-    const { ran, tools: own } = open()
-    const { close, tools } = await OpenAiAgents.guard(own, {
-      policy: { allow: ["read"], ask: ["write"] },
-      approvals: "loop"
-    })
-    const model = scriptedAgent([[["1", "write", { path: "a" }], ["2", "write", { path: "b" }], ["3", "read", {
-      path: "c"
-    }]]])
-    const agent = new Agent({ name: "a", model, tools: [...tools] })
-    const first = await runner.run(agent, "go")
-    assert.lengthOf(first.interruptions, 2)
-    assert.deepStrictEqual(ran, ["read c"])
-    const { state } = first
-    state.approve(first.interruptions[0]!)
-    state.reject(first.interruptions[1]!)
-    const second = await runner.run(agent, state)
-    assert.strictEqual(second.finalOutput, "done")
-    assert.deepStrictEqual(ran, ["read c", "write a"])
-    await close()
-  })
+  it(
+    "use the approval flow of the SDK: the run is interrupted, and continues after an answer",
+    { tags: ["GU2"] },
+    async () => {
+      const { ran, tools: own } = open()
+      const { close, tools } = await OpenAiAgents.guard(own, {
+        policy: { allow: ["read"], ask: ["write"] },
+        approvals: "loop"
+      })
+      const model = scriptedAgent([[["1", "write", { path: "a" }], ["2", "write", { path: "b" }], ["3", "read", {
+        path: "c"
+      }]]])
+      const agent = new Agent({ name: "a", model, tools: [...tools] })
+      const first = await runner.run(agent, "go")
+      assert.lengthOf(first.interruptions, 2)
+      assert.deepStrictEqual(ran, ["read c"])
+      const { state } = first
+      state.approve(first.interruptions[0]!)
+      state.reject(first.interruptions[1]!)
+      const second = await runner.run(agent, state)
+      assert.strictEqual(second.finalOutput, "done")
+      assert.deepStrictEqual(ran, ["read c", "write a"])
+      await close()
+    }
+  )
 
   it("stop with the signal of the run", async () => {
     const { ran, tools: own } = open()

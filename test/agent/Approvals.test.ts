@@ -187,37 +187,41 @@ describe("a question of a sub-agent at any depth", () => {
       assert.deepStrictEqual(world.ran, [])
     }))
 
-  it.effect("is asked again under its id by the next operation, when its host has stopped", () =>
-    Effect.forEach(depths, (depth) =>
-      VirtualTime.run(
-        Effect.scoped(Effect.gen(function*() {
-          const built = yield* Effect.orDie(Effect.scoped(Layer.build(Layer.fresh(Journal.layerMemory()))))
-          const journal = Context.get(built, Journal.Journal)
-          const first = yield* host(depth, journal)
-          const { agent, id } = yield* asked(first, depth)
-          yield* first.stop
-          const { history, reason } = yield* agent.result
-          assert.deepStrictEqual(reason, { _tag: "Suspended", calls: ["d"] })
+  it.effect(
+    "is asked again under its id by the next operation, when its host has stopped",
+    () =>
+      Effect.forEach(depths, (depth) =>
+        VirtualTime.run(
+          Effect.scoped(Effect.gen(function*() {
+            const built = yield* Effect.orDie(Effect.scoped(Layer.build(Layer.fresh(Journal.layerMemory()))))
+            const journal = Context.get(built, Journal.Journal)
+            const first = yield* host(depth, journal)
+            const { agent, id } = yield* asked(first, depth)
+            yield* first.stop
+            const { history, reason } = yield* agent.result
+            assert.deepStrictEqual(reason, { _tag: "Suspended", calls: ["d"] })
 
-          const second = yield* host(depth, journal)
-          const next = yield* second.agents.start({ prompt: history, mode: "Interactive" })
-          yield* Effect.sleep("1 second")
-          const [question] = yield* next.pending
-          assert.deepStrictEqual([question?.agentPath.length, question?.tool, question?.id], [depth, "write", id])
-          // every agent continues where it was: no model is asked until there is an answer
-          assert.lengthOf(yield* second.model.requests, 0)
-          yield* Effect.orDie(next.answer(question!.id, { _tag: "ApproveOnce" }))
-          const end = yield* next.result
-          assert.deepStrictEqual([over(end)[0], end.text], ["Finished", "written"])
-          assert.lengthOf(yield* second.model.requests, depth + 1)
-          assert.deepStrictEqual([first.ran, second.ran], [[], ["write"]])
-          // what a history carries of sub-agents is gone with their calls
-          assert.include(JSON.stringify(history.content), "level 1")
-          assert.notInclude(JSON.stringify(end.history.content), "level 1")
-          yield* second.stop
-        })),
-        { limit: "1 day" }
-      ), { discard: true }))
+            const second = yield* host(depth, journal)
+            const next = yield* second.agents.start({ prompt: history, mode: "Interactive" })
+            yield* Effect.sleep("1 second")
+            const [question] = yield* next.pending
+            assert.deepStrictEqual([question?.agentPath.length, question?.tool, question?.id], [depth, "write", id])
+            // every agent continues where it was: no model is asked until there is an answer
+            assert.lengthOf(yield* second.model.requests, 0)
+            yield* Effect.orDie(next.answer(question!.id, { _tag: "ApproveOnce" }))
+            const end = yield* next.result
+            assert.deepStrictEqual([over(end)[0], end.text], ["Finished", "written"])
+            assert.lengthOf(yield* second.model.requests, depth + 1)
+            assert.deepStrictEqual([first.ran, second.ran], [[], ["write"]])
+            // what a history carries of sub-agents is gone with their calls
+            assert.include(JSON.stringify(history.content), "level 1")
+            assert.notInclude(JSON.stringify(end.history.content), "level 1")
+            yield* second.stop
+          })),
+          { limit: "1 day" }
+        ), { discard: true }),
+    { tags: ["AG12"] }
+  )
 
   it.effect("is none below the eighth: there is no such agent", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
@@ -231,43 +235,51 @@ describe("a question of a sub-agent at any depth", () => {
 })
 
 describe("a host that stops", () => {
-  it.effect("while a sub-agent asks suspends every agent above, and asks no model any more", () =>
-    Effect.forEach(depths, (depth) =>
-      VirtualTime.run(
-        Effect.scoped(Effect.gen(function*() {
-          const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded({ begin: () => undefined }))
-          const people = Layer.succeed(Approvals.Approvals, approvals) as Layer.Layer<never>
-          const journal = Context.get(yield* Effect.orDie(Layer.build(Journal.layerMemory())), Journal.Journal)
-          const world = yield* host(depth, journal, undefined, people)
-          const { agent, seen } = yield* asked(world, depth)
-          yield* suspend("the host stops")
-          const end = yield* agent.result
-          assert.deepStrictEqual(end.reason, { _tag: "Suspended", calls: ["d"] })
-          assert.strictEqual(end.at, 1_000)
-          assert.strictEqual(words(end.history).at(-1), "calls deeper d")
-          yield* Effect.sleep("1 hour")
-          // the root, and one for each agent below it
-          assert.strictEqual((yield* world.model.requests).length, depth + 1)
-          assert.deepStrictEqual(world.ran, [])
-          assert.deepStrictEqual(yield* agent.pending, [])
-          assert.strictEqual(seen.at(-1)?._tag, "OperationEnd")
-        })),
-        { limit: "1 day" }
-      ), { discard: true }))
+  it.effect(
+    "while a sub-agent asks suspends every agent above, and asks no model any more",
+    () =>
+      Effect.forEach(depths, (depth) =>
+        VirtualTime.run(
+          Effect.scoped(Effect.gen(function*() {
+            const { approvals, suspend } = yield* Effect.orDie(Approvals.makeRecorded({ begin: () => undefined }))
+            const people = Layer.succeed(Approvals.Approvals, approvals) as Layer.Layer<never>
+            const journal = Context.get(yield* Effect.orDie(Layer.build(Journal.layerMemory())), Journal.Journal)
+            const world = yield* host(depth, journal, undefined, people)
+            const { agent, seen } = yield* asked(world, depth)
+            yield* suspend("the host stops")
+            const end = yield* agent.result
+            assert.deepStrictEqual(end.reason, { _tag: "Suspended", calls: ["d"] })
+            assert.strictEqual(end.at, 1_000)
+            assert.strictEqual(words(end.history).at(-1), "calls deeper d")
+            yield* Effect.sleep("1 hour")
+            // the root, and one for each agent below it
+            assert.strictEqual((yield* world.model.requests).length, depth + 1)
+            assert.deepStrictEqual(world.ran, [])
+            assert.deepStrictEqual(yield* agent.pending, [])
+            assert.strictEqual(seen.at(-1)?._tag, "OperationEnd")
+          })),
+          { limit: "1 day" }
+        ), { discard: true }),
+    { tags: ["AG12"] }
+  )
 
-  it.effect("ends its operations, and their models are asked no more", () =>
-    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-      const endless: ScriptedModel.Script = ({ turn }) => ({
-        calls: [{ id: "", name: "write", params: { turn } }],
-        takes: "1 second"
-      })
-      const { agents, model, stop } = yield* host(1, undefined, endless)
-      const agent = yield* agents.start({ prompt: "Go" })
-      yield* Effect.sleep("2500 millis")
-      yield* stop
-      const end = yield* agent.result
-      assert.strictEqual(end.reason._tag, "Cancelled")
-      assert.deepStrictEqual(problemsOf(end.history), [])
-      assert.isAtMost((yield* model.requests).length, 3)
-    }))))
+  it.effect(
+    "ends its operations, and their models are asked no more",
+    () =>
+      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+        const endless: ScriptedModel.Script = ({ turn }) => ({
+          calls: [{ id: "", name: "write", params: { turn } }],
+          takes: "1 second"
+        })
+        const { agents, model, stop } = yield* host(1, undefined, endless)
+        const agent = yield* agents.start({ prompt: "Go" })
+        yield* Effect.sleep("2500 millis")
+        yield* stop
+        const end = yield* agent.result
+        assert.strictEqual(end.reason._tag, "Cancelled")
+        assert.deepStrictEqual(problemsOf(end.history), [])
+        assert.isAtMost((yield* model.requests).length, 3)
+      }))),
+    { tags: ["AG12"] }
+  )
 })

@@ -91,8 +91,8 @@ const host = Effect.fnUntraced(function*(script: Script, { journal, ran, transcr
   }
 })
 
-const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }), options)
 
 const research = (id: string, topic: string) => ({ id, name: "research", params: { topic } })
 const wait = (id: string, params: object = {}) => ({ id, name: "agent_wait", params })
@@ -132,7 +132,7 @@ describe("an agent in the background", () => {
         "assistant: Fish swim."
       ])
       assert.deepStrictEqual([end.reason._tag, end.text, end.at], ["Finished", "Fish swim.", 10_000])
-    }))
+    }), { tags: ["AG22"] })
 
   test("works while its caller does, next to others of its kind", () =>
     Effect.gen(function*() {
@@ -157,7 +157,7 @@ describe("an agent in the background", () => {
       const { end, said } = yield* whole(script, { background: "cancel" })
       assert.deepStrictEqual([end.reason._tag, end.at], ["Finished", 0])
       assert.match(said.at(-1)!, /^user: Result of "research-1": "research" was cancelled/)
-    }))
+    }), { tags: ["AG22"] })
 
   test("is cancelled when its caller reaches a limit", () =>
     Effect.gen(function*() {
@@ -165,7 +165,7 @@ describe("an agent in the background", () => {
       const { end, said } = yield* whole(script, { limits: { turns: 2 } })
       assert.deepStrictEqual([end.reason._tag, end.at], ["LimitReached", 0])
       assert.lengthOf(said.filter((it) => /^user: Result of "research-[12]": "research" was cancelled/.test(it)), 2)
-    }))
+    }), { tags: ["AG22"] })
 
   test("is cancelled with its caller, and its requests are withdrawn", () =>
     Effect.gen(function*() {
@@ -186,7 +186,7 @@ describe("an agent in the background", () => {
         /^user: Result of "research-1": "research" was cancelled while it ran: enough/
       )
       assert.deepStrictEqual([yield* agent.pending, left.ran], [[], []])
-    }))
+    }), { tags: ["AG22"] })
 
   test("counts for its caller", () =>
     Effect.gen(function*() {
@@ -196,7 +196,7 @@ describe("an agent in the background", () => {
         below: { fish: [{ calls: [{ id: "1", name: "look", params: {} }], usage }, { text: "It swims.", usage }] }
       })
       assert.deepStrictEqual([end.usage.inputTokens, end.calls], [50, 2])
-    }))
+    }), { tags: ["AG22"] })
 
   test("asks as its caller would, and shows its events among its caller's", () =>
     Effect.gen(function*() {
@@ -216,7 +216,7 @@ describe("an agent in the background", () => {
       assert.deepStrictEqual([end.reason._tag, end.text, left.ran], ["Finished", "Done.", ["asks"]])
       const tags = seen.filter((it) => it.agentPath.length > 0).map((it) => it._tag)
       assert.includeMembers(tags, ["AssistantMessageFinal", "RequestToolApprovals", "ToolCallComplete"])
-    }))
+    }), { tags: ["AG22"] })
 
   test("fails with its own words", () =>
     Effect.gen(function*() {
@@ -250,7 +250,7 @@ describe("a caller of agents in the background", () => {
         "assistant: Fish swim."
       ])
       assert.strictEqual(end.at, 10_000)
-    }))
+    }), { tags: ["AG22"] })
 
   test("looks at them without waiting, and is told when it has waited long enough", () =>
     Effect.gen(function*() {
@@ -288,7 +288,7 @@ describe("a caller of agents in the background", () => {
       })
       assert.include(said, "result 2: \"research-1\" reads the message before its next turn.")
       assert.include(said, "user: Result of \"research-1\": Whales.")
-    }))
+    }), { tags: ["AG22"] })
 
   test("stops them", () =>
     Effect.gen(function*() {
@@ -302,7 +302,7 @@ describe("a caller of agents in the background", () => {
       assert.include(said, "result 3: \"research-1\" had ended already.")
       assert.match(said.find((it) => it.startsWith("user: Result"))!, /was cancelled while it ran: no more fish/)
       assert.deepStrictEqual([end.reason._tag, end.at], ["Finished", 1_000])
-    }))
+    }), { tags: ["AG22"] })
 })
 
 describe("an agent in the background whose host stops", () => {
@@ -394,7 +394,7 @@ describe("an agent in the background whose host stops", () => {
           assert.strictEqual(parts.end.text, through.end.text, about)
         }
       }
-    }))
+    }), { tags: ["AG14", "AG22"] })
 
   for (const perHeartbeat of [false, true]) {
     test(`is not continued by one that begins cancelled, ${perHeartbeat ? "in its own process" : "in its process"}`, () =>

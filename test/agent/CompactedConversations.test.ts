@@ -88,7 +88,7 @@ describe("a conversation that is compacted", () => {
         assert.deepStrictEqual(other.server.refusals.map((it) => it.message), [])
         assert.strictEqual(end.text, "Gone on.")
       }).pipe(Effect.scoped, quiet),
-    timeout
+    { tags: ["AG20"], timeout }
   )
 })
 
@@ -132,42 +132,51 @@ const randomHistory = (random: SeededRandom): ReadonlyArray<Prompt.Message> => {
 }
 
 describe("a history that is cut wherever it can be", () => {
-  it.each(seeds(400))("keeps every call with its answer, and what must be kept, seed %i", (seed) => {
-    const random = randomFrom(seed)
-    let history = randomHistory(random)
-    for (let times = 0; times < 3; times++) {
-      const cuts = CompactedHistory.cutsIn(history)
-      for (const from of cuts) {
-        const record = CompactedHistory.record({ keeps: history.length - from, text: "Summary", origin: undefined })
-        const view = CompactedHistory.view([...history, record])
-        const prompt = Conversation.forModel(view, { provider: "p", model: "m" })
-        assert.deepStrictEqual(problemsOf(prompt), [])
-        const [shown, all] = [new Set(view), history.filter((it) => !CompactedHistory.isRecord(it))]
-        const said = all.filter((it) =>
-          it.role === "user" && it.content.some((part) => part.type !== "text" || part.text.trim() !== "")
-        )
-        const lastTurn = history.slice(history.findLastIndex((it) => it.role === "assistant"))
-        const must = [...all.filter((it) => it.role === "system"), ...said.slice(0, 1), ...said.slice(-1), ...lastTurn]
-        for (const message of must) {
-          if (!CompactedHistory.isRecord(message)) assert.isTrue(shown.has(message), JSON.stringify(message))
-        }
-        // both halves of what a provider did are there, or none
-        const ids = (type: "tool-call" | "tool-result") =>
-          view.flatMap((it) =>
-            it.role === "assistant"
-              ? it.content.flatMap((part) => part.type === type && part.providerExecuted ? [part.id] : [])
-              : []
+  it.each(seeds(400))(
+    "keeps every call with its answer, and what must be kept, seed %i",
+    { tags: ["AG20"] },
+    (seed) => {
+      const random = randomFrom(seed)
+      let history = randomHistory(random)
+      for (let times = 0; times < 3; times++) {
+        const cuts = CompactedHistory.cutsIn(history)
+        for (const from of cuts) {
+          const record = CompactedHistory.record({ keeps: history.length - from, text: "Summary", origin: undefined })
+          const view = CompactedHistory.view([...history, record])
+          const prompt = Conversation.forModel(view, { provider: "p", model: "m" })
+          assert.deepStrictEqual(problemsOf(prompt), [])
+          const [shown, all] = [new Set(view), history.filter((it) => !CompactedHistory.isRecord(it))]
+          const said = all.filter((it) =>
+            it.role === "user" && it.content.some((part) => part.type !== "text" || part.text.trim() !== "")
           )
-        for (const id of ids("tool-result")) assert.include(ids("tool-call"), id)
+          const lastTurn = history.slice(history.findLastIndex((it) => it.role === "assistant"))
+          const must = [
+            ...all.filter((it) => it.role === "system"),
+            ...said.slice(0, 1),
+            ...said.slice(-1),
+            ...lastTurn
+          ]
+          for (const message of must) {
+            if (!CompactedHistory.isRecord(message)) assert.isTrue(shown.has(message), JSON.stringify(message))
+          }
+          // both halves of what a provider did are there, or none
+          const ids = (type: "tool-call" | "tool-result") =>
+            view.flatMap((it) =>
+              it.role === "assistant"
+                ? it.content.flatMap((part) => part.type === type && part.providerExecuted ? [part.id] : [])
+                : []
+            )
+          for (const id of ids("tool-result")) assert.include(ids("tool-call"), id)
+        }
+        const from = cuts.length === 0 ? undefined : random.pick(cuts)
+        if (from === undefined) return
+        const record = CompactedHistory.record({
+          keeps: history.length - from,
+          text: `Summary ${times}`,
+          origin: undefined
+        })
+        history = [...history, record, ...randomHistory(random)]
       }
-      const from = cuts.length === 0 ? undefined : random.pick(cuts)
-      if (from === undefined) return
-      const record = CompactedHistory.record({
-        keeps: history.length - from,
-        text: `Summary ${times}`,
-        origin: undefined
-      })
-      history = [...history, record, ...randomHistory(random)]
     }
-  })
+  )
 })

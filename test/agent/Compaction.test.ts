@@ -47,44 +47,52 @@ const withoutResults = (prompt: Prompt.Prompt) =>
   words(prompt).map((it) => it.replace(/(?<=page \d+) [^]*/, "").split("\n")[0])
 
 describe("a conversation that nears the window", () => {
-  it.effect("is summarised: the system prompt, the request and the latest turns are kept word for word", () =>
-    run(read, reader(8), (env) =>
-      Effect.gen(function*() {
-        const { end, events: all } = yield* events(env, { ...go, compaction: { window: 10_000, keepTurns: 2 } })
-        assert.deepStrictEqual([end.reason._tag, end.text], ["Finished", "Done."])
-        const [first] = compactions(all)
-        assert.strictEqual(first?.by, "summary")
-        assert.isAbove(first!.beforeTokens, 8_000)
-        assert.isBelow(first!.afterTokens, 4_000)
-        const requests = yield* asked(env)
-        const compacted = requests.find(({ prompt }) => words(prompt).some((it) => it.includes("Done: read some")))!
-        assert.deepStrictEqual(withoutResults(compacted.prompt).slice(0, 5), [
-          "system: Be brief.",
-          "user: Read all pages.",
-          "user: The older part of this conversation was replaced with this summary. What it lists as done is done.",
-          "assistant: Reading 6.",
-          "calls read c6"
-        ])
-        for (const { prompt } of requests) assert.deepStrictEqual(problemsOf(prompt), [])
-        assert.isBelow(Math.max(...requests.map(({ prompt }) => prompt.content.length)), 16)
-      })))
+  it.effect(
+    "is summarised: the system prompt, the request and the latest turns are kept word for word",
+    () =>
+      run(read, reader(8), (env) =>
+        Effect.gen(function*() {
+          const { end, events: all } = yield* events(env, { ...go, compaction: { window: 10_000, keepTurns: 2 } })
+          assert.deepStrictEqual([end.reason._tag, end.text], ["Finished", "Done."])
+          const [first] = compactions(all)
+          assert.strictEqual(first?.by, "summary")
+          assert.isAbove(first!.beforeTokens, 8_000)
+          assert.isBelow(first!.afterTokens, 4_000)
+          const requests = yield* asked(env)
+          const compacted = requests.find(({ prompt }) => words(prompt).some((it) => it.includes("Done: read some")))!
+          assert.deepStrictEqual(withoutResults(compacted.prompt).slice(0, 5), [
+            "system: Be brief.",
+            "user: Read all pages.",
+            "user: The older part of this conversation was replaced with this summary. What it lists as done is done.",
+            "assistant: Reading 6.",
+            "calls read c6"
+          ])
+          for (const { prompt } of requests) assert.deepStrictEqual(problemsOf(prompt), [])
+          assert.isBelow(Math.max(...requests.map(({ prompt }) => prompt.content.length)), 16)
+        })),
+    { tags: ["AG20"] }
+  )
 
-  it.effect("keeps every message in the history, and the summariser reads what is left out and nothing else", () =>
-    run(read, reader(8), (env) =>
-      Effect.gen(function*() {
-        const { end } = yield* events(env, go)
-        for (let n = 1; n <= 8; n++) assert.include(words(end.history), `result c${n}: ${page(n)}`)
-        const summaries = (yield* env.model.requests).filter(isSummary)
-        assert.isAtLeast(summaries.length, 1)
-        const [first, second] = summaries.map((it) => words(it.prompt).join("\n"))
-        assert.include(first, "[user]\nRead all pages.")
-        assert.include(first, "[call of read]\n{\"n\":1}")
-        assert.include(first, "[result of read]\npage 1 ")
-        assert.notInclude(first, "page 8")
-        // what is known from the first summary is not forgotten by the second
-        if (second !== undefined) assert.include(second, "Done: read some.")
-        assert.deepStrictEqual(summaries.flatMap((it) => it.tools), [])
-      })))
+  it.effect(
+    "keeps every message in the history, and the summariser reads what is left out and nothing else",
+    () =>
+      run(read, reader(8), (env) =>
+        Effect.gen(function*() {
+          const { end } = yield* events(env, go)
+          for (let n = 1; n <= 8; n++) assert.include(words(end.history), `result c${n}: ${page(n)}`)
+          const summaries = (yield* env.model.requests).filter(isSummary)
+          assert.isAtLeast(summaries.length, 1)
+          const [first, second] = summaries.map((it) => words(it.prompt).join("\n"))
+          assert.include(first, "[user]\nRead all pages.")
+          assert.include(first, "[call of read]\n{\"n\":1}")
+          assert.include(first, "[result of read]\npage 1 ")
+          assert.notInclude(first, "page 8")
+          // what is known from the first summary is not forgotten by the second
+          if (second !== undefined) assert.include(second, "Done: read some.")
+          assert.deepStrictEqual(summaries.flatMap((it) => it.tools), [])
+        })),
+    { tags: ["AG20"] }
+  )
 
   it.effect("is dropped by rule without asking a model", () =>
     run(read, reader(8), (env) =>
@@ -127,16 +135,20 @@ describe("a conversation that nears the window", () => {
         })
     ))
 
-  it.effect("drops older turns and says why if the summary fails, comes back empty or is refused", () =>
-    Effect.forEach(failing, (summary) =>
-      run(read, reader(8, summary), (env) =>
-        Effect.gen(function*() {
-          const { end, events: all } = yield* events(env, { ...go, retries: 0 })
-          assert.deepStrictEqual([end.reason._tag, end.text], ["Finished", "Done."])
-          const [first] = compactions(all)
-          assert.strictEqual(first?.by, "drop")
-          assert.match(first!.problem ?? "", /overloaded|empty|a bug/)
-        }))))
+  it.effect(
+    "drops older turns and says why if the summary fails, comes back empty or is refused",
+    () =>
+      Effect.forEach(failing, (summary) =>
+        run(read, reader(8, summary), (env) =>
+          Effect.gen(function*() {
+            const { end, events: all } = yield* events(env, { ...go, retries: 0 })
+            assert.deepStrictEqual([end.reason._tag, end.text], ["Finished", "Done."])
+            const [first] = compactions(all)
+            assert.strictEqual(first?.by, "drop")
+            assert.match(first!.problem ?? "", /overloaded|empty|a bug/)
+          }))),
+    { tags: ["AG21"] }
+  )
 
   it.effect("is summarised by a model of its own, whose price is needed for a cost limit", () =>
     run(read, reader(8), (env) =>
@@ -271,20 +283,28 @@ describe("a compacted conversation", () => {
       assert.deepStrictEqual(words(after).slice(0, words(before).length), words(before))
       assert.deepStrictEqual(words(after).slice(words(before).length), ["assistant: Done.", "user: And now?"])
     }).pipe(Effect.scoped)
-  })
+  }, { tags: ["AG21"] })
 
-  it.effect("continues in its batch and counts its summary again when it was stopped right after it", () =>
-    run(read, reader(8, { text: "Request: all.", usage: { input: 700, output: 0 } }), (env) =>
-      Effect.gen(function*() {
-        const { end } = yield* events(env, go)
-        const at = end.history.content.findIndex((it) =>
-          it.role === "user" && JSON.stringify(it.options).includes("compacted")
-        )
-        assert.isAbove(at, 0)
-        const stopped = Prompt.fromMessages(end.history.content.slice(0, at + 1))
-        const again = yield* events(env, { ...go, prompt: stopped, limits: { tokens: 700 } })
-        assert.deepStrictEqual(again.end.reason, { _tag: "LimitReached", limit: "tokens", max: 700 })
-      })))
+  it.effect(
+    "continues in its batch and counts its summary again when it was stopped right after it",
+    () =>
+      run(
+        read,
+        reader(8, { text: "Request: all.", usage: { input: 700, output: 0 } }),
+        (env) =>
+          Effect.gen(function*() {
+            const { end } = yield* events(env, go)
+            const at = end.history.content.findIndex((it) =>
+              it.role === "user" && JSON.stringify(it.options).includes("compacted")
+            )
+            assert.isAbove(at, 0)
+            const stopped = Prompt.fromMessages(end.history.content.slice(0, at + 1))
+            const again = yield* events(env, { ...go, prompt: stopped, limits: { tokens: 700 } })
+            assert.deepStrictEqual(again.end.reason, { _tag: "LimitReached", limit: "tokens", max: 700 })
+          })
+      ),
+    { tags: ["AG21"] }
+  )
 
   it.effect("has its open call resumed from the journal, though the model no longer reads what came before", () =>
     Effect.gen(function*() {

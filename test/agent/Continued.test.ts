@@ -100,8 +100,8 @@ const dies = Effect.fnUntraced(function*(
   return yield* left
 })
 
-const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }), options)
 
 const results = (history: Prompt.Prompt) => words(history).filter((it) => /^(result|error)/.test(it))
 
@@ -127,7 +127,7 @@ describe("a continued operation", () => {
           "result 4: refund"
         ])
       })
-    })
+    }, { tags: ["AG3"] })
   }
 
   const once: ReadonlyArray<ToolRule.ToolRule> = [{ _tag: "MaxCalls", tool: "write", max: 1 }]
@@ -147,7 +147,7 @@ describe("a continued operation", () => {
           assert.match(results(history).at(-1)!, /^error 3: .*has reached its limit of 1 call/)
           assert.deepStrictEqual(ran.filter((it) => it === "write"), ["write"])
         })
-      })
+      }, { tags: ["AG3"] })
     }
   }
 
@@ -166,7 +166,7 @@ describe("a continued operation", () => {
       const { history } = yield* Effect.orDie(agents.run({ prompt: [], session: "s" }))
       assert.match(results(history).at(-1)!, /^error 3: .*has reached its limit of 1 call/)
     })
-  })
+  }, { tags: ["AG3"] })
 
   test("is another request where everything was answered and there is more to say", () => {
     const ran: Array<string> = []
@@ -177,7 +177,7 @@ describe("a continued operation", () => {
       const { history } = yield* Effect.orDie(second.agents.run({ prompt: "Once more", session: "s" }))
       assert.deepStrictEqual(results(history), ["result 1: write", "result 2: write"])
     })
-  })
+  }, { tags: ["AG3"] })
 
   test("is the same request where its model has not heard the answers, and there is no more to say", () => {
     const ran: Array<string> = []
@@ -194,7 +194,7 @@ describe("a continued operation", () => {
       const { history } = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
       assert.match(results(history).at(-1)!, /^error 2: .*has reached its limit of 1 call/)
     })
-  })
+  }, { tags: ["AG3"] })
 
   test("has the turns and tokens left that were left of that, and says only what it used itself", () => {
     const ran: Array<string> = []
@@ -213,7 +213,7 @@ describe("a continued operation", () => {
         assert.deepStrictEqual([end.turn, end.turns, end.usage.inputTokens], [3, 1, 10])
       }
     })
-  })
+  }, { tags: ["AG3"] })
 
   for (const id of ["x", "y"]) {
     test(`counts on after a message without an answer, ${id === "x" ? "under its name" : "not under another one"}`, () => {
@@ -257,7 +257,7 @@ describe("a continued operation", () => {
         assert.deepInclude(spent.reason, { _tag: "LimitReached", limit: "tokens" })
         assert.strictEqual(spent.usage.inputTokens, 10)
       })
-    })
+    }, { tags: ["AG12"] })
   }
 
   const wrote = [asks, { calls: [call("w", "write")] }]
@@ -284,7 +284,7 @@ describe("a continued operation", () => {
           assert.strictEqual(reason._tag, "Finished")
           assert.deepStrictEqual(ran.filter((it) => it === "write"), ["write"])
         })
-      })
+      }, { tags: ["AG12"] })
     }
   }
 
@@ -296,7 +296,7 @@ describe("a continued operation", () => {
       const { history } = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
       assert.deepStrictEqual(results(history), ["result 1: Found."])
     })
-  })
+  }, { tags: ["AG12"] })
 
   test("does not know what a sub-agent did whose conversation was not stored", () => {
     const ran: Array<string> = []
@@ -306,7 +306,7 @@ describe("a continued operation", () => {
       const { history } = yield* Effect.orDie(second.agents.run({ prompt: left.kept }))
       assert.match(results(history).join(), /^error 1: .* was started, but its process stopped/)
     })
-  })
+  }, { tags: ["AG12"] })
 
   test("ends without asking its model again, where that has said all", () => {
     const ran: Array<string> = []
@@ -317,7 +317,7 @@ describe("a continued operation", () => {
       const end = yield* Effect.orDie(second.agents.run({ prompt: [], session: "s" }))
       assert.deepStrictEqual([end.reason._tag, end.text, end.turns], ["Finished", "Done.", 0])
     })
-  })
+  }, { tags: ["AG3"] })
 
   test("answers what was open and starts nothing where it begins cancelled", () => {
     const ran: Array<string> = []
@@ -344,5 +344,5 @@ describe("a continued operation", () => {
       const end = yield* Effect.orDie(agents.run({ prompt: [], session: "s" }))
       assert.strictEqual(end.reason._tag, "Exited")
     })
-  })
+  }, { tags: ["AG3"] })
 })

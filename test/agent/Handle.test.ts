@@ -38,7 +38,7 @@ describe("the handle of an operation", () => {
         }),
       { policy: { default: "ask" } },
       Layer.orDie(Approvals.layer()) as Layer.Layer<never>
-    ))
+    ), { tags: ["AG14"] })
 
   it.effect("has its session no longer than it takes, and not at all where it could not begin", () =>
     run(
@@ -80,7 +80,7 @@ describe("the handle of an operation", () => {
           assert.deepStrictEqual(words(history), ["user: Go", "calls read 1"])
           assert.deepStrictEqual(words(whole), ["user: Go", "calls read 1", "result 1: text", "assistant: Done."])
         })
-    ))
+    ), { tags: ["AG14"] })
 
   it.effect("says nothing to a model where nothing was said", () =>
     run({}, () => done, ({ agents, model }) =>
@@ -112,7 +112,7 @@ describe("the handle of an operation", () => {
       const listed = (yield* transcripts.list).map((it) => [it.principal, it.name, it.words])
       assert.sameDeepMembers(listed, [["ada", "main", "I am Ada."], ["bob", "main", "Who am I?"]])
     }).pipe(Effect.scoped)
-  })
+  }, { tags: ["AG16"] })
 
   it.effect("has events that fail where nobody has foreseen what happened: it is not taken for an end", () => {
     const transcript = {

@@ -59,7 +59,7 @@ describe("a history as a prompt", () => {
           assert.strictEqual(ran.length, 0)
         }), { journal })
     }).pipe(Effect.provide(Journal.layerMemory()))
-  })
+  }, { tags: ["AG1"] })
 
   it.effect("has its open calls answered with that nobody knows, where there is no journal", () => {
     const { ran, tools } = counting()

@@ -51,7 +51,7 @@ describe("an interactive operation", () => {
         assert.match(words(history).join("\n"), /error 2: .*not that one/)
         assert.deepStrictEqual(problemsOf(history), [])
       }), ask)
-  })
+  }, { tags: ["AG8"] })
 
   it.effect("tells of all questions of a long turn in one event", () => {
     const { tools: specs } = tools()
@@ -158,7 +158,7 @@ describe("an interactive operation", () => {
         assert.deepStrictEqual(ran, [])
         assert.deepStrictEqual(words(end.history).filter((it) => it.startsWith("error")).length, 2)
       }), ask)
-  })
+  }, { tags: ["AG8"] })
 
   it.effect("with nobody who could answer asks nobody", () => {
     const { ran, tools: specs } = tools()
@@ -259,5 +259,5 @@ describe("an automatic operation", () => {
       ask,
       Layer.orDie(people) as unknown as Layer.Layer<never>
     )
-  })
+  }, { tags: ["AG8"] })
 })

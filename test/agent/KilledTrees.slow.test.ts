@@ -66,21 +66,25 @@ const tree = async (kills: ReadonlyArray<number>) => {
 }
 
 describe("a tree of agents in processes that are killed", () => {
-  it("does nothing twice, asks under one id, and ends like one that runs through", async () => {
-    const whole = await tree([])
-    assert.strictEqual(new Set(whole.writes).size, whole.writes.length)
-    const { int } = randomFrom(Number(process.env["SEED"] ?? 1))
-    for (let round = 0; round < 2; round++) {
-      const kills = Array.from({ length: 12 }, () => 20 + int(600))
-      const about = `round ${round}: ${kills.join()}`
-      const parts = await tree(kills)
-      assert.isAbove(parts.killed, 0, about)
-      assert.strictEqual(new Set(parts.writes).size, parts.writes.length, about)
-      for (const [task, ids] of parts.asked) assert.strictEqual(ids.size, 1, `${about}: ${task}`)
-      // a call that nobody knows of may not have run, and what its sub-agent would have called neither
-      const isKnown = (task: string) => !parts.told.unknown.some((it) => task === it || task.startsWith(`${it}/`))
-      assert.deepStrictEqual(whole.writes.filter((it) => isKnown(it) && !parts.writes.includes(it)), [], about)
-      assert.strictEqual(parts.told.text, whole.told.text, about)
+  it(
+    "does nothing twice, asks under one id, and ends like one that runs through",
+    { tags: ["AG12"], timeout: 300_000 },
+    async () => {
+      const whole = await tree([])
+      assert.strictEqual(new Set(whole.writes).size, whole.writes.length)
+      const { int } = randomFrom(Number(process.env["SEED"] ?? 1))
+      for (let round = 0; round < 2; round++) {
+        const kills = Array.from({ length: 12 }, () => 20 + int(600))
+        const about = `round ${round}: ${kills.join()}`
+        const parts = await tree(kills)
+        assert.isAbove(parts.killed, 0, about)
+        assert.strictEqual(new Set(parts.writes).size, parts.writes.length, about)
+        for (const [task, ids] of parts.asked) assert.strictEqual(ids.size, 1, `${about}: ${task}`)
+        // a call that nobody knows of may not have run, and what its sub-agent would have called neither
+        const isKnown = (task: string) => !parts.told.unknown.some((it) => task === it || task.startsWith(`${it}/`))
+        assert.deepStrictEqual(whole.writes.filter((it) => isKnown(it) && !parts.writes.includes(it)), [], about)
+        assert.strictEqual(parts.told.text, whole.told.text, about)
+      }
     }
-  }, 300_000)
+  )
 })

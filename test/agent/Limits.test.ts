@@ -30,12 +30,16 @@ const limited = (limits: AgentLimits.AgentLimits) => (env: Env) =>
   })
 
 describe("an operation with a bound", () => {
-  it.effect("of turns asks the model so often, and the calls of the last turn still run", () =>
-    run({ read }, endless(), limited({ turns: 3 })).pipe(Effect.map((end) => {
-      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "turns", max: 3 })
-      assert.deepStrictEqual([end.asked, end.turns, end.calls], [3, 3, 3])
-      assert.strictEqual(words(end.history).filter((it) => it.startsWith("result")).length, 3)
-    })))
+  it.effect(
+    "of turns asks the model so often, and the calls of the last turn still run",
+    () =>
+      run({ read }, endless(), limited({ turns: 3 })).pipe(Effect.map((end) => {
+        assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "turns", max: 3 })
+        assert.deepStrictEqual([end.asked, end.turns, end.calls], [3, 3, 3])
+        assert.strictEqual(words(end.history).filter((it) => it.startsWith("result")).length, 3)
+      })),
+    { tags: ["AG7"] }
+  )
 
   it.effect("asks the model a hundred times if nothing is said of it", () =>
     run({ read }, endless(), limited({})).pipe(Effect.map((end) => {
@@ -43,13 +47,17 @@ describe("an operation with a bound", () => {
       assert.strictEqual(end.asked, 100)
     })))
 
-  it.effect("of calls starts so many, refuses the rest of the turn, and ends", () =>
-    run({ read }, endless(3), limited({ calls: 4 })).pipe(Effect.map((end) => {
-      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "calls", max: 4 })
-      assert.deepStrictEqual([end.asked, end.calls], [2, 4])
-      assert.strictEqual(words(end.history).filter((it) => it.startsWith("result")).length, 4)
-      assert.strictEqual(words(end.history).filter((it) => it.startsWith("error")).length, 2)
-    })))
+  it.effect(
+    "of calls starts so many, refuses the rest of the turn, and ends",
+    () =>
+      run({ read }, endless(3), limited({ calls: 4 })).pipe(Effect.map((end) => {
+        assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "calls", max: 4 })
+        assert.deepStrictEqual([end.asked, end.calls], [2, 4])
+        assert.strictEqual(words(end.history).filter((it) => it.startsWith("result")).length, 4)
+        assert.strictEqual(words(end.history).filter((it) => it.startsWith("error")).length, 2)
+      })),
+    { tags: ["AG7"] }
+  )
 
   it.effect("of tokens counts what goes in and what comes out", () =>
     run({ read }, endless(1, { input: 90, output: 10 }), limited({ tokens: 300 })).pipe(Effect.map((end) => {
@@ -64,19 +72,23 @@ describe("an operation with a bound", () => {
       ["arguments", { calls: [call("", "read", { text: "x".repeat(1_500) })] }]
     ] as const
   ) {
-    it.effect(`of characters of an answer cuts off the ${what} beyond it, and ends`, () =>
-      run({ read }, [{ text: "y".repeat(900), calls: [call("", "read")] }, answer], limited({ answerChars: 1_000 }))
-        .pipe(
-          Effect.map((end) => {
-            assert.deepInclude(end.reason, {
-              _tag: "ModelFailed",
-              message:
-                "its answer has more than 1000 characters. Raise `limits.answerChars` if answers may be that long"
+    it.effect(
+      `of characters of an answer cuts off the ${what} beyond it, and ends`,
+      () =>
+        run({ read }, [{ text: "y".repeat(900), calls: [call("", "read")] }, answer], limited({ answerChars: 1_000 }))
+          .pipe(
+            Effect.map((end) => {
+              assert.deepInclude(end.reason, {
+                _tag: "ModelFailed",
+                message:
+                  "its answer has more than 1000 characters. Raise `limits.answerChars` if answers may be that long"
+              })
+              assert.strictEqual(end.asked, 2)
+              assert.isBelow(JSON.stringify(end.history).length, 2_500)
             })
-            assert.strictEqual(end.asked, 2)
-            assert.isBelow(JSON.stringify(end.history).length, 2_500)
-          })
-        ))
+          ),
+      { tags: ["AG7"] }
+    )
   }
 
   it.effect("of cost counts by the prices of its model, what was cached at its own", () =>
@@ -93,22 +105,26 @@ describe("an operation with a bound", () => {
       assert.deepStrictEqual([end.asked, end.usage.cachedInputTokens], [3, 1_500_000])
     })))
 
-  it.effect("of cost counts what is written to a cache at the price of that, a quarter more if nothing is said", () =>
-    Effect.gen(function*() {
-      const turn: ScriptedModel.Answer = ({ turn }) => ({
-        calls: [call("", "read", { turn })],
-        usage: { input: 10_000_000, cacheWrite: 8_000_000, cacheRead: 1_000_000, output: 0 }
-      })
-      const spending = (prices: Partial<AgentLimits.Price>) =>
-        run({ read }, turn, limited({ cost: { max: 30, prices: { "*": { input: 1, output: 1, ...prices } } } }))
-      // one at 1, eight at 1.25, one at 1: 12 a turn
-      const end = yield* spending({})
-      assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "cost", max: 30 })
-      assert.deepStrictEqual([end.asked, end.usage.cacheWriteInputTokens], [3, 24_000_000])
-      // one at 1, eight at 2, one at 0: 17 a turn
-      assert.strictEqual((yield* spending({ cacheWrite: 2, cachedInput: 0 })).asked, 2)
-      assert.strictEqual((yield* spending({ cacheWrite: 0, cachedInput: 0 })).asked, 30)
-    }))
+  it.effect(
+    "of cost counts what is written to a cache at the price of that, a quarter more if nothing is said",
+    () =>
+      Effect.gen(function*() {
+        const turn: ScriptedModel.Answer = ({ turn }) => ({
+          calls: [call("", "read", { turn })],
+          usage: { input: 10_000_000, cacheWrite: 8_000_000, cacheRead: 1_000_000, output: 0 }
+        })
+        const spending = (prices: Partial<AgentLimits.Price>) =>
+          run({ read }, turn, limited({ cost: { max: 30, prices: { "*": { input: 1, output: 1, ...prices } } } }))
+        // one at 1, eight at 1.25, one at 1: 12 a turn
+        const end = yield* spending({})
+        assert.deepStrictEqual(end.reason, { _tag: "LimitReached", limit: "cost", max: 30 })
+        assert.deepStrictEqual([end.asked, end.usage.cacheWriteInputTokens], [3, 24_000_000])
+        // one at 1, eight at 2, one at 0: 17 a turn
+        assert.strictEqual((yield* spending({ cacheWrite: 2, cachedInput: 0 })).asked, 2)
+        assert.strictEqual((yield* spending({ cacheWrite: 0, cachedInput: 0 })).asked, 30)
+      }),
+    { tags: ["AG7"] }
+  )
 
   it("counts tokens of a cache once, whether or not the total has them, and gives nothing back", () => {
     const of = (inputTokens: object) =>
@@ -197,7 +213,7 @@ describe("an operation with a bound", () => {
           assert.strictEqual(end.at, 110_000)
         }),
       { policy: { default: "ask" } }
-    ))
+    ), { tags: ["AG7"] })
 
   it.effect("names every bound that is none", () =>
     run({}, [], ({ agents }) =>
@@ -257,14 +273,14 @@ describe("bounds and sub-agents", () => {
       // both ask for the last time at 42
       assert.strictEqual(end.usage.inputTokens + end.usage.outputTokens, 62)
       assert.strictEqual(words(end.history).filter((it) => /error [ab]: .*tokens/.test(it)).length, 2)
-    }))
+    }), { tags: ["AG7"] })
 
   it.effect("calls that sub-agents start are their caller's", () =>
     Effect.gen(function*() {
       const end = yield* tree({ calls: 7 })
       assert.strictEqual(end.calls, 7)
       assert.strictEqual(words(end.history).filter((it) => /error [ab]: /.test(it)).length, 2)
-    }))
+    }), { tags: ["AG7"] })
 
   it.effect("a sub-agent's own bound ends it, and its caller goes on", () =>
     Effect.gen(function*() {

@@ -13,7 +13,8 @@ describe.each(names)("a change of model from %s", (from) => {
       (change) =>
         Effect.gen(function*() {
           assert.deepStrictEqual(yield* problemsOf(change), [])
-        })
+        }),
+      { tags: ["AG6"] }
     )
   })
 })

@@ -81,7 +81,7 @@ describe("calls that a handler has run in a fork", () => {
       assert.sameMembers(told(seen, "ExecutingTool"), ["1", "2", "child/3"])
       assert.sameMembers(told(seen, "ToolResultReceived"), ["1", "2", "child/3"])
       assert.strictEqual(endOf(seen).text, "Succeeded")
-    }))
+    }), { tags: ["AG14"] })
 
   it.effect("are asked about in the event that a host waits for", () =>
     Effect.gen(function*() {

@@ -92,7 +92,7 @@ describe("tools that a provider executes", () => {
         [{ oneOf: ["verify", "stop", "search"] }, ["verify", "stop", "search"]],
         ["auto", ["verify", "refund", "stop", "search"]]
       ])
-    }))
+    }), { tags: ["R6"] })
 
   it.effect("stay where a rule leaves none of the others", () =>
     Effect.gen(function*() {
@@ -110,7 +110,7 @@ describe("tools that a provider executes", () => {
       ])
       const named = yield* ended([needs("search", "verify")], [{ calls: [call("verify")] }, done])
       assert.deepStrictEqual(named.choices.map(([choice]) => choice), [{ oneOf: ["verify", "refund", "stop"] }, "auto"])
-    }))
+    }), { tags: ["R6"] })
 
   it.effect("are forced where a rule demands them, and have succeeded once they have", () =>
     Effect.gen(function*() {
@@ -134,7 +134,7 @@ describe("tools that a provider executes", () => {
         ])
         assert.deepStrictEqual(ran, isFailure === false ? ["refund"] : [])
       }
-    }))
+    }), { tags: ["R6"] })
 
   it.effect("are counted by limits that name them, and left out when these are used up", () =>
     Effect.gen(function*() {
@@ -146,7 +146,7 @@ describe("tools that a provider executes", () => {
         { oneOf: ["verify", "refund", "stop"] },
         { oneOf: ["verify", "refund", "stop"] }
       ])
-    }))
+    }), { tags: ["R6"] })
 
   it.effect("choose for a group that names them", () =>
     Effect.gen(function*() {

@@ -21,6 +21,7 @@ describe.each(names)("a conversation over %s", (name) => {
     ([, talk, other]) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* problemsOf(talk, name, [name, other]), [])
-      })
+      }),
+    { tags: ["AG2"] }
   )
 })

@@ -56,16 +56,20 @@ describe("a tool that is demanded before the end", () => {
       assert.match(said[2]!, /^user: You are not done\. .*"report"/)
     }))
 
-  it.effect("is called by the host, with its arguments, when the model was reminded twice", () =>
-    Effect.gen(function*() {
-      const { ran, reason, reminded, requests, said } = yield* ended([exit], () => done, {
-        exit: { report: { to: "them" } }
-      })
-      assert.deepStrictEqual([reason._tag, ran], ["Finished", ["report {\"to\":\"them\"}"]])
-      assert.deepStrictEqual(reminded, [["exit", "report"], ["exit", "report"]])
-      assert.strictEqual(requests.length, 4)
-      assert.match(said.at(-2)!, /^user: The host called "report": report/)
-    }))
+  it.effect(
+    "is called by the host, with its arguments, when the model was reminded twice",
+    () =>
+      Effect.gen(function*() {
+        const { ran, reason, reminded, requests, said } = yield* ended([exit], () => done, {
+          exit: { report: { to: "them" } }
+        })
+        assert.deepStrictEqual([reason._tag, ran], ["Finished", ["report {\"to\":\"them\"}"]])
+        assert.deepStrictEqual(reminded, [["exit", "report"], ["exit", "report"]])
+        assert.strictEqual(requests.length, 4)
+        assert.match(said.at(-2)!, /^user: The host called "report": report/)
+      }),
+    { tags: ["AG10"] }
+  )
 
   it.effect("that the host calls in vain is the end, and is named", () =>
     Effect.gen(function*() {
@@ -124,7 +128,7 @@ describe("a tool that is demanded at the start", () => {
       assert.strictEqual(reason._tag, "Finished")
       assert.deepStrictEqual(ran.slice(0, 2), ["begin {\"by\":\"host\"}", "work {\"turn\":3}"])
       assert.isTrue(said.some((it) => it.startsWith("user: The host called \"begin\":")))
-    }))
+    }), { tags: ["AG10"] })
 
   it.effect("is called by the host when the model says that it is done without it", () =>
     Effect.gen(function*() {

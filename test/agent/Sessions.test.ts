@@ -83,7 +83,7 @@ describe("a session", () => {
       {},
       layer
     )
-  })
+  }, { tags: ["AG5"] })
 
   it.effect("has what was said, what was called before it ran, and what became of it", () => {
     const log: Array<string> = []
@@ -135,7 +135,7 @@ describe("a session", () => {
         )
         assert.strictEqual(ran, asked.length, `append ${failsAt}`)
       }
-    }))
+    }), { tags: ["AG13"] })
 
   it.effect("that cannot be kept says of a call that ran nothing else than what became of it", () => {
     const log: Array<string> = []

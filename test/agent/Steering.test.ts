@@ -33,32 +33,36 @@ const tools = () => {
 const done: ModelTurn.Turn = { text: "Done." }
 
 describe("a message to an agent", () => {
-  it.effect("while a call runs is shown as queued, and heard before the model's next turn", () =>
-    run(tools().tools, [{ calls: [call("1", "slow")] }, done], ({ agents, model }) =>
-      Effect.gen(function*() {
-        const agent = yield* agents.start({ prompt: "Go" })
-        const seen = yield* reading(agent)
-        yield* Effect.sleep("1 second")
-        assert.isTrue(yield* agent.say("And hurry"))
-        yield* Effect.sleep("1 second")
-        assert.strictEqual(tagsOf(seen).at(-1), "MessageQueued")
-        const end = yield* agent.result
-        yield* Effect.sleep("1 millis")
-        assert.deepStrictEqual(words(end.history), [
-          "user: Go",
-          "calls slow 1",
-          "result 1: slow",
-          "user: And hurry",
-          "assistant: Done."
-        ])
-        assert.include(words((yield* model.requests)[1]!.prompt), "user: And hurry")
-        const about = seen.filter((it) => it._tag === "MessageQueued" || it._tag === "MessageTaken")
-        assert.deepStrictEqual(about.map((it) => [it._tag, it.text]), [
-          ["MessageQueued", "And hurry"],
-          ["MessageTaken", "And hurry"]
-        ])
-        assert.strictEqual(about[0]!.id, about[1]!.id)
-      })))
+  it.effect(
+    "while a call runs is shown as queued, and heard before the model's next turn",
+    () =>
+      run(tools().tools, [{ calls: [call("1", "slow")] }, done], ({ agents, model }) =>
+        Effect.gen(function*() {
+          const agent = yield* agents.start({ prompt: "Go" })
+          const seen = yield* reading(agent)
+          yield* Effect.sleep("1 second")
+          assert.isTrue(yield* agent.say("And hurry"))
+          yield* Effect.sleep("1 second")
+          assert.strictEqual(tagsOf(seen).at(-1), "MessageQueued")
+          const end = yield* agent.result
+          yield* Effect.sleep("1 millis")
+          assert.deepStrictEqual(words(end.history), [
+            "user: Go",
+            "calls slow 1",
+            "result 1: slow",
+            "user: And hurry",
+            "assistant: Done."
+          ])
+          assert.include(words((yield* model.requests)[1]!.prompt), "user: And hurry")
+          const about = seen.filter((it) => it._tag === "MessageQueued" || it._tag === "MessageTaken")
+          assert.deepStrictEqual(about.map((it) => [it._tag, it.text]), [
+            ["MessageQueued", "And hurry"],
+            ["MessageTaken", "And hurry"]
+          ])
+          assert.strictEqual(about[0]!.id, about[1]!.id)
+        })),
+    { tags: ["AG9"] }
+  )
 
   it.effect("several times comes in the order in which it was said", () =>
     run(tools().tools, [{ calls: [call("1", "slow")] }, done], ({ agents }) =>
@@ -118,7 +122,7 @@ describe("a message to an agent", () => {
           assert.deepStrictEqual(said.slice(5), ["user: Something else", "assistant: Done."])
         }),
       { policy: { default: "ask" } }
-    ))
+    ), { tags: ["AG9"] })
 
   it.effect("with `settle` asks nobody before it is heard, and asks again after it", () =>
     run(
@@ -147,7 +151,7 @@ describe("a message to an agent", () => {
           ])
         }),
       { policy: { default: "ask" } }
-    ))
+    ), { tags: ["AG9"] })
 
   it.effect("without `settle` waits until they have answered", () => {
     const { ran, tools: specs } = tools()
@@ -335,7 +339,7 @@ describe("an agent that is cancelled", () => {
         assert.deepStrictEqual(ran, [])
         assert.isAtLeast(spoken, 3)
       }))
-  })
+  }, { tags: ["AG1"] })
 
   it.effect("by the end of the scope starts nothing more, and its events end", () => {
     const { ran, tools: specs } = tools()

@@ -39,7 +39,7 @@ describe("a random tree of agents whose host stops", () => {
           }
           assert.isAbove(stopped, 0)
         }),
-      timeout
+      { tags: ["AG12"], timeout }
     )
   }
 
@@ -64,7 +64,7 @@ describe("a random tree of agents whose host stops", () => {
         }
         assert.isTrue(isKnown)
       }),
-    timeout
+    { tags: ["AG12"], timeout }
   )
 
   it.effect(
@@ -97,6 +97,6 @@ describe("a random tree of agents whose host stops", () => {
         }
         assert.isAbove(stopped, 0)
       }),
-    timeout
+    { tags: ["AG22"], timeout }
   )
 })

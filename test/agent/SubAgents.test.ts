@@ -134,21 +134,25 @@ describe("sub-agents", () => {
       assert.deepStrictEqual(requests[1]!.tools, ["read"])
     }))
 
-  it.effect("may do nothing that an agent above them may not, whatever their own policy says", () =>
-    Effect.gen(function*() {
-      const { ran } = yield* played(
-        {
-          a: child("a", { policy: { default: "allow", deny: ["write"] } }),
-          b: child("b", { policy: { default: "allow" } })
-        },
-        doing({
-          Go: [{ calls: [call("1", "a", { task: "one" }), call("2", "write")] }],
-          one: [{ calls: [call("1", "b", { task: "two" }), call("2", "write")] }],
-          two: [{ calls: [call("1", "write"), call("2", "read")] }]
-        })
-      )
-      assert.deepStrictEqual(ran.toSorted(), ["a/b/read", "write"])
-    }))
+  it.effect(
+    "may do nothing that an agent above them may not, whatever their own policy says",
+    () =>
+      Effect.gen(function*() {
+        const { ran } = yield* played(
+          {
+            a: child("a", { policy: { default: "allow", deny: ["write"] } }),
+            b: child("b", { policy: { default: "allow" } })
+          },
+          doing({
+            Go: [{ calls: [call("1", "a", { task: "one" }), call("2", "write")] }],
+            one: [{ calls: [call("1", "b", { task: "two" }), call("2", "write")] }],
+            two: [{ calls: [call("1", "write"), call("2", "read")] }]
+          })
+        )
+        assert.deepStrictEqual(ran.toSorted(), ["a/b/read", "write"])
+      }),
+    { tags: ["AG11"] }
+  )
 
   it.effect("end with the time of their call, and start nothing after that", () =>
     Effect.gen(function*() {
@@ -171,7 +175,7 @@ describe("sub-agents", () => {
         it._tag === "ToolResultReceived" ? [`${it.agentPath}${it.callId} ${it.outcome._tag}`] : []
       )
       assert.includeMembers(outcomes, ["a1 Cancelled", "1 TimedOut"])
-    }))
+    }), { tags: ["AG11"] })
 
   it.effect("end at bounds of their own, and their caller goes on", () =>
     Effect.gen(function*() {
@@ -261,21 +265,25 @@ describe("an agent that only looks", () => {
     asks: { handler: () => Effect.die("it ran"), class: "SerialMut" as const }
   })
 
-  it.effect("changes nothing and requests nothing, nor do those below it, whatever their models say", () =>
-    Effect.gen(function*() {
-      const { events: all, ran } = yield* played(
-        agents(),
-        doing({
-          Go: [{ calls: [call("1", "dispatch_agent", { prompt: "one" })] }],
-          one: [{ calls }],
-          two: [{ calls: calls.filter((it) => it.name !== "dispatch_agent") }]
-        }),
-        { mode: "Interactive" },
-        { policy: { default: "allow", ask: ["asks"] } }
-      )
-      assert.deepStrictEqual(ran.toSorted(), ["dispatch_agent/dispatch_agent/read", "dispatch_agent/read"])
-      assert.notInclude(all.map((it) => it._tag), "ToolApprovalRequested")
-    }))
+  it.effect(
+    "changes nothing and requests nothing, nor do those below it, whatever their models say",
+    () =>
+      Effect.gen(function*() {
+        const { events: all, ran } = yield* played(
+          agents(),
+          doing({
+            Go: [{ calls: [call("1", "dispatch_agent", { prompt: "one" })] }],
+            one: [{ calls }],
+            two: [{ calls: calls.filter((it) => it.name !== "dispatch_agent") }]
+          }),
+          { mode: "Interactive" },
+          { policy: { default: "allow", ask: ["asks"] } }
+        )
+        assert.deepStrictEqual(ran.toSorted(), ["dispatch_agent/dispatch_agent/read", "dispatch_agent/read"])
+        assert.notInclude(all.map((it) => it._tag), "ToolApprovalRequested")
+      }),
+    { tags: ["AG11"] }
+  )
 })
 
 describe("a sub-agent that a host calls without an agent", () => {

@@ -26,6 +26,6 @@ describe("a random tree of agents", () => {
         assert.includeMembers(Array.from(reasons), ["Finished", "Cancelled", "LimitReached", "ModelFailed"])
         assert.strictEqual(depths.size, 9)
       }),
-    timeout
+    { tags: ["AG14", "AG17"], timeout }
   )
 })

@@ -50,7 +50,7 @@ describe("a turn of a model", () => {
         assert.notInclude(said.join(), "calls")
         assert.strictEqual(said[1], cutAfter < 2 ? undefined : cutAfter === 2 ? "assistant: I" : "assistant: I look.")
       }
-    }))
+    }), { tags: ["AG1"] })
 
   it.effect("that fails, dies or falls silent after its call runs nothing", () =>
     Effect.gen(function*() {
@@ -70,17 +70,21 @@ describe("a turn of a model", () => {
         assert.isTrue(reason._tag === "ModelFailed" && reason.error?.isRetryable)
         assert.deepStrictEqual(said, ["user: Go", "assistant: I look."])
       }
-    }))
+    }), { tags: ["AG1"] })
 
-  it.effect("without a proven end is tried again where no text of it has come, and costs what it has cost", () =>
-    Effect.gen(function*() {
-      for (const broken of [{ finish: "error" }, { finish: "unknown" }] as const) {
-        const silent = { reasoning: "Hm.", calls: whole.calls, usage: { input: 10, output: 5 }, ...broken }
-        const { ran, reason, requests, text, usage } = yield* ended([silent, silent, done])
-        assert.deepStrictEqual([reason._tag, text, ran, requests.length], ["Finished", "Done.", [], 3])
-        assert.deepStrictEqual([usage.inputTokens, usage.outputTokens], [20, 10])
-      }
-    }))
+  it.effect(
+    "without a proven end is tried again where no text of it has come, and costs what it has cost",
+    () =>
+      Effect.gen(function*() {
+        for (const broken of [{ finish: "error" }, { finish: "unknown" }] as const) {
+          const silent = { reasoning: "Hm.", calls: whole.calls, usage: { input: 10, output: 5 }, ...broken }
+          const { ran, reason, requests, text, usage } = yield* ended([silent, silent, done])
+          assert.deepStrictEqual([reason._tag, text, ran, requests.length], ["Finished", "Done.", [], 3])
+          assert.deepStrictEqual([usage.inputTokens, usage.outputTokens], [20, 10])
+        }
+      }),
+    { tags: ["AG1"] }
+  )
 
   it.effect("that is empty and has no end is tried again, and then has failed", () =>
     Effect.gen(function*() {
@@ -105,7 +109,7 @@ describe("a turn of a model", () => {
         assert.deepStrictEqual(outcomes, ["Cancelled"])
         assert.notInclude(tagsOf(all), "ExecutingTool")
       }
-    }))
+    }), { tags: ["AG1"] })
 
   it.effect("that was cut off and has no call is the end, and says so", () =>
     Effect.gen(function*() {
@@ -196,7 +200,7 @@ describe("a call that a provider was to execute", () => {
       assert.isTrue(reason._tag === "ModelFailed" && reason.error?.isRetryable)
       assert.include(reason._tag === "ModelFailed" ? reason.message : "", "no result for its own call of \"search\"")
       assert.deepStrictEqual(said, ["user: Go", "assistant: I look."])
-    }))
+    }), { tags: ["AG4"] })
 
   it.effect("and may still execute goes back to it, and the turn goes on", () =>
     Effect.gen(function*() {

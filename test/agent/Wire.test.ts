@@ -45,7 +45,7 @@ describe("what clients see of an operation", () => {
         }),
       { policy: { default: "ask" } }
     )
-  })
+  }, { tags: ["AG15"] })
 
   it.effect("has nothing of requests and answers but what the model says, all of it in camel case", () => {
     const headers = { authorization: "Bearer hunter-2", "set-cookie": "hunter-2" }
@@ -81,7 +81,7 @@ describe("what clients see of an operation", () => {
         )
         assert.deepStrictEqual(wire(seen).filter((it) => it.includes(".ts")), [])
       }
-    }))
+    }), { tags: ["AG15"] })
 
   it.effect("counts tokens, and none that a server takes back", () =>
     run(

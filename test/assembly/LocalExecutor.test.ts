@@ -235,7 +235,7 @@ describe("an executor of one line", () => {
       const heartbeats = ExecutorSettings.layer({ heartbeats: true })
       assert.isTrue((yield* waveOf({}, heartbeats, "read")).executor.requiresHeartbeat("read"))
       assert.isFalse((yield* waveOf({ heartbeats: false }, heartbeats, "read")).executor.requiresHeartbeat("read"))
-    }))
+    }), { tags: ["Y4"] })
 })
 
 describe("a registry", () => {

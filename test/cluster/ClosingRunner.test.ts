@@ -68,7 +68,7 @@ describe("a runner whose layer is closed", () => {
       assert.isDefined(closing.pollUnsafe())
       assert.deepStrictEqual(holding(), [])
       assert.include(JSON.stringify((yield* Fiber.join(result)).messages), "held k")
-    }))
+    }), { tags: ["CL4"] })
 
   it.effect("closes while a message for another session arrives", () =>
     Effect.gen(function*() {
@@ -86,5 +86,5 @@ describe("a runner whose layer is closed", () => {
       yield* TestClock.adjust("1 minute")
       assert.isDefined(closing.pollUnsafe())
       assert.deepStrictEqual(holding(), [])
-    }))
+    }), { tags: ["CL4"] })
 })

@@ -29,20 +29,24 @@ describe("the database of a runner", () => {
           poolOf(DatabaseCheck.leastConnections - 1)
         )
         assert.include(String(yield* Effect.flip(small)), "it lends fewer than 4 connections at a time")
-      }))
+      }), { tags: ["CL8"] })
 
-    it.effect("is reached without a pooler that gives locks to others, unless that is said", () =>
-      Effect.gen(function*() {
-        const url = yield* Effect.flatMap(Postgres.Postgres, ({ database }) => database)
-        for (const size of [1, 3, 12]) {
-          const pooler = yield* Pooler.make(url, size)
-          const client = PgClient.layer({ url: Redacted.make(pooler.url), maxConnections: 10, prepare: false })
-          const unsaid = String(yield* Effect.flip(Effect.provide(DatabaseCheck.check(false), client)))
-          assert.include(unsaid, "a pooler in transaction mode stands before it")
-          assert.include(unsaid, "?pgbouncer=true")
-          yield* Effect.provide(DatabaseCheck.check(true), client)
-        }
-      }).pipe(Effect.scoped))
+    it.effect(
+      "is reached without a pooler that gives locks to others, unless that is said",
+      () =>
+        Effect.gen(function*() {
+          const url = yield* Effect.flatMap(Postgres.Postgres, ({ database }) => database)
+          for (const size of [1, 3, 12]) {
+            const pooler = yield* Pooler.make(url, size)
+            const client = PgClient.layer({ url: Redacted.make(pooler.url), maxConnections: 10, prepare: false })
+            const unsaid = String(yield* Effect.flip(Effect.provide(DatabaseCheck.check(false), client)))
+            assert.include(unsaid, "a pooler in transaction mode stands before it")
+            assert.include(unsaid, "?pgbouncer=true")
+            yield* Effect.provide(DatabaseCheck.check(true), client)
+          }
+        }).pipe(Effect.scoped),
+      { tags: ["CL8"] }
+    )
 
     it.effect("has no runners that place sessions in another way", () =>
       Effect.gen(function*() {
@@ -78,7 +82,7 @@ describe("the database of a runner", () => {
         assert.isTrue(Exit.isSuccess(yield* three!.starts({ ...settings, shards: 150 })))
         const inMemory = Effect.provide(agreed(settings), [SessionRegistry.layerMemory(), client])
         assert.include(String(yield* Effect.exit(inMemory)), "two runners could hold the same session")
-      }).pipe(Effect.scoped))
+      }).pipe(Effect.scoped), { tags: ["CL8"] })
 
     it.effect("is PostgreSQL", () =>
       Effect.gen(function*() {

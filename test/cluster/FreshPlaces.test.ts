@@ -29,5 +29,5 @@ describe("a runner that cannot renew its lease", () => {
       runner.isHeld = true
       hasShards = false
       assert.isFalse(yield* isHere("ada/one"))
-    }))
+    }), { tags: ["CL6"] })
 })

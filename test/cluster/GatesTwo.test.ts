@@ -1,4 +1,8 @@
-/** What decides about calls, over two runners that share a PostgreSQL: it holds on both, and when a session moves. */
+/**
+ * What decides about calls, over two runners that share a PostgreSQL: it holds on both, and when a session moves.
+ *
+ * @module-tag CL9
+ */
 import { assert, layer } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -330,5 +334,5 @@ layer(Both, { excludeTestServices: true })("two runners", (it) => {
           Effect.catchCause(after, (cause) => Effect.die(new Error(sentence, { cause: Cause.squash(cause) }))),
         { concurrency: "unbounded", discard: true }
       )
-    }))
+    }), { tags: ["CL9"] })
 })

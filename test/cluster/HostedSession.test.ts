@@ -59,21 +59,25 @@ const make = Effect.fnUntraced(function*(world = MemorySessions.world()) {
 })
 
 describe("a hosted session", () => {
-  it.effect("is activated by its first use, and closed once it has not been used for a while", () =>
-    Effect.gen(function*() {
-      const { counts, log, registry, session } = yield* make()
-      assert.strictEqual(yield* session.use(Effect.succeed(1)), 1)
-      assert.isDefined(registry.current(principal))
-      yield* TestClock.adjust("4 seconds")
-      yield* session.use(Effect.void)
-      yield* TestClock.adjust("4 seconds")
-      assert.deepStrictEqual([log, counts.held], [["open"], 1])
-      yield* TestClock.adjust("5 seconds")
-      assert.deepStrictEqual([log, counts.held], [["open", "close"], 0])
-      assert.isUndefined(registry.current(principal))
-      yield* session.use(Effect.void)
-      assert.deepStrictEqual(log, ["open", "close", "open"])
-    }))
+  it.effect(
+    "is activated by its first use, and closed once it has not been used for a while",
+    () =>
+      Effect.gen(function*() {
+        const { counts, log, registry, session } = yield* make()
+        assert.strictEqual(yield* session.use(Effect.succeed(1)), 1)
+        assert.isDefined(registry.current(principal))
+        yield* TestClock.adjust("4 seconds")
+        yield* session.use(Effect.void)
+        yield* TestClock.adjust("4 seconds")
+        assert.deepStrictEqual([log, counts.held], [["open"], 1])
+        yield* TestClock.adjust("5 seconds")
+        assert.deepStrictEqual([log, counts.held], [["open", "close"], 0])
+        assert.isUndefined(registry.current(principal))
+        yield* session.use(Effect.void)
+        assert.deepStrictEqual(log, ["open", "close", "open"])
+      }),
+    { tags: ["CL5"] }
+  )
 
   it.effect("stays open while something of it runs, and while somebody watches", () =>
     Effect.gen(function*() {
@@ -88,7 +92,7 @@ describe("a hosted session", () => {
       yield* Deferred.succeed(running, undefined)
       yield* TestClock.adjust("5 seconds")
       assert.deepStrictEqual(log, ["open", "close"])
-    }))
+    }), { tags: ["CL5"] })
 
   it.effect("looks for what has changed when it is poked", () =>
     Effect.gen(function*() {
@@ -100,7 +104,7 @@ describe("a hosted session", () => {
       assert.deepStrictEqual(log, ["open", "refresh", "open"])
       yield* TestClock.adjust("1 minute")
       assert.deepStrictEqual(yield* registry.due(10), [])
-    }))
+    }), { tags: ["CL5"] })
 
   it.effect("is opened again if somebody has woken it while it was closed", () =>
     Effect.gen(function*() {
@@ -111,32 +115,36 @@ describe("a hosted session", () => {
       yield* registry.wake(principal)
       yield* TestClock.adjust("5 seconds")
       assert.deepStrictEqual(log, ["open", "close", "open"])
-    }))
+    }), { tags: ["CL5"] })
 
-  it.effect("moves: nothing new begins, what runs has its time, and whoever waits asks again", () =>
-    Effect.gen(function*() {
-      const { log, registry, scripted, session } = yield* make()
-      const running = yield* Deferred.make<void>()
-      scripted.idle = Deferred.await(running)
-      scripted.left = { _tag: "Open" }
-      scripted.closing = Effect.repeat(Effect.yieldNow, { times: 3 })
-      const asking = yield* session.use(Effect.never).pipe(
-        Effect.exit,
-        Effect.tap(() => Effect.sync(() => log.push("asks again"))),
-        Effect.forkChild
-      )
-      yield* TestClock.adjust(0)
-      const moving = yield* Effect.forkChild(session.move)
-      yield* TestClock.adjust("19 seconds")
-      assert.deepStrictEqual(yield* Effect.exit(session.use(Effect.void)), Exit.fail(new Moved()))
-      assert.isUndefined(asking.pollUnsafe())
-      yield* TestClock.adjust("1 second")
-      yield* Fiber.join(moving)
-      assert.deepStrictEqual(yield* Fiber.join(asking), Exit.fail(new Moved()))
-      // whoever waits is not told that what it waits for is suspended
-      assert.deepStrictEqual(log, ["open", "asks again", "close"])
-      assert.deepStrictEqual(yield* registry.due(10), [principal])
-    }))
+  it.effect(
+    "moves: nothing new begins, what runs has its time, and whoever waits asks again",
+    () =>
+      Effect.gen(function*() {
+        const { log, registry, scripted, session } = yield* make()
+        const running = yield* Deferred.make<void>()
+        scripted.idle = Deferred.await(running)
+        scripted.left = { _tag: "Open" }
+        scripted.closing = Effect.repeat(Effect.yieldNow, { times: 3 })
+        const asking = yield* session.use(Effect.never).pipe(
+          Effect.exit,
+          Effect.tap(() => Effect.sync(() => log.push("asks again"))),
+          Effect.forkChild
+        )
+        yield* TestClock.adjust(0)
+        const moving = yield* Effect.forkChild(session.move)
+        yield* TestClock.adjust("19 seconds")
+        assert.deepStrictEqual(yield* Effect.exit(session.use(Effect.void)), Exit.fail(new Moved()))
+        assert.isUndefined(asking.pollUnsafe())
+        yield* TestClock.adjust("1 second")
+        yield* Fiber.join(moving)
+        assert.deepStrictEqual(yield* Fiber.join(asking), Exit.fail(new Moved()))
+        // whoever waits is not told that what it waits for is suspended
+        assert.deepStrictEqual(log, ["open", "asks again", "close"])
+        assert.deepStrictEqual(yield* registry.due(10), [principal])
+      }),
+    { tags: ["CL6"] }
+  )
 
   it.effect("moves at once if nothing of it runs", () =>
     Effect.gen(function*() {
@@ -147,19 +155,23 @@ describe("a hosted session", () => {
       yield* session.move
     }))
 
-  it.effect("ends at once when another process has it, writes nothing, and may come back later", () =>
-    Effect.gen(function*() {
-      const { counts, log, session, world } = yield* make()
-      const asking = yield* session.use(Effect.never).pipe(Effect.exit, Effect.forkChild)
-      yield* TestClock.adjust(0)
-      const other = yield* MemorySessions.make(world).activate(principal)
-      assert.deepStrictEqual(yield* Fiber.join(asking), Exit.fail(new Moved()))
-      yield* TestClock.adjust(0)
-      assert.deepStrictEqual([log, counts], [["open", "lose"], { held: 0, lost: 1 }])
-      assert.isFalse(other.isOver)
-      yield* session.use(Effect.void)
-      assert.isTrue(other.isOver)
-    }))
+  it.effect(
+    "ends at once when another process has it, writes nothing, and may come back later",
+    () =>
+      Effect.gen(function*() {
+        const { counts, log, session, world } = yield* make()
+        const asking = yield* session.use(Effect.never).pipe(Effect.exit, Effect.forkChild)
+        yield* TestClock.adjust(0)
+        const other = yield* MemorySessions.make(world).activate(principal)
+        assert.deepStrictEqual(yield* Fiber.join(asking), Exit.fail(new Moved()))
+        yield* TestClock.adjust(0)
+        assert.deepStrictEqual([log, counts], [["open", "lose"], { held: 0, lost: 1 }])
+        assert.isFalse(other.isOver)
+        yield* session.use(Effect.void)
+        assert.isTrue(other.isOver)
+      }),
+    { tags: ["CL6"] }
+  )
 
   it.effect("has what a store refused because it is lost asked again elsewhere", () =>
     Effect.gen(function*() {
@@ -169,22 +181,26 @@ describe("a hosted session", () => {
         return yield* new Unavailable({})
       })))
       assert.deepStrictEqual(refused, Exit.fail(new Moved()))
-    }))
+    }), { tags: ["CL6"] })
 
-  it.effect("is free for others if it cannot be opened, and opened again by the next use or after a while", () =>
-    Effect.gen(function*() {
-      const { log, registry, scripted, session } = yield* make()
-      scripted.problem = new Unavailable({})
-      assert.strictEqual((yield* Effect.flip(session.use(Effect.void)))._tag, "Unavailable")
-      yield* TestClock.adjust("4 seconds")
-      // thousands of such sessions must not ask their store without a pause
-      assert.deepStrictEqual(yield* registry.due(10), [])
-      yield* TestClock.adjust("1 second")
-      assert.deepStrictEqual(yield* registry.due(10), [principal])
-      scripted.problem = undefined
-      yield* session.use(Effect.void)
-      assert.deepStrictEqual(log, ["open", "close", "open"])
-    }))
+  it.effect(
+    "is free for others if it cannot be opened, and opened again by the next use or after a while",
+    () =>
+      Effect.gen(function*() {
+        const { log, registry, scripted, session } = yield* make()
+        scripted.problem = new Unavailable({})
+        assert.strictEqual((yield* Effect.flip(session.use(Effect.void)))._tag, "Unavailable")
+        yield* TestClock.adjust("4 seconds")
+        // thousands of such sessions must not ask their store without a pause
+        assert.deepStrictEqual(yield* registry.due(10), [])
+        yield* TestClock.adjust("1 second")
+        assert.deepStrictEqual(yield* registry.due(10), [principal])
+        scripted.problem = undefined
+        yield* session.use(Effect.void)
+        assert.deepStrictEqual(log, ["open", "close", "open"])
+      }),
+    { tags: ["CL7"] }
+  )
 
   it.effect("is not taken by a process that is not the one to hold it", () =>
     Effect.gen(function*() {
@@ -196,7 +212,7 @@ describe("a hosted session", () => {
       scripted.isHere = true
       yield* session.use(Effect.void)
       assert.isTrue(other.isOver)
-    }))
+    }), { tags: ["CL6"] })
 
   it.effect("moves when it has lost its place, and is opened again by the next use if the place is its own again", () =>
     Effect.gen(function*() {

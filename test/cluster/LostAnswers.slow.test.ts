@@ -96,7 +96,7 @@ layer(Layer.effect(Runners, make).pipe(Layer.provide(Postgres.layer)), {
       yield* there.at.result(env.owner, "w")
       yield* once("EndTurn", there.at.endTurn(env.owner, "t"))
       yield* once("EndSession", there.at.endSession(env.owner))
-    }))
+    }), { tags: ["CL1", "CL2"] })
 
   it.effect("revoke a grant where the first answer is lost", () =>
     Effect.gen(function*() {

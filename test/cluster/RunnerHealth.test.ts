@@ -71,7 +71,7 @@ describe("a runner", () => {
       yield* TestClock.adjust("1 minute")
       assert.match(logged.slice(2).join("\n"), /^Warn: This runner is not ready\. It has no shards[^\n]*$/)
       assert.strictEqual((yield* health.now).status, "failing")
-    }))
+    }), { tags: ["CL6"] })
 
   it.effect("that has just started, or leaves, is not said to be unready", () =>
     Effect.gen(function*() {
@@ -104,7 +104,7 @@ describe("a runner", () => {
       for (const error of [yield* Fiber.join(first), yield* asked]) {
         assert.strictEqual(Option.getOrUndefined(error)?._tag, "Unavailable")
       }
-    }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
+    }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))), { tags: ["CL6"] })
 
   it.effect("that is ready again is waited for at once, and not only after the next look", () =>
     Effect.gen(function*() {
@@ -141,36 +141,40 @@ describe("a runner", () => {
       assert.strictEqual((yield* Fiber.join(asked))._tag, "NotFound")
     }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
 
-  it.effect("that did something and whose answer was lost has done it: what is gone then is not an error", () =>
-    Effect.gen(function*() {
-      const settings = yield* RunnerOptions.read({})
-      const sessions = new Silent()
-      const { directory } = yield* RoutedDirectory.make(yield* Effect.service(SessionDirectory), sessions, {
-        unready: Effect.never,
-        departed: Effect.never
-      }).pipe(Effect.provide(yield* Layer.build(ClusterRunner.layerSingle(settings))))
-      const owner = { user: "ada", session: "one" }
-      const plan = { steps: [] }
-      const asked: ReadonlyArray<readonly [Effect.Effect<unknown, { readonly _tag: string }>, ...Array<unknown>]> = [
-        [directory.endSession(owner)],
-        [directory.endTurn(owner, "t")],
-        [directory.revoke(owner, "g")],
-        [directory.undo(owner, "c", false), plan]
-      ]
-      for (const [ask, ...before] of asked) {
-        for (const answers of [[], [new Moved()], [new Moved(), new Moved()]]) {
-          const next: Array<typeof sessions.answer> = [
-            ...before.map(Effect.succeed),
-            ...answers.map((it) => Effect.fail(it))
-          ]
-          sessions.answer = Effect.suspend(() => next.shift() ?? Effect.fail(new NotFound({})))
-          const answer = yield* Effect.forkChild(Effect.match(ask, {
-            onFailure: ({ _tag }) => _tag,
-            onSuccess: (it) => it
-          }))
-          yield* TestClock.adjust("1 second")
-          assert.deepStrictEqual(yield* Fiber.join(answer), answers.length === 0 ? "NotFound" : before[0])
+  it.effect(
+    "that did something and whose answer was lost has done it: what is gone then is not an error",
+    () =>
+      Effect.gen(function*() {
+        const settings = yield* RunnerOptions.read({})
+        const sessions = new Silent()
+        const { directory } = yield* RoutedDirectory.make(yield* Effect.service(SessionDirectory), sessions, {
+          unready: Effect.never,
+          departed: Effect.never
+        }).pipe(Effect.provide(yield* Layer.build(ClusterRunner.layerSingle(settings))))
+        const owner = { user: "ada", session: "one" }
+        const plan = { steps: [] }
+        const asked: ReadonlyArray<readonly [Effect.Effect<unknown, { readonly _tag: string }>, ...Array<unknown>]> = [
+          [directory.endSession(owner)],
+          [directory.endTurn(owner, "t")],
+          [directory.revoke(owner, "g")],
+          [directory.undo(owner, "c", false), plan]
+        ]
+        for (const [ask, ...before] of asked) {
+          for (const answers of [[], [new Moved()], [new Moved(), new Moved()]]) {
+            const next: Array<typeof sessions.answer> = [
+              ...before.map(Effect.succeed),
+              ...answers.map((it) => Effect.fail(it))
+            ]
+            sessions.answer = Effect.suspend(() => next.shift() ?? Effect.fail(new NotFound({})))
+            const answer = yield* Effect.forkChild(Effect.match(ask, {
+              onFailure: ({ _tag }) => _tag,
+              onSuccess: (it) => it
+            }))
+            yield* TestClock.adjust("1 second")
+            assert.deepStrictEqual(yield* Fiber.join(answer), answers.length === 0 ? "NotFound" : before[0])
+          }
         }
-      }
-    }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))))
+      }).pipe(Effect.provide(Layer.mock(SessionDirectory, {}))),
+    { tags: ["CL1", "CL2"] }
+  )
 })

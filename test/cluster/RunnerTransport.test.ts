@@ -49,15 +49,19 @@ describe("messages between runners", () => {
         assert.strictEqual(yield* send(it, ping), 401)
         assert.strictEqual(yield* send(it, "{ malformed"), 401)
       }
-    }).pipe(Effect.provide(serverWith(secret))))
+    }).pipe(Effect.provide(serverWith(secret))), { tags: ["CL8"] })
 
-  it.effect("are refused from a page in a browser, also where a runner of this machine has no secret", () =>
-    Effect.gen(function*() {
-      assert.strictEqual(yield* send(undefined, ping), 200)
-      for (const origin of ["https://example.com", "http://127.0.0.1:7420", "null", ""]) {
-        assert.strictEqual(yield* send(undefined, ping, { origin }), 401)
-      }
-    }).pipe(Effect.provide(serverWith(undefined))))
+  it.effect(
+    "are refused from a page in a browser, also where a runner of this machine has no secret",
+    () =>
+      Effect.gen(function*() {
+        assert.strictEqual(yield* send(undefined, ping), 200)
+        for (const origin of ["https://example.com", "http://127.0.0.1:7420", "null", ""]) {
+          assert.strictEqual(yield* send(undefined, ping, { origin }), 401)
+        }
+      }).pipe(Effect.provide(serverWith(undefined))),
+    { tags: ["CL8"] }
+  )
 })
 
 describe("a runner with another secret", () => {
@@ -125,5 +129,5 @@ describe("a runner", () => {
         String(yield* Effect.flip(RunnerOptions.checkLease(999))),
         /lease: the lease of the session registry is 999 ms.*1000 ms or more/s
       )
-    }))
+    }), { tags: ["CL8"] })
 })

@@ -116,7 +116,7 @@ describe("three servers over one database", () => {
           assert.deepStrictEqual(both.map(({ status }) => status), ["ended", "ended", "ended"])
           assert.strictEqual(ledger("same.txt"), "run\n")
         }).pipe(Effect.scoped),
-      timeout
+      { tags: ["CL1", "CL2"], timeout }
     )
 
     it.effect(
@@ -150,7 +150,7 @@ describe("three servers over one database", () => {
           assert.strictEqual((yield* another!.json("/api/sessions/one/waves/w"))["status"], "ended")
           assert.strictEqual(ledger("ledger.txt"), "run\n")
         }).pipe(Effect.scoped),
-      timeout
+      { tags: ["CL3"], timeout }
     )
 
     it.effect("lose nothing when they are replaced one after the other while calls run", () =>
@@ -174,7 +174,7 @@ describe("three servers over one database", () => {
         first[0].child.kill("SIGTERM")
         assert.strictEqual(yield* first[0].ended, 0, first[0].written.stderr)
         for (const it of names) yield* ended(next[0]!, `/api/sessions/${it}/waves/w`)
-      }).pipe(Effect.scoped), timeout)
+      }).pipe(Effect.scoped), { tags: ["CL4"], timeout })
 
     it.effect(
       "that all stop and start again have the same approval requests, and any of them answers",
@@ -195,7 +195,7 @@ describe("three servers over one database", () => {
           yield* ended(one, "/api/sessions/one/waves/w")
           assert.strictEqual(ledger("later.txt"), "written")
         }).pipe(Effect.scoped),
-      timeout
+      { tags: ["CL4"], timeout }
     )
 
     it.effect(

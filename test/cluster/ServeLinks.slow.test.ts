@@ -107,63 +107,67 @@ const submit = (runner: Runner, session: string, content: string) =>
   })
 
 layer(Postgres.layer, { excludeTestServices: true })("a link of a notification", (it) => {
-  it.effect("is answered at whichever server it reaches, also after the one with the call was killed", () =>
-    Effect.gen(function*() {
-      const { got, runner, verify, written } = yield* service
-      const [a, b] = yield* Effect.all([runner, runner], { concurrency: "unbounded" })
-      /** The link of the only request that is pending. */
-      const linkAt = Effect.fnUntraced(function*(runner: Runner) {
-        const [request] = yield* once(Effect.map(runner.json("/api/approvals"), openIn), (it) => it.length === 1)
-        const notice = () => got.find(({ data }) => data.id === request!["id"])
-        yield* once(Effect.sync(notice), (it) => it !== undefined)
-        return new URL(notice()!.data.links[0]!.url).pathname
-      })
-      const formAt = Effect.fnUntraced(function*(runner: Runner, path: string) {
-        const shown = yield* runner.visit(path)
-        assert.strictEqual(shown.status, 200, shown.text)
-        const [, hash = ""] = /name="hash" value="([^"]+)"/.exec(shown.text) ?? []
-        return { hash, answer: "approve" }
-      })
-      const ended = (runner: Runner, session: string) =>
-        once(runner.json(`/api/sessions/${session}/waves/w`), ({ status }) => status === "ended")
+  it.effect(
+    "is answered at whichever server it reaches, also after the one with the call was killed",
+    () =>
+      Effect.gen(function*() {
+        const { got, runner, verify, written } = yield* service
+        const [a, b] = yield* Effect.all([runner, runner], { concurrency: "unbounded" })
+        /** The link of the only request that is pending. */
+        const linkAt = Effect.fnUntraced(function*(runner: Runner) {
+          const [request] = yield* once(Effect.map(runner.json("/api/approvals"), openIn), (it) => it.length === 1)
+          const notice = () => got.find(({ data }) => data.id === request!["id"])
+          yield* once(Effect.sync(notice), (it) => it !== undefined)
+          return new URL(notice()!.data.links[0]!.url).pathname
+        })
+        const formAt = Effect.fnUntraced(function*(runner: Runner, path: string) {
+          const shown = yield* runner.visit(path)
+          assert.strictEqual(shown.status, 200, shown.text)
+          const [, hash = ""] = /name="hash" value="([^"]+)"/.exec(shown.text) ?? []
+          return { hash, answer: "approve" }
+        })
+        const ended = (runner: Runner, session: string) =>
+          once(runner.json(`/api/sessions/${session}/waves/w`), ({ status }) => status === "ended")
 
-      // made by one, answered at the other
-      for (const [session, at, other] of [["one", a, b], ["two", b, a]] as const) {
-        yield* Effect.forkChild(submit(at, session, session))
-        const path = yield* linkAt(other)
-        const form = yield* formAt(at, path)
-        assert.deepStrictEqual(yield* formAt(other, path), form)
-        const answers = yield* Effect.all([other, at].map((it) => it.visit(path, form)), { concurrency: "unbounded" })
-        assert.deepStrictEqual(answers.map(({ status }) => status).sort(), [200, 410])
-        assert.include((yield* at.visit(path)).text, "ada")
-        yield* ended(other, session)
-        assert.strictEqual(written("a.txt"), session)
-      }
+        // made by one, answered at the other
+        for (const [session, at, other] of [["one", a, b], ["two", b, a]] as const) {
+          yield* Effect.forkChild(submit(at, session, session))
+          const path = yield* linkAt(other)
+          const form = yield* formAt(at, path)
+          assert.deepStrictEqual(yield* formAt(other, path), form)
+          const answers = yield* Effect.all([other, at].map((it) => it.visit(path, form)), { concurrency: "unbounded" })
+          assert.deepStrictEqual(answers.map(({ status }) => status).sort(), [200, 410])
+          assert.include((yield* at.visit(path)).text, "ada")
+          yield* ended(other, session)
+          assert.strictEqual(written("a.txt"), session)
+        }
 
-      // the server whose call waits is killed
-      yield* once(Effect.all([a.sessions, b.sessions]), (held) => held.every((it) => it === 0))
-      yield* Effect.forkChild(Effect.ignoreCause(submit(a, "three", "three")))
-      const path = yield* linkAt(b)
-      const [dies, left] = (yield* a.sessions) > 0 ? [a, b] : [b, a]
-      dies.child.kill("SIGKILL")
-      const form = yield* formAt(left, path)
-      assert.strictEqual((yield* left.visit(path, form)).status, 200)
-      yield* ended(left, "three")
-      assert.strictEqual(written("a.txt"), "three")
-      assert.strictEqual((yield* left.visit(path)).status, 410)
+        // the server whose call waits is killed
+        yield* once(Effect.all([a.sessions, b.sessions]), (held) => held.every((it) => it === 0))
+        yield* Effect.forkChild(Effect.ignoreCause(submit(a, "three", "three")))
+        const path = yield* linkAt(b)
+        const [dies, left] = (yield* a.sessions) > 0 ? [a, b] : [b, a]
+        dies.child.kill("SIGKILL")
+        const form = yield* formAt(left, path)
+        assert.strictEqual((yield* left.visit(path, form)).status, 200)
+        yield* ended(left, "three")
+        assert.strictEqual(written("a.txt"), "three")
+        assert.strictEqual((yield* left.visit(path)).status, 410)
 
-      // nobody was notified twice, and what both recorded is whole
-      const ids = got.map(({ data }) => data.id)
-      assert.deepStrictEqual([ids.length, new Set(ids).size], [3, 3])
-      const { suggestions } = yield* left.json("/api/suggestions")
-      const [{ rule }] = suggestions as unknown as readonly [{ readonly rule: string }]
-      assert.strictEqual(rule, "write_file(a.txt)")
-      assert.deepStrictEqual(yield* left.post("/api/suggestions/accept", { rule }), { policy: { allow: [rule] } })
-      const { entries } = yield* left.json("/api/journal?limit=500")
-      const tags = (entries as ReadonlyArray<{ readonly entry: { readonly _tag: string } }>).map(({ entry }) =>
-        entry._tag
-      )
-      assert.lengthOf(tags.filter((it) => it === "RuleAccepted"), 1)
-      assert.strictEqual(yield* verify, 0)
-    }).pipe(Effect.scoped))
+        // nobody was notified twice, and what both recorded is whole
+        const ids = got.map(({ data }) => data.id)
+        assert.deepStrictEqual([ids.length, new Set(ids).size], [3, 3])
+        const { suggestions } = yield* left.json("/api/suggestions")
+        const [{ rule }] = suggestions as unknown as readonly [{ readonly rule: string }]
+        assert.strictEqual(rule, "write_file(a.txt)")
+        assert.deepStrictEqual(yield* left.post("/api/suggestions/accept", { rule }), { policy: { allow: [rule] } })
+        const { entries } = yield* left.json("/api/journal?limit=500")
+        const tags = (entries as ReadonlyArray<{ readonly entry: { readonly _tag: string } }>).map(({ entry }) =>
+          entry._tag
+        )
+        assert.lengthOf(tags.filter((it) => it === "RuleAccepted"), 1)
+        assert.strictEqual(yield* verify, 0)
+      }).pipe(Effect.scoped),
+    { tags: ["SV32"] }
+  )
 })

@@ -29,5 +29,5 @@ describe("the only runner of a cluster", () => {
       assert.strictEqual((yield* Fiber.join(waiting)).json.status, "ended")
       const metrics = yield* request("ops", "GET", "/metrics")
       assert.match(metrics.text, /tool_executor_server_runner_held 1/)
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["CL1", "CL2"] })
 })

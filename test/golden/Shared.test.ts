@@ -38,5 +38,5 @@ describe("a login of version 1", () => {
       ) {
         assert.isUndefined(yield* tokens.open(other!, text!))
       }
-    }))
+    }), { tags: ["SE11"] })
 })

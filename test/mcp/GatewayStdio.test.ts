@@ -39,36 +39,40 @@ describe("standard input", () => {
     }).pipe(Effect.provide(log.layer))
   })
 
-  it.effect("refuses an id that has no answer yet, or is invalid, and continues with other requests", () =>
-    Effect.gen(function*() {
-      const ping = (id: unknown) => ({ jsonrpc: "2.0", id, method: "ping" })
-      const notice = { jsonrpc: "2.0", method: "notifications/initialized" }
-      const answer = { jsonrpc: "2.0", id: 1, result: {} }
-      const all = [
-        ping(1),
-        ping("1"),
-        ping(1),
-        ping(null),
-        ping({}),
-        notice,
-        notice,
-        answer,
-        [ping(2), ping(2), ping(3), ping(1), notice],
-        [ping(1)],
-        ping(4)
-      ]
-      const { codes, read } = yield* seen(`${all.map((it) => JSON.stringify(it)).join("\n")}\n`)
-      assert.deepStrictEqual(read.trim().split("\n").map((it) => JSON.parse(it) as unknown), [
-        ping(1),
-        ping("1"),
-        notice,
-        notice,
-        answer,
-        [ping(2), ping(3), notice],
-        ping(4)
-      ])
-      assert.deepStrictEqual(codes, Array.from({ length: 6 }, () => -32_600))
-    }).pipe(Effect.provide(logs().layer)))
+  it.effect(
+    "refuses an id that has no answer yet, or is invalid, and continues with other requests",
+    () =>
+      Effect.gen(function*() {
+        const ping = (id: unknown) => ({ jsonrpc: "2.0", id, method: "ping" })
+        const notice = { jsonrpc: "2.0", method: "notifications/initialized" }
+        const answer = { jsonrpc: "2.0", id: 1, result: {} }
+        const all = [
+          ping(1),
+          ping("1"),
+          ping(1),
+          ping(null),
+          ping({}),
+          notice,
+          notice,
+          answer,
+          [ping(2), ping(2), ping(3), ping(1), notice],
+          [ping(1)],
+          ping(4)
+        ]
+        const { codes, read } = yield* seen(`${all.map((it) => JSON.stringify(it)).join("\n")}\n`)
+        assert.deepStrictEqual(read.trim().split("\n").map((it) => JSON.parse(it) as unknown), [
+          ping(1),
+          ping("1"),
+          notice,
+          notice,
+          answer,
+          [ping(2), ping(3), notice],
+          ping(4)
+        ])
+        assert.deepStrictEqual(codes, Array.from({ length: 6 }, () => -32_600))
+      }).pipe(Effect.provide(logs().layer)),
+    { tags: ["M2"] }
+  )
 })
 
 describe("a gateway on standard input and output", () => {

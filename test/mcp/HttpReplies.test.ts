@@ -10,8 +10,8 @@ import { callOf, events, rest, serving, session } from "../support/gatewayHttp.t
 import type { Handler } from "../support/Harness.ts"
 import { makeClient } from "../support/mcpServer.ts"
 
-const live = (name: string, program: Effect.Effect<void, unknown, Scope.Scope>) =>
-  it.live(name, () => Effect.scoped(program))
+const live = (name: string, program: Effect.Effect<void, unknown, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.live(name, () => Effect.scoped(program), options)
 
 /** A handler that goes on when it is told to, and says how it ended. */
 const held = () => {
@@ -59,7 +59,8 @@ describe("a connection that is lost", () => {
       assert.notInclude(found.map(({ id }) => id), first.id)
       const again = yield* promise(() => client.listen(found.at(-1)!.id))
       assert.deepStrictEqual(yield* promise(() => rest(events(again))), [])
-    })
+    }),
+    { tags: ["M1"] }
   )
 
   live(
@@ -166,7 +167,8 @@ describe("a connection that is lost", () => {
       assert.strictEqual(yield* Deferred.await(ended), "Failure")
       assert.deepStrictEqual(idsOf(yield* promise(() => rest(next))), [])
       assert.strictEqual((yield* promise(() => client.listen(first.id))).status, 404)
-    })
+    }),
+    { tags: ["M1"] }
   )
 
   live(
@@ -220,7 +222,8 @@ describe("an id that is used twice while its request runs", () => {
       yield* Deferred.succeed(go, undefined)
       assert.deepStrictEqual(idsOf(yield* promise(() => rest(first))), [1])
       assert.deepStrictEqual(idsOf(yield* promise(() => rest(second))), [1])
-    })
+    }),
+    { tags: ["M2"] }
   )
 
   live(

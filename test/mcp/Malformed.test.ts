@@ -65,7 +65,7 @@ describe("a tool that is malformed", () => {
       assert.include(listed.map((it) => it.name), "s__act")
       assert.notInclude(listed.map((it) => it.name), "s__nested")
       assert.include(JSON.stringify(find("id", 2)), "well")
-    })))
+    })), { tags: ["M3"] })
 })
 
 describe("content that is malformed", () => {
@@ -98,7 +98,7 @@ describe("content that is malformed", () => {
       // not even the shape of an answer: it is not waited for
       const lost = yield* act("p", ["text", "lost"], ["meta", { text: "malformed: 5" }])
       assert.strictEqual(said(lost), "\"p__act\" failed: MCP server \"p\": the server's answer cannot be read")
-    })))
+    })), { tags: ["M3"] })
 })
 
 describe("a link in a result", () => {

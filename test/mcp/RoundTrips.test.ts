@@ -8,8 +8,8 @@ import * as Approvals from "../../src/core/gates/Approvals.ts"
 import { ToolContext } from "../../src/index.ts"
 import { events, json, serving, session } from "../support/gatewayHttp.ts"
 
-const live = (name: string, program: Effect.Effect<void, unknown, Scope.Scope>) =>
-  it.live(name, () => Effect.scoped(program))
+const live = (name: string, program: Effect.Effect<void, unknown, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.live(name, () => Effect.scoped(program), options)
 
 const promise = <A>(run: () => Promise<A>) => Effect.promise(run)
 
@@ -170,7 +170,8 @@ describe("a client without a session", () => {
       gone.abort()
       assert.strictEqual(yield* promise(() => running), "gone")
       assert.strictEqual(yield* Deferred.await(ended), "Failure")
-    })
+    }),
+    { tags: ["M1"] }
   )
 
   live(
@@ -277,7 +278,8 @@ describe("a principal", () => {
       assert.strictEqual(textOf(yield* promise(() => ann.call("send", { n: 3 }))), "sent")
       assert.isTrue((yield* promise(() => ann.call("send", { n: 4 }))).result?.isError)
       assert.lengthOf(ran, 3)
-    })
+    }),
+    { tags: ["M5"] }
   )
 
   live(
@@ -291,7 +293,8 @@ describe("a principal", () => {
       const answer = yield* promise(() => call("send", {}, answering(asked, { decision: "approve for 1 hour" })))
       assert.strictEqual(textOf(answer), "sent")
       assert.strictEqual((yield* promise(() => call("send"))).result?.resultType, "input_required")
-    })
+    }),
+    { tags: ["M5"] }
   )
 
   live(
@@ -368,7 +371,8 @@ describe("what a client brings back", () => {
       assert.lengthOf(twice.filter((it) => textOf(it) === "sent"), 1)
       assert.lengthOf(ran, 2)
       assert.isAtMost((yield* approvals.list).length, 1)
-    })
+    }),
+    { tags: ["M4"] }
   )
 
   live(
@@ -441,7 +445,8 @@ describe("what a client brings back", () => {
       while ((yield* approvals.list).length > 0) yield* Effect.sleep(10)
       assert.deepInclude((yield* promise(() => call("send", {}, answering(asked)))).error, refused)
       assert.lengthOf(ran, 0)
-    })
+    }),
+    { tags: ["M4"] }
   )
 
   live(
@@ -451,6 +456,7 @@ describe("what a client brings back", () => {
       const asked = yield* promise(() => one.ask("ann's").call("send"))
       assert.deepInclude((yield* promise(() => other.ask("ann's").call("send", {}, answering(asked)))).error, refused)
       assert.lengthOf(other.ran, 0)
-    })
+    }),
+    { tags: ["M4"] }
   )
 })

@@ -88,7 +88,7 @@ describe("the page", () => {
     await leave(visitation)
   }, limit)
 
-  it("is answered by keyboard alone, in each way there is", async () => {
+  it("is answered by keyboard alone, in each way there is", { tags: ["SV21"], timeout: limit }, async () => {
     for (const id of ["q1", "q2", "q3", "q4"]) server().ask({ id })
     const text = { type: "string" }
     server().ask({
@@ -142,7 +142,7 @@ describe("the page", () => {
       { _tag: "ApproveOnce", params: { path: "notes.md.bak", text: "hello" } }
     ])
     await leave(visitation)
-  }, limit)
+  })
 
   it("shows its keys, none of which answers, and they can be switched off", async () => {
     server().ask({ id: "q1" })
@@ -166,35 +166,39 @@ describe("the page", () => {
     await leave(visitation)
   }, limit)
 
-  it("has yes off until the last part of what would be written is there", async () => {
-    server().texts.set("q1/0/before", "one\n")
-    server().texts.set("q1/0/after", "one\ntwo\n")
-    server().ask({
-      id: "q1",
-      preview: {
-        _tag: "Files",
-        files: [{
-          path: "notes.md",
-          before: { length: 4, isText: true, hash: "a" },
-          after: { length: 8, isText: true, hash: "b" }
-        }]
-      }
-    })
-    server().holdParts(true)
-    const visitation = await come()
-    const { page } = visitation
-    await untilText(page, "1 pending")
-    await next(page)
-    await untilText(page, "Approve is unavailable until everything has loaded.")
-    await page.click("[data-key=approve]")
-    server().holdParts(false)
-    await page.waitForSelector(ready)
-    assert.deepStrictEqual(server().answers, [])
-    assert.include(await textOf(page, ".pane"), "two")
-    await page.click("[data-key=approve]")
-    await untilText(page, "Approved once")
-    await leave(visitation)
-  }, limit)
+  it(
+    "has yes off until the last part of what would be written is there",
+    { tags: ["SV20"], timeout: limit },
+    async () => {
+      server().texts.set("q1/0/before", "one\n")
+      server().texts.set("q1/0/after", "one\ntwo\n")
+      server().ask({
+        id: "q1",
+        preview: {
+          _tag: "Files",
+          files: [{
+            path: "notes.md",
+            before: { length: 4, isText: true, hash: "a" },
+            after: { length: 8, isText: true, hash: "b" }
+          }]
+        }
+      })
+      server().holdParts(true)
+      const visitation = await come()
+      const { page } = visitation
+      await untilText(page, "1 pending")
+      await next(page)
+      await untilText(page, "Approve is unavailable until everything has loaded.")
+      await page.click("[data-key=approve]")
+      server().holdParts(false)
+      await page.waitForSelector(ready)
+      assert.deepStrictEqual(server().answers, [])
+      assert.include(await textOf(page, ".pane"), "two")
+      await page.click("[data-key=approve]")
+      await untilText(page, "Approved once")
+      await leave(visitation)
+    }
+  )
 
   it("has yes off where a part could not be loaded, until it could", async () => {
     server().texts.set("q1/0/after", "all of it\n")
@@ -293,7 +297,7 @@ describe("the page", () => {
     await leave(visitation)
   }, limit)
 
-  it("shows hostile texts as texts, and runs none of them", async () => {
+  it("shows hostile texts as texts, and runs none of them", { tags: ["SV20"], timeout: limit }, async () => {
     const markup = `<img src=x onerror="document.title='taken'"><script>document.title='taken'</script>`
     const bidi = "safe\u202Etxt.exe"
     const long = `${"a".repeat(1_000_000)}the very end`
@@ -310,7 +314,7 @@ describe("the page", () => {
     assert.notInclude(await page.title(), "taken")
     assert.strictEqual(await page.evaluate("document.images.length"), 0)
     await leave(visitation)
-  }, limit)
+  })
 
   it("answers several at once, all or none, and says which could not be", async () => {
     for (const id of ["q1", "q2", "q3"]) server().ask({ id, tool: `tool_${id}` })
@@ -356,7 +360,10 @@ describe("the page", () => {
     await leave(second)
   }, limit)
 
-  it("says that the connection is lost, and comes back without losing an approval request", async () => {
+  it("says that the connection is lost, and comes back without losing an approval request", {
+    tags: ["SV21"],
+    timeout: limit
+  }, async () => {
     server().ask({ id: "q1" })
     const visitation = await come()
     const { page } = visitation
@@ -377,7 +384,7 @@ describe("the page", () => {
     await until(page, `!document.body.innerText.includes("Connection lost.")`)
     assert.strictEqual(server().streams(), 1)
     await leave(visitation)
-  }, limit)
+  })
 
   it(
     "lists no more than the beginning of what is long, and ticks the approval request that is open by itself",

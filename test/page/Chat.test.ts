@@ -141,7 +141,7 @@ describe("the chat of the guide", () => {
         assert.deepStrictEqual(withoutReasoning(await text()), withoutReasoning(before))
       })
       assert.deepStrictEqual(server.refunds, [5])
-    }), limit)
+    }), { tags: ["SV28"], timeout: limit })
 
   it.live("answers in one of two tabs, and the other continues where it is", () =>
     Effect.gen(function*() {
@@ -164,7 +164,7 @@ describe("the chat of the guide", () => {
         assert.notInclude(await other.text(), "output-denied")
       })
       assert.deepStrictEqual(server.refunds, [5])
-    }), limit)
+    }), { tags: ["SV28"], timeout: limit })
 })
 
 /** A history has no reasoning. */

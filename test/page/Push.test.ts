@@ -110,7 +110,7 @@ describe("the page on a device that can be notified", () => {
           await visitation.close()
         })
       }),
-    60_000
+    { tags: ["SV34"], timeout: 60_000 }
   )
 
   it.live("has no button where the server does not notify devices", () =>

@@ -27,7 +27,7 @@ const asCall = (question: PolicyQuestion.Question) => question as unknown as Gat
 const pairs = runs(100)
 
 describe("the difference of two policies", () => {
-  it("agrees with the permissions for random policies and calls", () => {
+  it("agrees with the permissions for random policies and calls", { tags: ["PA1"], timeout: timeout * 4 }, () => {
     let differing = 0
     for (const seed of seeds(200)) {
       for (let pair = 0; pair < pairs; pair++) {
@@ -69,7 +69,7 @@ describe("the difference of two policies", () => {
       }
     }
     assert.isAbove(differing, 100)
-  }, timeout * 4)
+  })
 })
 
 describe("a difference", () => {
@@ -130,7 +130,7 @@ describe("a difference", () => {
     )
   })
 
-  it("is not claimed where patterns overlap in too many ways", () => {
+  it("is not claimed where patterns overlap in too many ways", { tags: ["PA1"] }, () => {
     const words = Array.from({ length: 16 }, (_, index) => `w(*${String.fromCharCode(97 + index)}*)`)
     const shuffled = (step: number) => words.map((_, index) => words[(index * step + step) % 16]!)
     const from = { deny: shuffled(1), review: { allow: shuffled(3), deny: shuffled(5) } }

@@ -169,7 +169,7 @@ const isOwn = ({ problem }: { readonly problem: string }): boolean =>
   )
 
 describe("the check of a rule set", () => {
-  it("agrees with an oracle that tries every order", () => {
+  it("agrees with an oracle that tries every order", { tags: ["R2"], timeout }, () => {
     let [accepted, refused] = [0, 0]
     const tried = seeds(250)
     for (const seed of tried) {
@@ -189,10 +189,11 @@ describe("the check of a rule set", () => {
     }
     assert.isAbove(accepted, tried.length / 5)
     assert.isAbove(refused, tried.length / 5)
-  }, timeout)
+  })
 
   it(
     "warns, with the calls that lead there, of each set that can be led to where something required can never run",
+    { tags: ["R2"], timeout },
     () => {
       let [warned, fine] = [0, 0]
       const tried = seeds(600)
@@ -216,8 +217,7 @@ describe("the check of a rule set", () => {
       }
       if (share === "all") assert.isAbove(warned, 5)
       assert.isAbove(fine, tried.length / 12)
-    },
-    timeout
+    }
   )
 
   it("says which calls lead there, and what they lock out", () => {

@@ -77,7 +77,7 @@ describe("suggestions", () => {
     assert.deepStrictEqual(wide?.others, [{ tool: "write_file", targets: ["src/late.ts"], count: 1 }])
   })
 
-  it("propose nothing that would have let run what a person denied", () => {
+  it("propose nothing that would have let run what a person denied", { tags: ["PA3"] }, () => {
     const calls = [
       ...paths.map((it) => recorded("write_file", it)),
       recorded("write_file", "src/secret.ts", { answer: "denied" })
@@ -90,7 +90,9 @@ describe("suggestions", () => {
     )
   })
 
-  it("propose nothing for calls that are guarded, protected, approved by grants, or wanted approved by their tool", () => {
+  it("propose nothing for calls that are guarded, protected, approved by grants, or wanted approved by their tool", {
+    tags: ["PA3"]
+  }, () => {
     for (
       const more of [
         { isGuarded: true },
@@ -118,7 +120,7 @@ describe("suggestions", () => {
 })
 
 describe("a replay", () => {
-  it("decides as the policy does, or says that it cannot", () => {
+  it("decides as the policy does, or says that it cannot", { tags: ["PA2"] }, () => {
     let decided = 0
     for (const seed of seeds(500)) {
       const random = randomFrom(seed)
@@ -171,7 +173,7 @@ describe("a replay", () => {
     assert.strictEqual(would(undefined), "undecidable")
   })
 
-  it("guesses no arguments that were not kept", () => {
+  it("guesses no arguments that were not kept", { tags: ["PA2"] }, () => {
     const policy = Result.getOrThrow(
       Policy.parse({ deny: [{ tool: "run_command", when: { command: { like: "rm *" } } }] })
     )

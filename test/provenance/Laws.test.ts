@@ -124,7 +124,7 @@ const strengthOf = (ledger: Ledger.Ledger, [tool, args]: readonly [Declared.Tool
 const without = <A>(all: ReadonlyArray<A>, index: number): ReadonlyArray<A> => all.filter((_, at) => at !== index)
 
 describe("a ledger, over random conversations", () => {
-  it("lets nothing run because a stranger wrote more", () => {
+  it("lets nothing run because a stranger wrote more", { tags: ["PV3"] }, () => {
     for (const seed of seeds(300)) {
       const random_ = random(seed)
       const steps = many(random_, 8, () => step(random_))
@@ -135,7 +135,7 @@ describe("a ledger, over random conversations", () => {
     }
   })
 
-  it("lets nothing run because the user said less", () => {
+  it("lets nothing run because the user said less", { tags: ["PV3"] }, () => {
     for (const seed of seeds(300)) {
       const random_ = random(seed)
       const steps = many(random_, 8, () => step(random_))
@@ -152,7 +152,7 @@ describe("a ledger, over random conversations", () => {
     }
   })
 
-  it("lets nothing run because it has forgotten something", () => {
+  it("lets nothing run because it has forgotten something", { tags: ["PV3"] }, () => {
     for (const seed of seeds(300)) {
       const random_ = random(seed)
       const steps = many(random_, 12, () => step(random_))

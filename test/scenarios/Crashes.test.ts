@@ -44,7 +44,10 @@ const holds = (store: Scenario.Store, folder: string) =>
 
 describe("a scenario has the same outcomes", () => {
   for (const store of ["memory", ...either(["file", "sqlite", "postgres"] as const)] as const) {
-    it.live(`in ${store}, where its process dies and goes on`, () => holds(store, "./crashes/"), timeout)
+    it.live(`in ${store}, where its process dies and goes on`, () => holds(store, "./crashes/"), {
+      tags: ["R11", "R12"],
+      timeout
+    })
   }
 
   it.live("in sqlite, where nothing dies", () => holds("sqlite", "./"), timeout)

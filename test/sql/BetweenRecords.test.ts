@@ -1,4 +1,9 @@
-/** A process that dies or stands still between what it says to the state store and what it says to the journal. */
+/**
+ * A process that dies or stands still between what it says to the state store and what it says to the journal.
+ *
+ * @module-tag J3
+ * @module-tag K3
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
@@ -98,7 +103,8 @@ const holds = <Needs>(
           assert.deepStrictEqual(tags(yield* two.process.resume(wave)), ["Succeeded"])
           assert.deepStrictEqual(ran.filter((it) => it === "two" || tool === "pay"), ["two"])
           const again = yield* two.process.executeWave([call("b", tool, { n: 1 })])
-          assert.deepStrictEqual(tags(again), ["DuplicateCall"])
+          // a read counts within its message alone
+          assert.deepStrictEqual(tags(again), [tool === "pay" ? "DuplicateCall" : "Succeeded"])
         })
       )
     }

@@ -121,7 +121,7 @@ const suite = (
         for (const name of new Set(puts.map(({ principal }) => principal))) {
           assert.isAtMost(kept.filter(({ principal }) => principal === name).length, 3)
         }
-      }).pipe(Effect.scoped))
+      }).pipe(Effect.scoped), { tags: ["ST9"] })
 
     it.effect("lets another process undo what this one did", () =>
       Effect.gen(function*() {
@@ -185,7 +185,7 @@ const suite = (
         for (const component of ["artifacts", "checkpoints"]) {
           assert.deepStrictEqual(yield* rowsOf(sql, component), { entries: 0, parts: 0, size: 0, total: 0 })
         }
-      }).pipe(Effect.scoped))
+      }).pipe(Effect.scoped), { tags: ["ST9"] })
 
     it.effect("is pruned in steps, however much is past its time", () =>
       Effect.gen(function*() {

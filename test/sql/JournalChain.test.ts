@@ -1,4 +1,8 @@
-/** The hash chain of a journal in a database: no row of it changes unseen. */
+/**
+ * The hash chain of a journal in a database: no row of it changes unseen.
+ *
+ * @module-tag J12
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"

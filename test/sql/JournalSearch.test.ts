@@ -1,4 +1,8 @@
-/** Searching journals in databases: what is found, by which index, and how far a page looks. */
+/**
+ * Searching journals in databases: what is found, by which index, and how far a page looks.
+ *
+ * @module-tag J9
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
@@ -201,25 +205,29 @@ const holds = <Needs>(
 describe("searching a journal in SQLite", () => {
   holds(file, (name, check) => it.effect(name, () => check))
 
-  it.effect("is done in another thread: what the program asks meanwhile is answered before", () =>
-    Effect.gen(function*() {
-      const sql = yield* SqlClient.SqlClient
-      const reader = OwnConnection.reading(sql)
-      assert.notStrictEqual(reader, sql)
-      yield* sql`CREATE TABLE t (id INTEGER)`
-      const ended: Array<string> = []
-      const long = reader.unsafe(
-        "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000) SELECT count(*) AS count FROM c"
-      )
-      yield* Effect.all([
-        Effect.andThen(long, Effect.sync(() => ended.push("search"))),
-        Effect.andThen(sql`INSERT INTO t VALUES (1)`, Effect.sync(() => ended.push("write")))
-      ], { concurrency: 2 })
-      assert.deepStrictEqual(ended, ["write", "search"])
-      assert.deepEqual(yield* reader`SELECT id FROM t`.values, [[1]])
-      assert.include(String(yield* Effect.flip(reader`INSERT INTO t VALUES (2)`)), "could not read")
-      assert.include(String(yield* Effect.flip(reader`SELECT nothing`)), "could not read")
-    }).pipe(Effect.provide(file)))
+  it.effect(
+    "is done in another thread: what the program asks meanwhile is answered before",
+    () =>
+      Effect.gen(function*() {
+        const sql = yield* SqlClient.SqlClient
+        const reader = OwnConnection.reading(sql)
+        assert.notStrictEqual(reader, sql)
+        yield* sql`CREATE TABLE t (id INTEGER)`
+        const ended: Array<string> = []
+        const long = reader.unsafe(
+          "WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000000) SELECT count(*) AS count FROM c"
+        )
+        yield* Effect.all([
+          Effect.andThen(long, Effect.sync(() => ended.push("search"))),
+          Effect.andThen(sql`INSERT INTO t VALUES (1)`, Effect.sync(() => ended.push("write")))
+        ], { concurrency: 2 })
+        assert.deepStrictEqual(ended, ["write", "search"])
+        assert.deepEqual(yield* reader`SELECT id FROM t`.values, [[1]])
+        assert.include(String(yield* Effect.flip(reader`INSERT INTO t VALUES (2)`)), "could not read")
+        assert.include(String(yield* Effect.flip(reader`SELECT nothing`)), "could not read")
+      }).pipe(Effect.provide(file)),
+    { tags: ["J9"] }
+  )
 
   it.effect("ends with its client, also in the middle", () =>
     Effect.gen(function*() {

@@ -32,7 +32,7 @@ layer(Postgres.layer)("a statement on a separate connection", (it) => {
       }))
       assert.strictEqual(yield* Effect.flip(host), "rolled back")
       assert.deepEqual(yield* sql`SELECT id FROM t`.values, [[2]])
-    }).pipe(Effect.provide(Postgres.client)))
+    }).pipe(Effect.provide(Postgres.client)), { tags: ["ST8"] })
 })
 
 layer(Postgres.layer, { excludeTestServices: true })(
@@ -77,7 +77,7 @@ describe("a statement on a separate connection, where there is one in all", () =
       assert.strictEqual(yield* count(sql), 0)
       yield* write
       assert.strictEqual(yield* count(sql), 1)
-    }).pipe(Effect.provide(Sqlite.layer({ filename: ":memory:" }))))
+    }).pipe(Effect.provide(Sqlite.layer({ filename: ":memory:" }))), { tags: ["ST8"] })
 })
 
 const migrationsHold = (client: Layer.Layer<SqlClient.SqlClient, unknown, Postgres.Postgres>) =>
@@ -158,8 +158,11 @@ layer(Postgres.layer)("statements that a pooler has prepared on another connecti
 })
 
 layer(Postgres.layer)("migrations", (it) => {
-  it.effect("run once each, per component, and refuse a database that is newer or lacks a table (PostgreSQL)", () =>
-    migrationsHold(Postgres.client))
+  it.effect(
+    "run once each, per component, and refuse a database that is newer or lacks a table (PostgreSQL)",
+    () => migrationsHold(Postgres.client),
+    { tags: ["ST11", "ST12"] }
+  )
 
   it.effect("run once each, per component, and refuse a database that is newer or lacks a table (SQLite)", () =>
     migrationsHold(Sqlite.layer({ filename: ":memory:" })))
@@ -175,5 +178,5 @@ layer(Postgres.layer)("migrations", (it) => {
         { concurrency: "unbounded" }
       )
       assert.strictEqual(yield* count(sql), 0)
-    }).pipe(Effect.provide(Postgres.client)))
+    }).pipe(Effect.provide(Postgres.client)), { tags: ["ST11"] })
 })

@@ -429,12 +429,12 @@ layer(Postgres.layer)("every statement of a store", (it) => {
       }
     )
     return test(shared, use, Postgres.client)
-  })
+  }, { tags: ["J9"] })
 
   it.effect("finds its rows by an index in SQLite, however many others there are", () =>
     test(
       Layer.merge(everywhere, SqlOwnRows.layer),
       Effect.all([rows(principal), ...Object.values(own)], { discard: true }),
       Sqlite.layer({ filename: ":memory:" })
-    ))
+    ), { tags: ["J9"] })
 })

@@ -13,7 +13,7 @@ layer(Postgres.layer)("processes over one PostgreSQL", (it) => {
       const { database } = yield* Postgres.Postgres
       const { problems } = yield* Workers.limits(yield* database, { waves: 10, calls: 50 })
       assert.deepStrictEqual(problems, [])
-    }).pipe(Effect.provide(Postgres.realTime)))
+    }).pipe(Effect.provide(Postgres.realTime)), { tags: ["ST2"] })
 
   it.effect(
     "let go of what one of them holds that stands still past its lease, and take nothing from it later",
@@ -23,7 +23,7 @@ layer(Postgres.layer)("processes over one PostgreSQL", (it) => {
         const { problems } = yield* Stops.stops(yield* database, 2)
         assert.deepStrictEqual(problems, [])
       }).pipe(Effect.provide(Postgres.realTime)),
-    60_000
+    { tags: ["ST6"], timeout: 60_000 }
   )
 
   it.effect(
@@ -34,7 +34,7 @@ layer(Postgres.layer)("processes over one PostgreSQL", (it) => {
         const { problems } = yield* Cuts.cuts(yield* database, 30)
         assert.deepStrictEqual(problems, [])
       }).pipe(Effect.provide(Postgres.realTime)),
-    60_000
+    { tags: ["ST2"], timeout: 60_000 }
   )
 
   it.effect(

@@ -121,7 +121,7 @@ layer(Postgres.layer)("a journal and a state store in PostgreSQL", (it) => {
       assert.isAtMost(all, 24 * 5 + 6)
       // a connection may have to be opened first
       assert.isAtMost(Math.min(...inTurns), 3)
-    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)), { tags: ["ST4"] })
 
   it.effect("are asked as often for many writes of a wave as for a few", () =>
     Effect.gen(function*() {
@@ -130,7 +130,7 @@ layer(Postgres.layer)("a journal and a state store in PostgreSQL", (it) => {
       const { asked, outcomes } = yield* asks(...many)
       assert.lengthOf(outcomes.filter((it) => it === "Succeeded"), 8)
       assert.isAtMost(asked, 16)
-    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)), { tags: ["ST4"] })
 
   it.effect("are asked once by the state for a read that has run already", () =>
     Effect.gen(function*() {
@@ -140,7 +140,7 @@ layer(Postgres.layer)("a journal and a state store in PostgreSQL", (it) => {
       for (let n = 0; n < 8; n++) all.push((yield* asks(call(`${n}`, "read", { n: 1 }))).asked)
       // and the journal has its three entries, in two appends; in three now and then
       assert.isAtMost(Math.min(...all), 3)
-    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+    }).pipe(Effect.scoped, Effect.provide(Postgres.client)), { tags: ["ST4"] })
 })
 
 /** Numbers that are always the same. */
@@ -271,7 +271,7 @@ describe("stores that remember what they have changed, in SQLite", () => {
         const filename = join(yield* folder, "state.db")
         yield* alike(yield* storesOver(Sqlite.layer({ filename })), seed, 150)
       }
-    }))
+    }), { tags: ["ST4"] })
 })
 
 layer(Postgres.layer)("stores that remember what they have changed, in PostgreSQL", (it) => {
@@ -280,26 +280,30 @@ layer(Postgres.layer)("stores that remember what they have changed, in PostgreSQ
       const url = yield* (yield* Postgres.Postgres).database
       const client = Postgres.clientOf(url).pipe(Layer.provide(Postgres.realTime))
       yield* alike(yield* storesOver(client), 99, 200)
-    }))
+    }), { tags: ["ST4"] })
 
-  it.effect("give back a call that starts immediately and is not known to have started, once its session is abandoned", () =>
-    Effect.gen(function*() {
-      const store = yield* SqlStateStore.make()
-      const claims: ReadonlyArray<StateStore.Claim> = [{ _tag: "Calls", batch: "b", tool: "t", max: 2 }]
-      const request = { owner: "1", session: "s", claims, starts: { mutates: undefined } }
-      const [one, other] = yield* store.reserve([request, request], 0)
-      assert.deepInclude(one, { isStarted: true })
-      yield* store.abandon("s", 1, [one as StateStore.Reservation])
-      assert.isFalse(
-        yield* store.settle(other as StateStore.Reservation, {
-          started: true,
-          key: "release",
-          windowMillis: 0,
-          value: undefined
-        }, 2)
-      )
-      const [third, fourth] = yield* store.reserve([request, request], 3)
-      assert.deepInclude(third, { isStarted: true })
-      assert.deepStrictEqual(fourth, { _tag: "CallsUsedUp" })
-    }).pipe(Effect.scoped, Effect.provide(Postgres.client)))
+  it.effect(
+    "give back a call that starts immediately and is not known to have started, once its session is abandoned",
+    () =>
+      Effect.gen(function*() {
+        const store = yield* SqlStateStore.make()
+        const claims: ReadonlyArray<StateStore.Claim> = [{ _tag: "Calls", batch: "b", tool: "t", max: 2 }]
+        const request = { owner: "1", session: "s", claims, starts: { mutates: undefined } }
+        const [one, other] = yield* store.reserve([request, request], 0)
+        assert.deepInclude(one, { isStarted: true })
+        yield* store.abandon("s", 1, [one as StateStore.Reservation])
+        assert.isFalse(
+          yield* store.settle(other as StateStore.Reservation, {
+            started: true,
+            key: "release",
+            windowMillis: 0,
+            value: undefined
+          }, 2)
+        )
+        const [third, fourth] = yield* store.reserve([request, request], 3)
+        assert.deepInclude(third, { isStarted: true })
+        assert.deepStrictEqual(fourth, { _tag: "CallsUsedUp" })
+      }).pipe(Effect.scoped, Effect.provide(Postgres.client)),
+    { tags: ["ST4"] }
+  )
 })

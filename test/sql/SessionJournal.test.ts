@@ -72,14 +72,19 @@ layer(Postgres.layer)("the journal of shared sessions", (it) => {
   })
   const test = (
     name: string,
-    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>
+    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>,
+    options?: { tags: Array<string> }
   ) => {
     const checked = Effect.fnUntraced(function*(both: Effect.Success<typeof processes>) {
       yield* body(both)
       const { findings } = yield* Effect.provideService(SqlJournal.verify(), SqlClient.SqlClient, both.one.sql)
       assert.deepStrictEqual(findings, [], "the hash chain")
     })
-    it.effect(name, () => Effect.scoped(Effect.flatMap(processes, checked)).pipe(Effect.provide(Postgres.realTime)))
+    it.effect(
+      name,
+      () => Effect.scoped(Effect.flatMap(processes, checked)).pipe(Effect.provide(Postgres.realTime)),
+      options
+    )
   }
 
   // the contract knows no terms
@@ -105,42 +110,50 @@ layer(Postgres.layer)("the journal of shared sessions", (it) => {
     })
   ) if (/claim|takes over/.test(name)) it.effect(name, () => check)
 
-  test("writes lines of many sessions in one statement, without those of sessions that were lost", ({ one, two }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate("ann/1")
-      const lost = yield* one.registry.activate("ann/2")
-      yield* one.registry.activate("ann/3")
-      // a group is on its way while these come
-      const before = yield* Effect.forkChild(append(one.journal, line(one.journal, "ann/1", "Arrived", "0")), {
-        startImmediately: true
-      })
-      const [first, second, third] = ["ann/1", "ann/2", "ann/3"].map((principal, n) =>
-        append(one.journal, line(one.journal, principal, "Arrived", `${n + 1}`))
-      )
-      yield* takeOver(one, two, "ann/2")
-      yield* Effect.yieldNow
-      const asked = one.counts.asked
-      const exits = yield* Effect.all([first!, second!, third!].map((it) => Effect.exit(it)), {
-        concurrency: "unbounded"
-      })
-      assert.deepStrictEqual(exits.map((it) => it._tag), ["Success", "Failure", "Success"])
-      assert.isAtMost(one.counts.asked - asked, 2)
-      assert.include(String(exits[1]), "no longer holds the session")
-      assert.isTrue(lost.isOver)
-      assert.isUndefined(before.pollUnsafe()?._tag === "Failure" ? "failed" : undefined)
-      assert.deepStrictEqual((yield* keysOf(one.journal)).toSorted(), ["Arrived 0", "Arrived 1", "Arrived 3"])
-    }))
+  test(
+    "writes lines of many sessions in one statement, without those of sessions that were lost",
+    ({ one, two }) =>
+      Effect.gen(function*() {
+        yield* one.registry.activate("ann/1")
+        const lost = yield* one.registry.activate("ann/2")
+        yield* one.registry.activate("ann/3")
+        // a group is on its way while these come
+        const before = yield* Effect.forkChild(append(one.journal, line(one.journal, "ann/1", "Arrived", "0")), {
+          startImmediately: true
+        })
+        const [first, second, third] = ["ann/1", "ann/2", "ann/3"].map((principal, n) =>
+          append(one.journal, line(one.journal, principal, "Arrived", `${n + 1}`))
+        )
+        yield* takeOver(one, two, "ann/2")
+        yield* Effect.yieldNow
+        const asked = one.counts.asked
+        const exits = yield* Effect.all([first!, second!, third!].map((it) => Effect.exit(it)), {
+          concurrency: "unbounded"
+        })
+        assert.deepStrictEqual(exits.map((it) => it._tag), ["Success", "Failure", "Success"])
+        assert.isAtMost(one.counts.asked - asked, 2)
+        assert.include(String(exits[1]), "no longer holds the session")
+        assert.isTrue(lost.isOver)
+        assert.isUndefined(before.pollUnsafe()?._tag === "Failure" ? "failed" : undefined)
+        assert.deepStrictEqual((yield* keysOf(one.journal)).toSorted(), ["Arrived 0", "Arrived 1", "Arrived 3"])
+      }),
+    { tags: ["SE1"] }
+  )
 
-  test("leaves out lines of a lost session from then on, and does not fail for them again", ({ one, two }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate("ann/1")
-      const mine = line(one.journal, "ann/1", "Arrived", "1")
-      yield* takeOver(one, two, "ann/1")
-      assert.isTrue(Exit.isFailure(yield* Effect.exit(append(one.journal, mine))))
-      yield* append(one.journal, mine)
-      yield* append(two.journal, line(two.journal, "ann/1", "Arrived", "2"))
-      assert.deepStrictEqual(yield* keysOf(one.journal), ["Arrived 2"])
-    }))
+  test(
+    "leaves out lines of a lost session from then on, and does not fail for them again",
+    ({ one, two }) =>
+      Effect.gen(function*() {
+        yield* one.registry.activate("ann/1")
+        const mine = line(one.journal, "ann/1", "Arrived", "1")
+        yield* takeOver(one, two, "ann/1")
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(append(one.journal, mine))))
+        yield* append(one.journal, mine)
+        yield* append(two.journal, line(two.journal, "ann/1", "Arrived", "2"))
+        assert.deepStrictEqual(yield* keysOf(one.journal), ["Arrived 2"])
+      }),
+    { tags: ["SE3"] }
+  )
 
   test("has no grant of a session that was lost, and what was revoked anywhere", ({ one, two }) =>
     Effect.gen(function*() {
@@ -174,57 +187,69 @@ layer(Postgres.layer)("the journal of shared sessions", (it) => {
       assert.isFalse(two.journal.term!("ann/1").isOver)
     }))
 
-  test("gives calls to who holds their session, without a lease, and to nobody else", ({ one, two }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate("ann/1")
-      yield* append(
-        one.journal,
-        line(one.journal, "ann/1", "Arrived", "runs"),
-        line(one.journal, "ann/1", "Arrived", "ended"),
-        line(one.journal, "ann/1", "Settled", "ended")
-      )
-      assert.deepStrictEqual(yield* one.journal.claim(["runs"], "ann/1"), { _tag: "Busy", keys: ["runs"] })
-      assert.isTrue(Exit.isFailure(yield* Effect.exit(two.journal.claim(["runs"], "ann/1"))))
-      yield* takeOver(one, two, "ann/1")
-      assert.deepStrictEqual(yield* two.journal.claim(["runs", "ended"], "ann/1"), {
-        _tag: "Claimed",
-        ended: ["ended"]
-      })
-      assert.deepStrictEqual(yield* two.journal.claim(["runs"], "ann/1"), { _tag: "Busy", keys: ["runs"] })
-      // who has lost it does not know yet
-      assert.isFalse(one.journal.term!("ann/1").isOver)
-      assert.isTrue(Exit.isFailure(yield* Effect.exit(one.journal.claim(["other"], "ann/1"))))
-      assert.isTrue(one.journal.term!("ann/1").isOver)
-    }))
-
-  for (const loss of ["statement", "answer"] as const) {
-    test(`writes lines once where the ${loss} of a group was lost, whoever comes again first`, ({ one }) =>
+  test(
+    "gives calls to who holds their session, without a lease, and to nobody else",
+    ({ one, two }) =>
       Effect.gen(function*() {
         yield* one.registry.activate("ann/1")
-        yield* one.registry.activate("ann/2")
-        const [first, second] = ["ann/1", "ann/2"].map((it, n) => line(one.journal, it, "Arrived", `${n + 1}`))
-        one.loseNext(loss)
-        yield* Effect.flip(append(one.journal, first!, second!))
-        yield* append(one.journal, first!)
-        yield* append(one.journal, line(one.journal, "ann/1", "Settled", "1"))
-        yield* append(one.journal, second!)
-        assert.deepStrictEqual((yield* keysOf(one.journal)).toSorted(), ["Arrived 1", "Arrived 2", "Settled 1"])
-      }))
+        yield* append(
+          one.journal,
+          line(one.journal, "ann/1", "Arrived", "runs"),
+          line(one.journal, "ann/1", "Arrived", "ended"),
+          line(one.journal, "ann/1", "Settled", "ended")
+        )
+        assert.deepStrictEqual(yield* one.journal.claim(["runs"], "ann/1"), { _tag: "Busy", keys: ["runs"] })
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(two.journal.claim(["runs"], "ann/1"))))
+        yield* takeOver(one, two, "ann/1")
+        assert.deepStrictEqual(yield* two.journal.claim(["runs", "ended"], "ann/1"), {
+          _tag: "Claimed",
+          ended: ["ended"]
+        })
+        assert.deepStrictEqual(yield* two.journal.claim(["runs"], "ann/1"), { _tag: "Busy", keys: ["runs"] })
+        // who has lost it does not know yet
+        assert.isFalse(one.journal.term!("ann/1").isOver)
+        assert.isTrue(Exit.isFailure(yield* Effect.exit(one.journal.claim(["other"], "ann/1"))))
+        assert.isTrue(one.journal.term!("ann/1").isOver)
+      }),
+    { tags: ["SE6"] }
+  )
+
+  for (const loss of ["statement", "answer"] as const) {
+    test(
+      `writes lines once where the ${loss} of a group was lost, whoever comes again first`,
+      ({ one }) =>
+        Effect.gen(function*() {
+          yield* one.registry.activate("ann/1")
+          yield* one.registry.activate("ann/2")
+          const [first, second] = ["ann/1", "ann/2"].map((it, n) => line(one.journal, it, "Arrived", `${n + 1}`))
+          one.loseNext(loss)
+          yield* Effect.flip(append(one.journal, first!, second!))
+          yield* append(one.journal, first!)
+          yield* append(one.journal, line(one.journal, "ann/1", "Settled", "1"))
+          yield* append(one.journal, second!)
+          assert.deepStrictEqual((yield* keysOf(one.journal)).toSorted(), ["Arrived 1", "Arrived 2", "Settled 1"])
+        }),
+      { tags: ["SE5"] }
+    )
   }
 
-  test("takes a session for lost whose lines may have been written before it was", ({ one, two }) =>
-    Effect.gen(function*() {
-      const epoch = yield* one.registry.activate("ann/1")
-      const kept = yield* one.registry.activate("ann/2")
-      one.loseNext("answer")
-      const lines = [line(one.journal, "ann/1", "Arrived", "1"), line(one.journal, "ann/2", "Arrived", "2")]
-      yield* Effect.flip(append(one.journal, ...lines))
-      yield* takeOver(one, two, "ann/1")
-      yield* append(one.journal, ...lines)
-      assert.isTrue(epoch.isOver)
-      assert.isFalse(kept.isOver)
-      assert.deepStrictEqual(yield* keysOf(one.journal), ["Arrived 1", "Arrived 2"])
-    }))
+  test(
+    "takes a session for lost whose lines may have been written before it was",
+    ({ one, two }) =>
+      Effect.gen(function*() {
+        const epoch = yield* one.registry.activate("ann/1")
+        const kept = yield* one.registry.activate("ann/2")
+        one.loseNext("answer")
+        const lines = [line(one.journal, "ann/1", "Arrived", "1"), line(one.journal, "ann/2", "Arrived", "2")]
+        yield* Effect.flip(append(one.journal, ...lines))
+        yield* takeOver(one, two, "ann/1")
+        yield* append(one.journal, ...lines)
+        assert.isTrue(epoch.isOver)
+        assert.isFalse(kept.isOver)
+        assert.deepStrictEqual(yield* keysOf(one.journal), ["Arrived 1", "Arrived 2"])
+      }),
+    { tags: ["SE5"] }
+  )
 })
 
 layer(Postgres.layer)("the journal of one process", (it) => {

@@ -417,6 +417,6 @@ layer(Postgres.layer)("sessions that processes over one PostgreSQL share", (it) 
       Effect.forEach(seeds(20), (seed) => Effect.scoped(play(seed, 100)), { discard: true }).pipe(
         Effect.provide(Postgres.realTime)
       ),
-    timeout
+    { tags: ["SE1"], timeout }
   )
 })

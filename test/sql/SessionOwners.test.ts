@@ -119,7 +119,7 @@ layer(Postgres.layer)("sessions whose owner is forced out", (it) => {
       const process = yield* two.executor(all[1]!)
       assert.deepStrictEqual(tags(yield* process.resume(wave)), ["Unknown"])
       assert.lengthOf(ran, all.length)
-    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
+    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)), { tags: ["SE2"] })
 
   it.effect("end in it at once, and leave its other sessions alone", () =>
     Effect.gen(function*() {
@@ -149,5 +149,5 @@ layer(Postgres.layer)("sessions whose owner is forced out", (it) => {
       ])
       const process = yield* two.executor(lost)
       assert.deepStrictEqual(tags(yield* process.executeWave([call("d", "write")])), ["Succeeded"])
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["SE3"] })
 })

@@ -223,5 +223,5 @@ layer(Postgres.layer, { timeout })("rows of sessions", (it) => {
         }
         for (let step = 61; step < 70; step++) yield* read(step)
       }
-    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)), timeout)
+    }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)), { tags: ["SE8"], timeout })
 })

@@ -47,29 +47,39 @@ layer(Postgres.layer)("the state of shared sessions", (it) => {
   })
   const test = (
     name: string,
-    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>
-  ) => it.effect(name, () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)))
+    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>,
+    options?: { tags: Array<string> }
+  ) =>
+    it.effect(
+      name,
+      () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)),
+      options
+    )
 
   for (const isRemembered of [false, true]) {
     const which = isRemembered ? "one that is remembered" : "one that is loaded"
-    test(`takes no claims for a session that was lost, and those of the same moment for others: ${which}`, ({ one, two }) =>
-      Effect.gen(function*() {
-        const mine = yield* one.registry.activate(ann)
-        yield* one.registry.activate(bob)
-        if (isRemembered) yield* one.store.reserve([calls("a", 9), calls("b", 9)], 0, bob)
-        yield* takeOver(one, two, ann)
-        const [lost, held] = yield* Effect.all(
-          [one.store.reserve([calls("a", 9)], 0, ann), one.store.reserve([calls("b", 9)], 0, bob)]
-            .map((it) => Effect.exit(it)),
-          { concurrency: "unbounded" }
-        )
-        assert.include(String(lost), "does not hold the session")
-        assert.isTrue(Exit.isSuccess(held!) && isHeld(held.value[0]))
-        assert.isTrue(mine.isOver)
-        // nothing was counted
-        const [all] = yield* two.store.reserve([calls("a", isRemembered ? 2 : 1)], 0, ann)
-        assert.isTrue(isHeld(all))
-      }))
+    test(
+      `takes no claims for a session that was lost, and those of the same moment for others: ${which}`,
+      ({ one, two }) =>
+        Effect.gen(function*() {
+          const mine = yield* one.registry.activate(ann)
+          yield* one.registry.activate(bob)
+          if (isRemembered) yield* one.store.reserve([calls("a", 9), calls("b", 9)], 0, bob)
+          yield* takeOver(one, two, ann)
+          const [lost, held] = yield* Effect.all(
+            [one.store.reserve([calls("a", 9)], 0, ann), one.store.reserve([calls("b", 9)], 0, bob)]
+              .map((it) => Effect.exit(it)),
+            { concurrency: "unbounded" }
+          )
+          assert.include(String(lost), "does not hold the session")
+          assert.isTrue(Exit.isSuccess(held!) && isHeld(held.value[0]))
+          assert.isTrue(mine.isOver)
+          // nothing was counted
+          const [all] = yield* two.store.reserve([calls("a", isRemembered ? 2 : 1)], 0, ann)
+          assert.isTrue(isHeld(all))
+        }),
+      { tags: ["SE1"] }
+    )
   }
 
   test("takes no claims for a session that is not held here", ({ one, two }) =>
@@ -93,7 +103,7 @@ layer(Postgres.layer)("the state of shared sessions", (it) => {
       assert.deepStrictEqual(yield* two.store.reserve([calls("a")], 0, ann), [{ _tag: "CallsUsedUp" }])
       yield* two.store.closeBatch("a", ann)
       assert.isTrue(isHeld((yield* two.store.reserve([calls("a")], 0, ann))[0]))
-    }))
+    }), { tags: ["SE1"] })
 
   test("keeps no grant of a session that was lost", ({ one, two }) =>
     Effect.gen(function*() {
@@ -113,5 +123,5 @@ layer(Postgres.layer)("the state of shared sessions", (it) => {
       const ids = Effect.map(two.store.grants(ann, 1), (all) => all.map(({ id }) => id))
       assert.deepStrictEqual((yield* ids).toSorted(), ["after", "before"])
       assert.isTrue(yield* one.store.revoke(ann, "before"))
-    }))
+    }), { tags: ["SE1"] })
 })

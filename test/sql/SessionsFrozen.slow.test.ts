@@ -57,6 +57,6 @@ layer(Postgres.layer)("a process that is stopped for longer than its lease", (it
           assert.strictEqual(ofTaken.at(-1), "mine")
         }
       }).pipe(Effect.scoped, Effect.provide(Postgres.realTime)),
-    120_000
+    { tags: ["SE2"], timeout: 120_000 }
   )
 })

@@ -90,7 +90,7 @@ layer(Postgres.layer)("where a connection falls silent", (it) => {
       assert.isTrue(Exit.isFailure(yield* missing(proxy, write(journal, ...lines))))
       yield* write(journal, ...lines, line("Arrived", "3"))
       assert.deepStrictEqual(yield* written(journal), ["Arrived 1", "Arrived 2", "Arrived 3"])
-    }))
+    }), { tags: ["ST7"] })
 
   it.effect("an unanswered write is made once", () =>
     Effect.gen(function*() {
@@ -104,7 +104,7 @@ layer(Postgres.layer)("where a connection falls silent", (it) => {
       yield* write(journal, line("Arrived", "4"))
       const all = ["Arrived 1", "Arrived 2", "Settled 2", "Arrived 3", "Arrived 4"]
       assert.deepStrictEqual(yield* written(journal), all)
-    }))
+    }), { tags: ["ST7"] })
 
   it.effect("what a server hears late is not written a second time", () =>
     Effect.gen(function*() {
@@ -123,28 +123,32 @@ layer(Postgres.layer)("where a connection falls silent", (it) => {
         ([row]) => row!.last_place !== before!.last_place
       ))
       assert.deepStrictEqual(yield* written(journal), ["Arrived 1", "Arrived 2"])
-    }))
+    }), { tags: ["ST7"] })
 
-  it.effect("its term is renewed over another one, and no process takes over a running call", () =>
-    Effect.gen(function*() {
-      const { direct, proxy, through } = yield* world
-      const journal = yield* journalOver(through)
-      const other = yield* journalOver(direct)
-      yield* write(journal, line("Arrived", "1"))
-      proxy.silence()
-      const before = proxy.state.swallowed
-      yield* TestClock.adjust("10 seconds")
-      yield* until(Effect.sync(() => proxy.state.swallowed > before))
-      yield* direct`UPDATE tool_executor_journal_terms SET expires_at = 0`
-      // the renewal misses its deadline, and is tried again
-      yield* TestClock.adjust("5 seconds")
-      yield* TestClock.adjust("3 seconds")
-      yield* until(Effect.map(
-        direct`SELECT id FROM tool_executor_journal_terms WHERE expires_at > 0`,
-        (rows) => rows.length > 0
-      ))
-      assert.deepStrictEqual(yield* other.claim(["1"], "p"), { _tag: "Busy", keys: ["1"] })
-    }))
+  it.effect(
+    "its term is renewed over another one, and no process takes over a running call",
+    () =>
+      Effect.gen(function*() {
+        const { direct, proxy, through } = yield* world
+        const journal = yield* journalOver(through)
+        const other = yield* journalOver(direct)
+        yield* write(journal, line("Arrived", "1"))
+        proxy.silence()
+        const before = proxy.state.swallowed
+        yield* TestClock.adjust("10 seconds")
+        yield* until(Effect.sync(() => proxy.state.swallowed > before))
+        yield* direct`UPDATE tool_executor_journal_terms SET expires_at = 0`
+        // the renewal misses its deadline, and is tried again
+        yield* TestClock.adjust("5 seconds")
+        yield* TestClock.adjust("3 seconds")
+        yield* until(Effect.map(
+          direct`SELECT id FROM tool_executor_journal_terms WHERE expires_at > 0`,
+          (rows) => rows.length > 0
+        ))
+        assert.deepStrictEqual(yield* other.claim(["1"], "p"), { _tag: "Busy", keys: ["1"] })
+      }),
+    { tags: ["ST7"] }
+  )
 
   it.effect("a claim misses its deadline, and the next one has it", () =>
     Effect.gen(function*() {
@@ -179,7 +183,7 @@ layer(Postgres.layer)("where a connection falls silent", (it) => {
       const [second, third] = yield* store.reserve([request, request], 0)
       assert.property(second, "epoch")
       assert.deepStrictEqual(third, { _tag: "CallsUsedUp" })
-    }))
+    }), { tags: ["ST7"] })
 })
 
 layer(Postgres.layer)("where the database is silent for all", (it) => {
@@ -203,7 +207,7 @@ layer(Postgres.layer)("where the database is silent for all", (it) => {
         entries.map(({ entry }) => Journal.isOfCall(entry) ? `${entry._tag} ${entry.callId}` : entry._tag),
         all
       )
-    })))
+    })), { tags: ["ST7"] })
 
   it.effect("a call that was taken over does not succeed here", () =>
     closing(Effect.gen(function*() {
@@ -237,7 +241,7 @@ layer(Postgres.layer)("where the database is silent for all", (it) => {
       yield* passing(Effect.sync(() => running.pollUnsafe() !== undefined))
       assert.deepStrictEqual(tags(yield* Fiber.join(running)), ["Unknown"])
       assert.deepStrictEqual(ran, ["one"])
-    })))
+    })), { tags: ["J4"] })
 
   it.effect("an executor over it still closes in bounded time", () =>
     Effect.gen(function*() {
@@ -255,5 +259,5 @@ layer(Postgres.layer)("where the database is silent for all", (it) => {
         yield* until(Effect.sync(() => proxy.state.swallowed > 0))
       }))
       assert.isBelow(millis, 45_000)
-    }))
+    }), { tags: ["ST7"] })
 })

@@ -1,3 +1,6 @@
+/**
+ * @module-tag J3
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"
@@ -210,7 +213,7 @@ describe("the journal in SQLite", () => {
       const error = yield* Effect.flip(Effect.scoped(Layer.build(SqlJournal.layer().pipe(Layer.provide(client)))))
       assert.instanceOf(error, ConfigurationError.ConfigurationError)
       assert.include(error.message, "synchronous")
-    }))
+    }), { tags: ["J5"] })
 })
 
 layer(Postgres.layer)("the journal in PostgreSQL", (it) => {

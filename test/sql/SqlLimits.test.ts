@@ -70,23 +70,27 @@ layer(Postgres.layer)("limits in a database", (it) => {
     const circuits = (options?: SqlCircuitBreakerStore.Options) =>
       clients(CircuitBreaker.CircuitBreakerStore, SqlCircuitBreakerStore.layer(options))
 
-    it.effect(`let two processes together start no more, and no fewer, than they allow (${name})`, () =>
-      Effect.gen(function*() {
-        const { one, two } = yield* limiters
-        for (const algorithm of ["fixed-window", "token-bucket"] as const) {
-          const taken = yield* Effect.forEach(
-            Array.from({ length: 80 }, (_, index) => index % 2 === 0 ? one.store : two.store),
-            (store) =>
-              Effect.flatMap(
-                Effect.provideService(RateLimiter.make, RateLimiter.RateLimiterStore, store),
-                (limiter) => reasonOf(limiter.consume({ algorithm, key: algorithm, limit: 25, window: "10 hours" }))
-              ),
-            { concurrency: "unbounded" }
-          )
-          assert.strictEqual(taken.filter((it) => it === "nothing").length, 25)
-          assert.strictEqual(taken.filter((it) => it === "RateLimitExceeded").length, 55)
-        }
-      }))
+    it.effect(
+      `let two processes together start no more, and no fewer, than they allow (${name})`,
+      () =>
+        Effect.gen(function*() {
+          const { one, two } = yield* limiters
+          for (const algorithm of ["fixed-window", "token-bucket"] as const) {
+            const taken = yield* Effect.forEach(
+              Array.from({ length: 80 }, (_, index) => index % 2 === 0 ? one.store : two.store),
+              (store) =>
+                Effect.flatMap(
+                  Effect.provideService(RateLimiter.make, RateLimiter.RateLimiterStore, store),
+                  (limiter) => reasonOf(limiter.consume({ algorithm, key: algorithm, limit: 25, window: "10 hours" }))
+                ),
+              { concurrency: "unbounded" }
+            )
+            assert.strictEqual(taken.filter((it) => it === "nothing").length, 25)
+            assert.strictEqual(taken.filter((it) => it === "RateLimitExceeded").length, 55)
+          }
+        }),
+      { tags: ["ST3"] }
+    )
 
     it.effect(`let whoever takes no token look, also while others take some (${name})`, () =>
       Effect.gen(function*() {
@@ -129,7 +133,7 @@ layer(Postgres.layer)("limits in a database", (it) => {
           openFor: Duration.hours(1)
         })
         assert.strictEqual((yield* one.store.state("t"))._tag, "Closed")
-      }))
+      }), { tags: ["ST3"] })
 
     it.effect(`give back the place of a call whose process is gone, and keep that of one that runs (${name})`, () =>
       Effect.gen(function*() {

@@ -15,13 +15,14 @@ const login = (key: string, user: string, expiresAt: number): Login => ({ key, u
 layer(Postgres.layer)("logins in PostgreSQL", (it) => {
   const test = (
     name: string,
-    body: (client: Context.Context<SqlClient.SqlClient>) => Effect.Effect<void, unknown, Scope.Scope>
+    body: (client: Context.Context<SqlClient.SqlClient>) => Effect.Effect<void, unknown, Scope.Scope>,
+    options?: { tags: Array<string> }
   ) =>
     it.effect(name, () =>
       Effect.scoped(Effect.gen(function*() {
         const url = yield* (yield* Postgres.Postgres).database
         yield* body(yield* Layer.build(Postgres.clientOf(url)))
-      })).pipe(Effect.provide(Postgres.realTime)))
+      })).pipe(Effect.provide(Postgres.realTime)), options)
 
   const tableIn = (client: Context.Context<SqlClient.SqlClient>) =>
     Effect.map(
@@ -83,5 +84,5 @@ layer(Postgres.layer)("logins in PostgreSQL", (it) => {
       const headers = { cookie, origin }
       assert.strictEqual((yield* two(Doors.send("/api/logout", { method: "POST", body: "{}", headers }))).status, 204)
       assert.strictEqual(yield* me(one, cookie), 401)
-    }))
+    }), { tags: ["SE11"] })
 })

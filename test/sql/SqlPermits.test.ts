@@ -146,7 +146,7 @@ layer(Postgres.layer)("permits of processes over one PostgreSQL", (it) => {
       yield* passing(() => all.pollUnsafe() !== undefined, 2_000)
       yield* Fiber.join(all)
       assert.deepStrictEqual(problems, [])
-    }))
+    }), { tags: ["C11"] })
 
   it.effect("go on to the next call of a process without a question, and cost nothing while nobody wants one", () =>
     Effect.gen(function*() {
@@ -212,23 +212,27 @@ layer(Postgres.layer)("permits of processes over one PostgreSQL", (it) => {
       yield* passing(() => false, 50)
     }))
 
-  it.effect("are given up by a process that cannot renew them, before another one can have them", () =>
-    Effect.gen(function*() {
-      const { proxy, through } = yield* world
-      const process = yield* through()
-      const lease = yield* (yield* take(process, cap(1))).lease
-      const lost = yield* Effect.forkChild(lease.lost!)
-      proxy.down()
-      yield* TestClock.adjust("7800 millis")
-      assert.isTrue(isUnder(lease))
-      yield* TestClock.adjust("100 millis")
-      assert.strictEqual(yield* Fiber.join(lost), "the database could not be reached to renew its lease")
-      assert.isFalse(isUnder(lease))
-      // also where the database knows it still
-      proxy.up()
-      yield* passing(() => false, 50)
-      assert.isFalse(isUnder(lease))
-    }))
+  it.effect(
+    "are given up by a process that cannot renew them, before another one can have them",
+    () =>
+      Effect.gen(function*() {
+        const { proxy, through } = yield* world
+        const process = yield* through()
+        const lease = yield* (yield* take(process, cap(1))).lease
+        const lost = yield* Effect.forkChild(lease.lost!)
+        proxy.down()
+        yield* TestClock.adjust("7800 millis")
+        assert.isTrue(isUnder(lease))
+        yield* TestClock.adjust("100 millis")
+        assert.strictEqual(yield* Fiber.join(lost), "the database could not be reached to renew its lease")
+        assert.isFalse(isUnder(lease))
+        // also where the database knows it still
+        proxy.up()
+        yield* passing(() => false, 50)
+        assert.isFalse(isUnder(lease))
+      }),
+    { tags: ["C11"] }
+  )
 
   it.effect("that the database no longer has are lost", () =>
     Effect.gen(function*() {

@@ -57,8 +57,14 @@ layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
 
   const test = (
     name: string,
-    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>
-  ) => it.effect(name, () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)))
+    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>,
+    options?: { tags: Array<string> }
+  ) =>
+    it.effect(
+      name,
+      () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)),
+      options
+    )
 
   test("are held by who activated them, in an epoch that rises", ({ one }) =>
     Effect.gen(function*() {
@@ -111,7 +117,7 @@ layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
       yield* expire(sql, one)
       assert.isTrue(yield* mine.renew)
       assert.isTrue(mine.isHeld)
-    }))
+    }), { tags: ["SE4"] })
 
   test("are released with what is left, unless somebody else has them", ({ one, sql, two }) =>
     Effect.gen(function*() {
@@ -151,7 +157,7 @@ layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
       const next = yield* one.activate(principal)
       // activation has heard it
       assert.strictEqual(yield* one.release(next, { _tag: "Waiting", until: undefined }), "Released")
-    }))
+    }), { tags: ["SE7"] })
 
   test("are due if their owner has not heard that they were woken", ({ one, sql, two }) =>
     Effect.gen(function*() {
@@ -165,17 +171,21 @@ layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
       assert.isTrue(yield* one.heard(epoch))
       yield* later(sql)
       assert.deepStrictEqual(yield* one.due(10), [])
-    }))
+    }), { tags: ["SE7"] })
 
-  test("are due if the process that holds them has ended, once among all who ask", ({ one, stopOne, two }) =>
-    Effect.gen(function*() {
-      const all = Array.from({ length: 20 }, (_, n) => `ann/${n}`)
-      yield* Effect.forEach(all, (it) => one.activate(it), { concurrency: 5 })
-      assert.deepStrictEqual(yield* two.due(100), [])
-      yield* stopOne
-      const found = yield* Effect.all(Array.from({ length: 4 }, () => two.due(10)), { concurrency: "unbounded" })
-      assert.deepStrictEqual(found.flat().toSorted(), all.toSorted())
-    }))
+  test(
+    "are due if the process that holds them has ended, once among all who ask",
+    ({ one, stopOne, two }) =>
+      Effect.gen(function*() {
+        const all = Array.from({ length: 20 }, (_, n) => `ann/${n}`)
+        yield* Effect.forEach(all, (it) => one.activate(it), { concurrency: 5 })
+        assert.deepStrictEqual(yield* two.due(100), [])
+        yield* stopOne
+        const found = yield* Effect.all(Array.from({ length: 4 }, () => two.due(10)), { concurrency: "unbounded" })
+        assert.deepStrictEqual(found.flat().toSorted(), all.toSorted())
+      }),
+    { tags: ["SE7"] }
+  )
 
   test("are not due because of a wake-up for a session that nobody ever had", ({ one, sql }) =>
     Effect.gen(function*() {
@@ -308,26 +318,30 @@ layer(Postgres.layer)("sessions in PostgreSQL", (it) => {
       assert.lengthOf(yield* sql`SELECT 1 FROM tool_executor_sessions_taken`, 0)
     }))
 
-  test("are all of one process, or shared: who starts beside the other is refused until that has ended", ({ sql, stopOne, two }) =>
-    Effect.gen(function*() {
-      const scope = yield* Scope.make()
-      const alone = Layer.build(SqlSessionRegistry.layerAlone).pipe(Effect.provideService(SqlClient.SqlClient, sql))
-      yield* stopOne
-      const refused = yield* Effect.flip(Effect.scoped(alone))
-      assert.match(
-        String(refused),
-        /runners of a cluster are up on this database.*serve --cluster.* [1-9] more second/s
-      )
-      yield* expire(sql, two)
-      yield* Scope.provide(alone, scope)
-      // servers without epochs may be several, as before
-      yield* Effect.scoped(alone)
-      const other = yield* Effect.flip(start(sql))
-      assert.match(String(other), /a server without a cluster is up on this database.* 15 more seconds/s)
-      yield* Scope.close(scope, Exit.void)
-      yield* start(sql)
-      assert.lengthOf(yield* sql`SELECT 1 FROM tool_executor_runners WHERE alone`, 0)
-    }))
+  test(
+    "are all of one process, or shared: who starts beside the other is refused until that has ended",
+    ({ sql, stopOne, two }) =>
+      Effect.gen(function*() {
+        const scope = yield* Scope.make()
+        const alone = Layer.build(SqlSessionRegistry.layerAlone).pipe(Effect.provideService(SqlClient.SqlClient, sql))
+        yield* stopOne
+        const refused = yield* Effect.flip(Effect.scoped(alone))
+        assert.match(
+          String(refused),
+          /runners of a cluster are up on this database.*serve --cluster.* [1-9] more second/s
+        )
+        yield* expire(sql, two)
+        yield* Scope.provide(alone, scope)
+        // servers without epochs may be several, as before
+        yield* Effect.scoped(alone)
+        const other = yield* Effect.flip(start(sql))
+        assert.match(String(other), /a server without a cluster is up on this database.* 15 more seconds/s)
+        yield* Scope.close(scope, Exit.void)
+        yield* start(sql)
+        assert.lengthOf(yield* sql`SELECT 1 FROM tool_executor_runners WHERE alone`, 0)
+      }),
+    { tags: ["CL8"] }
+  )
 
   test("of a process are over once it stops, and its fibers end", ({ one, stopOne }) =>
     Effect.gen(function*() {

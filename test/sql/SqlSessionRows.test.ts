@@ -114,8 +114,14 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
 
   const test = (
     name: string,
-    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>
-  ) => it.effect(name, () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)))
+    body: (it: Effect.Success<typeof processes>) => Effect.Effect<void, unknown, Scope.Scope>,
+    options?: { tags: Array<string> }
+  ) =>
+    it.effect(
+      name,
+      () => Effect.scoped(Effect.flatMap(processes, body)).pipe(Effect.provide(Postgres.realTime)),
+      options
+    )
 
   test("are written by who holds the session, and read by all", ({ one, two }) =>
     Effect.gen(function*() {
@@ -152,7 +158,7 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
       yield* one.rows.of(principal).write([put("c", "3")])
       const left = yield* one.rows.of(principal).read({ keys: ["a", "b", "c"] })
       assert.deepStrictEqual(Array.from(left), [["a", "1"], ["c", "3"]])
-    }))
+    }), { tags: ["SE8"] })
 
   test("are all written or none where one that was to be new is there", ({ one }) =>
     Effect.gen(function*() {
@@ -163,7 +169,7 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
       assert.deepInclude(error, { _tag: "RowExists", key: "a", value: "1" })
       assert.isFalse(isLost(error))
       assert.deepStrictEqual(Array.from(yield* rows.read({ keys: ["a", "b", "c"] })), [["a", "1"]])
-    }))
+    }), { tags: ["SE8"] })
 
   test("hold any text", ({ one }) =>
     Effect.gen(function*() {
@@ -198,48 +204,56 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
       assert.isUndefined(yield* two.waves.turn(ada, "t"))
     }))
 
-  test("of waves are forgotten by their age, and not what is unfinished or a wave starts from", ({ one, sql }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate(principal)
-      for (const name of ["first", "waits", "last"]) yield* one.waves.begin(begun(name), infoOf(begun(name)))
-      yield* one.waves.end(begun("first"), endOf(begun("first"), 10, true))
-      yield* one.waves.end(begun("last"), endOf(begun("last"), 30, true))
-      yield* one.waves.prune({ waves: 20, turns: 100 })
-      assert.isUndefined(yield* one.waves.get(ada, "first"))
-      assert.isDefined((yield* one.waves.get(ada, "last"))?.ended)
-      assert.isDefined(yield* one.waves.get(ada, "waits"))
-      // "waits" goes on with it
-      assert.isDefined(yield* one.waves.turn(ada, "t"))
-      yield* one.waves.end(begun("waits"), endOf(begun("waits"), 40))
-      yield* one.waves.begin(begun("next", 41), infoOf(begun("next")))
-      yield* one.waves.prune({ waves: 100, turns: 100 })
-      assert.isDefined(yield* one.waves.turn(ada, "t"))
-      yield* one.waves.end(begun("next"), endOf(begun("next"), 50))
-      yield* one.waves.prune({ waves: 100, turns: 100 })
-      assert.isUndefined(yield* one.waves.turn(ada, "t"))
-      assert.lengthOf(yield* sql`SELECT key FROM tool_executor_session_rows`, 0)
-    }))
+  test(
+    "of waves are forgotten by their age, and not what is unfinished or a wave starts from",
+    ({ one, sql }) =>
+      Effect.gen(function*() {
+        yield* one.registry.activate(principal)
+        for (const name of ["first", "waits", "last"]) yield* one.waves.begin(begun(name), infoOf(begun(name)))
+        yield* one.waves.end(begun("first"), endOf(begun("first"), 10, true))
+        yield* one.waves.end(begun("last"), endOf(begun("last"), 30, true))
+        yield* one.waves.prune({ waves: 20, turns: 100 })
+        assert.isUndefined(yield* one.waves.get(ada, "first"))
+        assert.isDefined((yield* one.waves.get(ada, "last"))?.ended)
+        assert.isDefined(yield* one.waves.get(ada, "waits"))
+        // "waits" goes on with it
+        assert.isDefined(yield* one.waves.turn(ada, "t"))
+        yield* one.waves.end(begun("waits"), endOf(begun("waits"), 40))
+        yield* one.waves.begin(begun("next", 41), infoOf(begun("next")))
+        yield* one.waves.prune({ waves: 100, turns: 100 })
+        assert.isDefined(yield* one.waves.turn(ada, "t"))
+        yield* one.waves.end(begun("next"), endOf(begun("next"), 50))
+        yield* one.waves.prune({ waves: 100, turns: 100 })
+        assert.isUndefined(yield* one.waves.turn(ada, "t"))
+        assert.lengthOf(yield* sql`SELECT key FROM tool_executor_session_rows`, 0)
+      }),
+    { tags: ["SE10"] }
+  )
 
-  test("of a conversation come with its open operations, and are forgotten with them", ({ one, sql, two }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate(principal)
-      for (const id of ["one", "two"]) yield* one.operations.submit(operation(id))
-      yield* one.operations.keepConversation(conversation(ada, ["two"], 10))
-      for (const number of [0, 1]) yield* one.operations.append(ada, "two", number, { log: "l", events: [] })
-      const found = yield* two.operations.conversationOf(ada)
-      assert.deepStrictEqual(found?.open.map((it) => [it.submitted.operation, it.ended, it.events.length]), [
-        ["two", undefined, 2]
-      ])
-      assert.deepStrictEqual(yield* two.operations.conversations, [])
-      yield* one.operations.prune(100)
-      assert.isDefined(yield* one.operations.get(ada, "one"))
-      yield* one.operations.keepConversation(conversation(ada, [], 20))
-      yield* one.operations.prune(20)
-      assert.isDefined(yield* one.operations.get(ada, "two"))
-      yield* one.operations.prune(21)
-      assert.isUndefined(yield* two.operations.conversationOf(ada))
-      assert.lengthOf(yield* sql`SELECT key FROM tool_executor_session_rows`, 0)
-    }))
+  test(
+    "of a conversation come with its open operations, and are forgotten with them",
+    ({ one, sql, two }) =>
+      Effect.gen(function*() {
+        yield* one.registry.activate(principal)
+        for (const id of ["one", "two"]) yield* one.operations.submit(operation(id))
+        yield* one.operations.keepConversation(conversation(ada, ["two"], 10))
+        for (const number of [0, 1]) yield* one.operations.append(ada, "two", number, { log: "l", events: [] })
+        const found = yield* two.operations.conversationOf(ada)
+        assert.deepStrictEqual(found?.open.map((it) => [it.submitted.operation, it.ended, it.events.length]), [
+          ["two", undefined, 2]
+        ])
+        assert.deepStrictEqual(yield* two.operations.conversations, [])
+        yield* one.operations.prune(100)
+        assert.isDefined(yield* one.operations.get(ada, "one"))
+        yield* one.operations.keepConversation(conversation(ada, [], 20))
+        yield* one.operations.prune(20)
+        assert.isDefined(yield* one.operations.get(ada, "two"))
+        yield* one.operations.prune(21)
+        assert.isUndefined(yield* two.operations.conversationOf(ada))
+        assert.lengthOf(yield* sql`SELECT key FROM tool_executor_session_rows`, 0)
+      }),
+    { tags: ["SE10"] }
+  )
 
   test("of a transcript never mix what two owners said", ({ one, two }) =>
     Effect.gen(function*() {
@@ -274,7 +288,7 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
         ["s", "one"]
       ])
       assert.lengthOf((yield* Effect.scoped(two.transcripts.open("s", principal))).messages, 4)
-    }))
+    }), { tags: ["SE8"] })
 
   test("of a process that had all sessions are continued by who holds them from then on", ({ one, sql, two }) =>
     Effect.gen(function*() {
@@ -312,75 +326,83 @@ layer(Postgres.layer)("rows of sessions in PostgreSQL", (it) => {
       assert.isTrue(isLost(yield* Effect.flip(two.waves.end(begun("waits"), endOf(begun("waits"), 30)))))
     }))
 
-  test("of ten thousand waves are listed, continued and forgotten a bounded number at a time", ({ one, sql, two }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate(principal)
-      yield* one.waves.begin(begun("waits", 1), infoOf(begun("waits", 1)))
-      yield* one.waves.begin(begun("old", 2), infoOf(begun("old", 2)))
-      yield* one.waves.end(begun("old", 2), endOf(begun("old", 2), 3))
-      yield* sql`INSERT INTO tool_executor_session_rows
+  test(
+    "of ten thousand waves are listed, continued and forgotten a bounded number at a time",
+    ({ one, sql, two }) =>
+      Effect.gen(function*() {
+        yield* one.registry.activate(principal)
+        yield* one.waves.begin(begun("waits", 1), infoOf(begun("waits", 1)))
+        yield* one.waves.begin(begun("old", 2), infoOf(begun("old", 2)))
+        yield* one.waves.end(begun("old", 2), endOf(begun("old", 2), 3))
+        yield* sql`INSERT INTO tool_executor_session_rows
         SELECT session, key || lpad(n::text, 5, '0'), value, kind, is_open, username, summary, changed_at + n
         FROM tool_executor_session_rows, generate_series(1, 10000) AS n WHERE kind = 'wave' AND NOT is_open`
-      yield* sql`INSERT INTO tool_executor_session_rows
+        yield* sql`INSERT INTO tool_executor_session_rows
         SELECT session, key || lpad(n::text, 5, '0'), value, kind, is_open, username, summary, changed_at
         FROM tool_executor_session_rows, generate_series(1, 10000) AS n WHERE key LIKE 'served.end.%'`
-      yield* sql`DELETE FROM tool_executor_session_rows WHERE NOT is_open AND length(key) < 45 AND key NOT LIKE '%.turn.%'`
-      yield* sql`ANALYZE tool_executor_session_rows`
-      const lists = SharedLists.make(two.rows)!
-      for (const [records, seen] of [[["*"], 500], [["ada"], 500], [["bob"], 0]] as const) {
-        const name = records[0] === "bob" ? "eve" : "bea"
-        const user = { name, run: true, approve: [], records, operate: false }
-        const waves = yield* lists.waves(user, 500)
-        assert.lengthOf(waves, seen)
-        // what is unfinished is there, however much has ended since
-        assert.strictEqual(waves[0]?.wave, seen === 0 ? undefined : "waits")
-      }
-      assert.deepStrictEqual(yield* lists.sessions("ada", 10), [{ session: "s", waves: 1 }])
-      assert.lengthOf(yield* one.rows.summaries!({ kind: "wave", limit: 100_000 }), 1_000)
-      assert.deepStrictEqual((yield* two.waves.openOf(ada)).map(({ wave }) => wave), ["waits"])
-      // every question has its index, so none reads what is not asked for
-      const plans = yield* Effect.forEach([
-        "WHERE session = 's' AND kind = 'wave' AND is_open",
-        "WHERE kind = 'wave' AND NOT is_open AND changed_at < 5 ORDER BY changed_at LIMIT 10",
-        "WHERE kind = 'wave' AND summary IS NOT NULL AND is_open ORDER BY changed_at DESC LIMIT 10",
-        "WHERE kind = 'wave' AND summary IS NOT NULL AND NOT is_open AND username = 'ada' ORDER BY changed_at DESC LIMIT 10",
-        "WHERE session = 's' AND key >= 'x.0' AND key < 'x.:'",
-        "WHERE session = 's' AND key >= 'x' || substr('y', 10000) AND key < 'x' || substr('y', 10000) || '~'"
-      ], (where) => sql.unsafe(`EXPLAIN SELECT key FROM tool_executor_session_rows ${where}`))
-      for (const plan of plans) {
-        assert.notInclude(JSON.stringify(plan), "Seq Scan")
-      }
-      yield* one.waves.prune({ waves: 5_003, turns: 0 })
-      const left = yield* sql<{ readonly count: unknown }>`SELECT count(*) AS count FROM tool_executor_session_rows`
-      // the one that waits, the turn, and rows and ends of those that ended since
-      assert.strictEqual(Number(left[0]?.count), 2 + 2 * 5_001)
-    }))
+        yield* sql`DELETE FROM tool_executor_session_rows WHERE NOT is_open AND length(key) < 45 AND key NOT LIKE '%.turn.%'`
+        yield* sql`ANALYZE tool_executor_session_rows`
+        const lists = SharedLists.make(two.rows)!
+        for (const [records, seen] of [[["*"], 500], [["ada"], 500], [["bob"], 0]] as const) {
+          const name = records[0] === "bob" ? "eve" : "bea"
+          const user = { name, run: true, approve: [], records, operate: false }
+          const waves = yield* lists.waves(user, 500)
+          assert.lengthOf(waves, seen)
+          // what is unfinished is there, however much has ended since
+          assert.strictEqual(waves[0]?.wave, seen === 0 ? undefined : "waits")
+        }
+        assert.deepStrictEqual(yield* lists.sessions("ada", 10), [{ session: "s", waves: 1 }])
+        assert.lengthOf(yield* one.rows.summaries!({ kind: "wave", limit: 100_000 }), 1_000)
+        assert.deepStrictEqual((yield* two.waves.openOf(ada)).map(({ wave }) => wave), ["waits"])
+        // every question has its index, so none reads what is not asked for
+        const plans = yield* Effect.forEach([
+          "WHERE session = 's' AND kind = 'wave' AND is_open",
+          "WHERE kind = 'wave' AND NOT is_open AND changed_at < 5 ORDER BY changed_at LIMIT 10",
+          "WHERE kind = 'wave' AND summary IS NOT NULL AND is_open ORDER BY changed_at DESC LIMIT 10",
+          "WHERE kind = 'wave' AND summary IS NOT NULL AND NOT is_open AND username = 'ada' ORDER BY changed_at DESC LIMIT 10",
+          "WHERE session = 's' AND key >= 'x.0' AND key < 'x.:'",
+          "WHERE session = 's' AND key >= 'x' || substr('y', 10000) AND key < 'x' || substr('y', 10000) || '~'"
+        ], (where) => sql.unsafe(`EXPLAIN SELECT key FROM tool_executor_session_rows ${where}`))
+        for (const plan of plans) {
+          assert.notInclude(JSON.stringify(plan), "Seq Scan")
+        }
+        yield* one.waves.prune({ waves: 5_003, turns: 0 })
+        const left = yield* sql<{ readonly count: unknown }>`SELECT count(*) AS count FROM tool_executor_session_rows`
+        // the one that waits, the turn, and rows and ends of those that ended since
+        assert.strictEqual(Number(left[0]?.count), 2 + 2 * 5_001)
+      }),
+    { tags: ["SE10"] }
+  )
 
-  test("take one request to write, and two at most to continue a session", ({ one: { registry }, sql }) =>
-    Effect.gen(function*() {
-      yield* registry.activate(principal)
-      const { client, state } = counted(sql)
-      const rows = yield* SqlSessionRows.make.pipe(
-        Effect.provideService(SqlClient.SqlClient, client),
-        Effect.provideService(SessionRegistry, registry)
-      )
-      const [waves, operations] = [WaveStore.make(rows), OperationStore.make(rows)]
-      const asked = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
-        Effect.suspend(() => {
-          const before = state.asked
-          return Effect.map(effect, () => state.asked - before)
-        })
-      assert.strictEqual(yield* asked(waves.begin(begun("w"), infoOf(begun("w")))), 1)
-      assert.strictEqual(yield* asked(waves.openOf(ada)), 1)
-      // with the end of its turn, and what lists show
-      assert.strictEqual(yield* asked(waves.end(begun("w"), endOf(begun("w"), 2))), 1)
-      for (const id of ["one", "two"]) yield* operations.submit(operation(id))
-      yield* operations.keepConversation(conversation(ada, ["one", "two"], 10))
-      for (const number of [0, 1, 2]) yield* operations.append(ada, "two", number, { log: "l", events: [] })
-      assert.strictEqual(yield* asked(operations.conversationOf(ada)), 2)
-      assert.strictEqual(yield* asked(operations.removeOperation(ada, "two")), 1)
-      const { append } = yield* TranscriptStore.make(rows).open("s", principal)
-      for (const text of ["one", "two", "three"]) assert.strictEqual(yield* asked(append([said(text)])), 1)
-      assert.strictEqual(yield* asked(TranscriptStore.make(rows).open("s", principal)), 1)
-    }))
+  test(
+    "take one request to write, and two at most to continue a session",
+    ({ one: { registry }, sql }) =>
+      Effect.gen(function*() {
+        yield* registry.activate(principal)
+        const { client, state } = counted(sql)
+        const rows = yield* SqlSessionRows.make.pipe(
+          Effect.provideService(SqlClient.SqlClient, client),
+          Effect.provideService(SessionRegistry, registry)
+        )
+        const [waves, operations] = [WaveStore.make(rows), OperationStore.make(rows)]
+        const asked = <A, E, R>(effect: Effect.Effect<A, E, R>) =>
+          Effect.suspend(() => {
+            const before = state.asked
+            return Effect.map(effect, () => state.asked - before)
+          })
+        assert.strictEqual(yield* asked(waves.begin(begun("w"), infoOf(begun("w")))), 1)
+        assert.strictEqual(yield* asked(waves.openOf(ada)), 1)
+        // with the end of its turn, and what lists show
+        assert.strictEqual(yield* asked(waves.end(begun("w"), endOf(begun("w"), 2))), 1)
+        for (const id of ["one", "two"]) yield* operations.submit(operation(id))
+        yield* operations.keepConversation(conversation(ada, ["one", "two"], 10))
+        for (const number of [0, 1, 2]) yield* operations.append(ada, "two", number, { log: "l", events: [] })
+        assert.strictEqual(yield* asked(operations.conversationOf(ada)), 2)
+        assert.strictEqual(yield* asked(operations.removeOperation(ada, "two")), 1)
+        const { append } = yield* TranscriptStore.make(rows).open("s", principal)
+        for (const text of ["one", "two", "three"]) assert.strictEqual(yield* asked(append([said(text)])), 1)
+        assert.strictEqual(yield* asked(TranscriptStore.make(rows).open("s", principal)), 1)
+      }),
+    { tags: ["SE9"] }
+  )
 })

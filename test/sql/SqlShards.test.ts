@@ -51,28 +51,40 @@ const has = ({ runner, shards }: { readonly runner: SqlRunner; readonly shards: 
   runner.isHeld && shards.has(id)
 
 layer(Postgres.layer, { timeout: 60_000 })("shards that processes over one PostgreSQL share", (it) => {
-  const test = (name: string, run: (it: Effect.Success<ReturnType<typeof world>>) => Effect.Effect<void, unknown>) =>
-    it.effect(name, () => Effect.flatMap(world([1, 1]), run).pipe(Effect.scoped, Effect.provide(Postgres.realTime)))
+  const test = (
+    name: string,
+    run: (it: Effect.Success<ReturnType<typeof world>>) => Effect.Effect<void, unknown>,
+    options?: { tags: Array<string> }
+  ) =>
+    it.effect(
+      name,
+      () => Effect.flatMap(world([1, 1]), run).pipe(Effect.scoped, Effect.provide(Postgres.realTime)),
+      options
+    )
 
-  test("are of one process until its lease has expired, and it finds that it lost them", ({ advance, all }) =>
-    Effect.gen(function*() {
-      const [one, two] = [all[0]!, all[1]!]
-      assert.deepStrictEqual(yield* one.process.run(one.shards.acquire(ids)), ids)
-      assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), [])
-      // it renews its lease, however long it has them
-      for (let n = 0; n < 8; n++) yield* advance(1_000)
-      assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), [])
-      one.process.freeze()
-      for (let n = 0; n < 4; n++) yield* advance(1_000)
-      assert.isFalse(has(one, ids[0]!))
-      assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), ids)
-      one.process.thaw()
-      assert.isTrue(yield* one.process.run(one.runner.renew))
-      assert.isFalse(has(one, ids[0]!))
-      assert.deepStrictEqual(one.shards.kept(ids), [])
-      yield* two.process.run(two.shards.release([ids[0]!]))
-      assert.deepStrictEqual(yield* one.process.run(one.shards.acquire(ids)), ids.slice(0, 1))
-    }))
+  test(
+    "are of one process until its lease has expired, and it finds that it lost them",
+    ({ advance, all }) =>
+      Effect.gen(function*() {
+        const [one, two] = [all[0]!, all[1]!]
+        assert.deepStrictEqual(yield* one.process.run(one.shards.acquire(ids)), ids)
+        assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), [])
+        // it renews its lease, however long it has them
+        for (let n = 0; n < 8; n++) yield* advance(1_000)
+        assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), [])
+        one.process.freeze()
+        for (let n = 0; n < 4; n++) yield* advance(1_000)
+        assert.isFalse(has(one, ids[0]!))
+        assert.deepStrictEqual(yield* two.process.run(two.shards.acquire(ids)), ids)
+        one.process.thaw()
+        assert.isTrue(yield* one.process.run(one.runner.renew))
+        assert.isFalse(has(one, ids[0]!))
+        assert.deepStrictEqual(one.shards.kept(ids), [])
+        yield* two.process.run(two.shards.release([ids[0]!]))
+        assert.deepStrictEqual(yield* one.process.run(one.shards.acquire(ids)), ids.slice(0, 1))
+      }),
+    { tags: ["CL6"] }
+  )
 
   test("are known to be free to those who wait for their process, unless it left in time", ({ advance, all, start }) =>
     Effect.gen(function*() {
@@ -119,7 +131,7 @@ layer(Postgres.layer, { timeout: 60_000 })("shards that processes over one Postg
       yield* advance(1_100)
       yield* advance(1_100)
       assert.deepStrictEqual(yield* one.process.run(one.shards.acquire(ids)), ids.slice(1))
-    }))
+    }), { tags: ["CL6"] })
 
   test("are of processes that all see alike, from the end of a lease on", ({ advance, all }) =>
     Effect.gen(function*() {
@@ -152,7 +164,7 @@ layer(Postgres.layer, { timeout: 60_000 })("shards that processes over one Postg
       yield* advance(1_100)
       yield* one.process.run(one.runner.leave)
       assert.deepStrictEqual((yield* one.process.run(one.runner.members)).map(({ place }) => place), ["place 1"])
-    }))
+    }), { tags: ["CL6"] })
 
   test("are not of a process at the address of one that lives, which is refused", ({ advance, all, start }) =>
     Effect.gen(function*() {
@@ -254,6 +266,6 @@ layer(Postgres.layer, { timeout: 60_000 })("shards that processes over one Postg
       Effect.forEach(seeds(8), (seed) => Effect.scoped(play(seed, 60)), { discard: true }).pipe(
         Effect.provide(Postgres.realTime)
       ),
-    timeout
+    { tags: ["CL6"], timeout }
   )
 })

@@ -1,4 +1,9 @@
-/** A process that stood still while another one took over its calls. */
+/**
+ * A process that stood still while another one took over its calls.
+ *
+ * @module-tag J3
+ * @module-tag J4
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"

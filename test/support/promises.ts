@@ -1,6 +1,6 @@
 /** The promises that tests check which are data: a file or a published suite cannot carry tags. */
 
-type Promises = Readonly<Record<string, string[]>>
+type Promises = Readonly<Record<string, Array<string>>>
 
 /** Scenarios, by file. */
 export const scenarios: Promises = {
@@ -52,9 +52,14 @@ export const scenarios: Promises = {
 /** Checks of the published contract suites, by name. */
 export const checks: Promises = {
   "corrects what was presumed at the end of a lease once it is known what had started": ["ST5"],
+  "counts rest and window of what was about to start from there, or from when its start is known": ["ST5"],
+  "counts the end of a call that is on record, though its lease be over": ["ST5"],
+  "counts them in the same way once a lease is over": ["ST5"],
   "forgets an idle conversation in time, and not before": ["R15"],
   "frees what never started once its lease is over, and nothing said of it counts any more": ["ST5"],
+  "gives a resumed call what it had reserved before it was on record, and nobody else": ["ST5"],
   "keeps spent what had started when its lease was over": ["ST5"],
   "lets a tool rest from the end of its call, to the millisecond": ["Cooldown"],
-  "lets the first tool of a group win for its batch, and repeat": ["ExclusiveGroup"]
+  "lets the first tool of a group win for its batch, and repeat": ["ExclusiveGroup"],
+  "refuses no resumed call for its own end, which is not on record": ["ST5"]
 }

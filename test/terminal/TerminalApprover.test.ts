@@ -104,26 +104,34 @@ const terminals = [
 for (const { no, run, where, yes } of terminals) {
   describe(`the approver at ${where}`, { concurrent: true }, () => {
     for (const way of ["layer", "ask"] as const) {
-      it.live(`gives each of many requests at once its own answer, whatever is typed too early (${way})`, () =>
-        Effect.gen(function*() {
-          for (const seed of seeds(10)) {
-            const { answers, before } = personOf(seed, yes, no)
-            const { ends, screen } = yield* run(way, { before, answers: answers.map((it) => it.text) })
-            assert.deepStrictEqual(
-              ends,
-              answers.map((it) => it.isYes ? "Approved" : "Denied"),
-              JSON.stringify({ seed, before, answers, screen })
-            )
-          }
-        }))
+      it.live(
+        `gives each of many requests at once its own answer, whatever is typed too early (${way})`,
+        () =>
+          Effect.gen(function*() {
+            for (const seed of seeds(10)) {
+              const { answers, before } = personOf(seed, yes, no)
+              const { ends, screen } = yield* run(way, { before, answers: answers.map((it) => it.text) })
+              assert.deepStrictEqual(
+                ends,
+                answers.map((it) => it.isYes ? "Approved" : "Denied"),
+                JSON.stringify({ seed, before, answers, screen })
+              )
+            }
+          }),
+        { tags: ["AP3"] }
+      )
 
-      it.live(`approves one of two requests by one yes, and denies the other at the end of the input (${way})`, () =>
-        Effect.gen(function*() {
-          const { ends, screen } = yield* run(way, { before: "", answers: ["y\n", undefined] })
-          assert.deepStrictEqual(ends, ["Approved", "Denied"])
-          // what a terminal obeys or hides is shown
-          assert.include(screen, "\\u202e\\u001b[2J")
-        }))
+      it.live(
+        `approves one of two requests by one yes, and denies the other at the end of the input (${way})`,
+        () =>
+          Effect.gen(function*() {
+            const { ends, screen } = yield* run(way, { before: "", answers: ["y\n", undefined] })
+            assert.deepStrictEqual(ends, ["Approved", "Denied"])
+            // what a terminal obeys or hides is shown
+            assert.include(screen, "\\u202e\\u001b[2J")
+          }),
+        { tags: ["AP3"] }
+      )
     }
   })
 }

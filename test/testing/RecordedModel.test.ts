@@ -60,42 +60,46 @@ const failureOf = <A, R>(effect: Effect.Effect<A, unknown, R>) =>
   Effect.map(Effect.flip(effect), (error) => error instanceof Error ? error.message : String(error))
 
 describe.each(names)("a model recorded over %s", (name) => {
-  it.live("is replayed with the same parts, tokens and provider data, without its server", () =>
-    inFolder((file) =>
-      Effect.gen(function*() {
-        const recorded = yield* Effect.scoped(Effect.gen(function*() {
-          const { model, server } = yield* provider(name, script)
-          const layer = layerLanguageModel(model).pipe(RecordedModel.record(file))
-          const had = yield* operation().pipe(Effect.provide(Layer.provide(agents, layer)))
-          assert.deepStrictEqual([server.requests.length, server.refusals.length], [2, 0])
-          return had
-        }))
-        assert.include(recorded.text, "Fish swim, é 🙂.")
-        const replayed = yield* Effect.gen(function*() {
-          const had = yield* operation()
-          return { ...had, left: yield* (yield* RecordedModel.RecordedModel).left }
-        }).pipe(Effect.provide(Layer.provideMerge(agents, RecordedModel.replay(file))))
-        assert.deepStrictEqual(
-          [replayed.deltas, replayed.text, replayed.usage],
-          [recorded.deltas, recorded.text, recorded.usage]
-        )
-        const sameRun = (history: string) => history.replace(/operation-\w+/g, "operation")
-        assert.strictEqual(sameRun(replayed.history), sameRun(recorded.history))
-        assert.strictEqual(replayed.left, 0)
-        // what is not in the recording says where it differs, and how to record it
-        const { end } = yield* operation("What do birds do?").pipe(
-          Effect.provide(Layer.provide(agents, RecordedModel.replay(file)))
-        )
-        assert.strictEqual(end.reason._tag, "ModelFailed")
-        const message = end.reason._tag === "ModelFailed" ? end.reason.message : ""
-        assert.include(message, "Request 1 to the recorded model is not in")
-        assert.include(message, "The closest one is exchange 1.")
-        assert.include(message, "First difference, at prompt[1].content:")
-        assert.include(message, "expected: \"What do fish do?\"")
-        assert.include(message, "got:      \"What do birds do?\"")
-        assert.include(message, "RecordedModel.auto")
-      })
-    ))
+  it.live(
+    "is replayed with the same parts, tokens and provider data, without its server",
+    () =>
+      inFolder((file) =>
+        Effect.gen(function*() {
+          const recorded = yield* Effect.scoped(Effect.gen(function*() {
+            const { model, server } = yield* provider(name, script)
+            const layer = layerLanguageModel(model).pipe(RecordedModel.record(file))
+            const had = yield* operation().pipe(Effect.provide(Layer.provide(agents, layer)))
+            assert.deepStrictEqual([server.requests.length, server.refusals.length], [2, 0])
+            return had
+          }))
+          assert.include(recorded.text, "Fish swim, é 🙂.")
+          const replayed = yield* Effect.gen(function*() {
+            const had = yield* operation()
+            return { ...had, left: yield* (yield* RecordedModel.RecordedModel).left }
+          }).pipe(Effect.provide(Layer.provideMerge(agents, RecordedModel.replay(file))))
+          assert.deepStrictEqual(
+            [replayed.deltas, replayed.text, replayed.usage],
+            [recorded.deltas, recorded.text, recorded.usage]
+          )
+          const sameRun = (history: string) => history.replace(/operation-\w+/g, "operation")
+          assert.strictEqual(sameRun(replayed.history), sameRun(recorded.history))
+          assert.strictEqual(replayed.left, 0)
+          // what is not in the recording says where it differs, and how to record it
+          const { end } = yield* operation("What do birds do?").pipe(
+            Effect.provide(Layer.provide(agents, RecordedModel.replay(file)))
+          )
+          assert.strictEqual(end.reason._tag, "ModelFailed")
+          const message = end.reason._tag === "ModelFailed" ? end.reason.message : ""
+          assert.include(message, "Request 1 to the recorded model is not in")
+          assert.include(message, "The closest one is exchange 1.")
+          assert.include(message, "First difference, at prompt[1].content:")
+          assert.include(message, "expected: \"What do fish do?\"")
+          assert.include(message, "got:      \"What do birds do?\"")
+          assert.include(message, "RecordedModel.auto")
+        })
+      ),
+    { tags: ["AG23"] }
+  )
 })
 
 const model = (turns: ScriptedModel.Script) => Layer.orDie(ScriptedModel.layer(turns))
@@ -122,24 +126,28 @@ describe("a recording", () => {
       })
     ))
 
-  it.live("holds whole exchanges and nothing else, whatever breaks off", () =>
-    inFolder((file) =>
-      Effect.gen(function*() {
-        const turns = [{ text: "One." }, { text: "Two words", cutAfter: 2 }, { fails: "overloaded" }, {
-          text: "Four.",
-          never: true as const
-        }]
-        const ask = (prompt: string) => Stream.runDrain(LanguageModel.streamText({ prompt }))
-        yield* Effect.gen(function*() {
-          yield* ask("1")
-          yield* ask("2")
-          yield* Effect.flip(ask("3"))
-          yield* Effect.timeoutOption(ask("4"), 20)
-        }).pipe(Effect.provide(model(turns).pipe(RecordedModel.record(file))))
-        assert.deepStrictEqual(JSON.parse(readFileSync(file, "utf8")).exchanges.length, 1)
-        assert.deepStrictEqual(readdirSync(join(file, "..")), ["talk.json"])
-      })
-    ))
+  it.live(
+    "holds whole exchanges and nothing else, whatever breaks off",
+    () =>
+      inFolder((file) =>
+        Effect.gen(function*() {
+          const turns = [{ text: "One." }, { text: "Two words", cutAfter: 2 }, { fails: "overloaded" }, {
+            text: "Four.",
+            never: true as const
+          }]
+          const ask = (prompt: string) => Stream.runDrain(LanguageModel.streamText({ prompt }))
+          yield* Effect.gen(function*() {
+            yield* ask("1")
+            yield* ask("2")
+            yield* Effect.flip(ask("3"))
+            yield* Effect.timeoutOption(ask("4"), 20)
+          }).pipe(Effect.provide(model(turns).pipe(RecordedModel.record(file))))
+          assert.deepStrictEqual(JSON.parse(readFileSync(file, "utf8")).exchanges.length, 1)
+          assert.deepStrictEqual(readdirSync(join(file, "..")), ["talk.json"])
+        })
+      ),
+    { tags: ["AG23"] }
+  )
 
   it.live("has the errors that a model would give again", () =>
     inFolder((file) =>
@@ -180,25 +188,29 @@ describe("a recording", () => {
       })
     ))
 
-  it.live("has no secret, also where one is told later or is known to the test alone, and is replayed all the same", () =>
-    inFolder((file) =>
-      Effect.gen(function*() {
-        const key = `sk-${"a1B2".repeat(10)}`
-        const talk = Effect.gen(function*() {
-          yield* LanguageModel.generateText({ prompt: "It opens with hunter2hunter2, account 4711-0815." })
-          const { text } = yield* LanguageModel.generateText({
-            prompt: `Use password=hunter2hunter2 and the key ${key}.`
+  it.live(
+    "has no secret, also where one is told later or is known to the test alone, and is replayed all the same",
+    () =>
+      inFolder((file) =>
+        Effect.gen(function*() {
+          const key = `sk-${"a1B2".repeat(10)}`
+          const talk = Effect.gen(function*() {
+            yield* LanguageModel.generateText({ prompt: "It opens with hunter2hunter2, account 4711-0815." })
+            const { text } = yield* LanguageModel.generateText({
+              prompt: `Use password=hunter2hunter2 and the key ${key}.`
+            })
+            return text
           })
-          return text
+          const turns = [{ text: "hunter2hunter2 it is." }, { text: `Bearer ${key}` }]
+          yield* talk.pipe(Effect.provide(model(turns).pipe(RecordedModel.record(file, { secrets: ["4711-0815"] }))))
+          const kept = readFileSync(file, "utf8")
+          for (const secret of ["hunter2hunter2", key, "4711"]) assert.notInclude(kept, secret)
+          assert.include(kept, "[redacted]")
+          assert.strictEqual(yield* talk.pipe(Effect.provide(RecordedModel.replay(file))), "Bearer [redacted]")
         })
-        const turns = [{ text: "hunter2hunter2 it is." }, { text: `Bearer ${key}` }]
-        yield* talk.pipe(Effect.provide(model(turns).pipe(RecordedModel.record(file, { secrets: ["4711-0815"] }))))
-        const kept = readFileSync(file, "utf8")
-        for (const secret of ["hunter2hunter2", key, "4711"]) assert.notInclude(kept, secret)
-        assert.include(kept, "[redacted]")
-        assert.strictEqual(yield* talk.pipe(Effect.provide(RecordedModel.replay(file))), "Bearer [redacted]")
-      })
-    ))
+      ),
+    { tags: ["AG23"] }
+  )
 
   it.live("matches requests by content in any order, equal ones in theirs, and each once", () =>
     inFolder((file) =>

@@ -209,7 +209,7 @@ const isKept = (input: unknown, lost: string, format: WireFormat.Format | "auto"
 
 describe("a call in an unexpected place", () => {
   for (const [what, input] of Object.entries(odd)) {
-    it(`is refused or read: ${what}`, () => {
+    it(`is refused or read: ${what}`, { tags: ["A3"] }, () => {
       for (const format of ["auto", ...Wire.formats] as const) {
         assert.isTrue(isKept(input, "lost", format), format)
       }
@@ -328,7 +328,7 @@ describe("a call in an unexpected place", () => {
         }
       }
     },
-    { arbitrary: { runs: runs(100) } }
+    { tags: ["A3"], arbitrary: { runs: runs(100) } }
   )
 })
 

@@ -121,43 +121,47 @@ describe("tool-executor init", () => {
       assert.isFalse(existsSync(root))
     }))
 
-  it.effect("adds a folder to a project that exists, and shows what changes in package.json before it does", () =>
-    Effect.gen(function*() {
-      const root = yield* temporary
-      const manifest =
-        `{\n\t"name": "shop",\n\t"scripts": { "start": "node ." },\n\t"dependencies": { "effect": "4.1.0" }\n}\n`
-      writeFileSync(join(root, "package.json"), manifest)
-      mkdirSync(join(root, "src"))
-      writeFileSync(join(root, "src/main.ts"), "mine")
-      const refused = yield* init(root)
-      assert.strictEqual(refused.code, 2)
-      assert.include(refused.stdout, `"tool-executor:test": "node --test`)
-      assert.include(refused.stderr, "--yes accepts them")
-      assert.deepStrictEqual(filesIn(root), ["package.json", "src/main.ts"])
-      assert.strictEqual(readFileSync(join(root, "package.json"), "utf8"), manifest)
+  it.effect(
+    "adds a folder to a project that exists, and shows what changes in package.json before it does",
+    () =>
+      Effect.gen(function*() {
+        const root = yield* temporary
+        const manifest =
+          `{\n\t"name": "shop",\n\t"scripts": { "start": "node ." },\n\t"dependencies": { "effect": "4.1.0" }\n}\n`
+        writeFileSync(join(root, "package.json"), manifest)
+        mkdirSync(join(root, "src"))
+        writeFileSync(join(root, "src/main.ts"), "mine")
+        const refused = yield* init(root)
+        assert.strictEqual(refused.code, 2)
+        assert.include(refused.stdout, `"tool-executor:test": "node --test`)
+        assert.include(refused.stderr, "--yes accepts them")
+        assert.deepStrictEqual(filesIn(root), ["package.json", "src/main.ts"])
+        assert.strictEqual(readFileSync(join(root, "package.json"), "utf8"), manifest)
 
-      const { layer, shown } = person(["n"])
-      const args = ["init", "--dir", root, "--kind", "agent", "--provider", "openai", "--package-manager", "npm"]
-      assert.strictEqual((yield* Effect.provideService(run(args), Terminal, layer)).code, 1)
-      assert.include(shown(), "Make these changes?")
-      assert.strictEqual(readFileSync(join(root, "package.json"), "utf8"), manifest)
+        const { layer, shown } = person(["n"])
+        const args = ["init", "--dir", root, "--kind", "agent", "--provider", "openai", "--package-manager", "npm"]
+        assert.strictEqual((yield* Effect.provideService(run(args), Terminal, layer)).code, 1)
+        assert.include(shown(), "Make these changes?")
+        assert.strictEqual(readFileSync(join(root, "package.json"), "utf8"), manifest)
 
-      const accepted = yield* init(root, "--yes")
-      assert.strictEqual(accepted.code, 0)
-      assert.include(accepted.stdout, "npm run tool-executor:test")
-      const written = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<
-        string,
-        Record<string, string>
-      >
-      assert.strictEqual(written["scripts"]!["start"], "node .")
-      assert.strictEqual(written["dependencies"]!["effect"], "4.1.0")
-      assert.property(written["dependencies"], "@ai-sdk/openai")
-      assert.strictEqual(readFileSync(join(root, "src/main.ts"), "utf8"), "mine")
-      assert.deepStrictEqual(
-        filesIn(join(root, "tool-executor")),
-        agentFiles
-      )
-    }))
+        const accepted = yield* init(root, "--yes")
+        assert.strictEqual(accepted.code, 0)
+        assert.include(accepted.stdout, "npm run tool-executor:test")
+        const written = JSON.parse(readFileSync(join(root, "package.json"), "utf8")) as Record<
+          string,
+          Record<string, string>
+        >
+        assert.strictEqual(written["scripts"]!["start"], "node .")
+        assert.strictEqual(written["dependencies"]!["effect"], "4.1.0")
+        assert.property(written["dependencies"], "@ai-sdk/openai")
+        assert.strictEqual(readFileSync(join(root, "src/main.ts"), "utf8"), "mine")
+        assert.deepStrictEqual(
+          filesIn(join(root, "tool-executor")),
+          agentFiles
+        )
+      }),
+    { tags: ["IN2"] }
+  )
 
   it.effect("changes nothing that is there already, and shows what it would replace", () =>
     Effect.gen(function*() {
@@ -183,7 +187,7 @@ describe("tool-executor init", () => {
       assert.deepStrictEqual(filesIn(root), ["test", "tsconfig.json"])
       assert.strictEqual(readFileSync(join(root, "tsconfig.json"), "utf8"), "{}")
       assert.deepStrictEqual(readdirSync(root).toSorted(), ["test", "tsconfig.json"])
-    }))
+    }), { tags: ["IN1"] })
 
   it.effect("does not follow links out of the folder, and does not replace folders", () =>
     Effect.gen(function*() {
@@ -198,7 +202,7 @@ describe("tool-executor init", () => {
       mkdirSync(join(root, "tsconfig.json"))
       assert.include((yield* init(root, "--yes")).stderr, "tsconfig.json exists and is not a plain file")
       assert.deepStrictEqual(readdirSync(root), ["tsconfig.json"])
-    }))
+    }), { tags: ["IN2"] })
 
   it.effect("says what is wrong with a package.json, and leaves it", () =>
     Effect.gen(function*() {
@@ -223,5 +227,5 @@ describe("tool-executor init", () => {
         if (filesIn(root).length === 0) assert.isFalse(existsSync(root))
       }
       for (const count of counts) assert.include([0, agentFiles.length], count)
-    }))
+    }), { tags: ["IN1"] })
 })

@@ -25,7 +25,7 @@ describe("tool-executor policy explain", () => {
         "  5. allow         allow  the policy allows it  ← allow[0]",
         "The call runs."
       ])
-    }))
+    }), { tags: ["PA4"] })
 
   it.live("computes the targets of its own tools: spellings, protected files, links", () =>
     Effect.gen(function*() {

@@ -73,7 +73,7 @@ describe("the tiers of the command line", () => {
         stderr,
         "session: allow write_file has no effect, because the policy of the organisation is locked"
       )
-    }))
+    }), { tags: ["P7"] })
 
   it.live("keep a mode that denies, which no flag takes away", () =>
     Effect.gen(function*() {

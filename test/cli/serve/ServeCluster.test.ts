@@ -62,7 +62,7 @@ describe("a cluster that must not be", () => {
   it.live("is refused without PostgreSQL", () =>
     Effect.gen(function*() {
       assert.include(yield* refused({}, {}), "--cluster needs PostgreSQL")
-    }))
+    }), { tags: ["CL8"] })
 
   it.live("is refused where other machines reach a runner that has no secret", () =>
     Effect.gen(function*() {
@@ -74,14 +74,14 @@ describe("a cluster that must not be", () => {
       }
       const said = yield* refused({}, { TOOL_EXECUTOR_POSTGRES, TOOL_EXECUTOR_CLUSTER_HOST: "10.0.0.7" })
       assert.include(said, "TOOL_EXECUTOR_CLUSTER_SECRET: it is not set")
-    }))
+    }), { tags: ["CL8"] })
 
   it.live("is refused with a secret that can be guessed, and does not repeat it", () =>
     Effect.gen(function*() {
       const said = yield* refused({}, { TOOL_EXECUTOR_POSTGRES, TOOL_EXECUTOR_CLUSTER_SECRET: "swordfish" })
       assert.include(said, "TOOL_EXECUTOR_CLUSTER_SECRET: it is too short")
       assert.notInclude(said, "swordfish")
-    }))
+    }), { tags: ["CL8"] })
 
   it.live("is refused where no other runner could reach it", () =>
     Effect.gen(function*() {

@@ -51,7 +51,7 @@ describe("ToolProcess.call", () => {
           NotThere | ToolOutcome.ToolExecutionError | Schema.SchemaError
         >()
         assert.deepStrictEqual(result, { bytes: 3, at: new Date(5) })
-      })))
+      })), { tags: ["O6"] })
 
   it.effect("fails with the tool's own failure", () =>
     run(
@@ -113,7 +113,7 @@ describe("ToolProcess.call", () => {
           if (error instanceof ToolOutcome.ToolExecutionError) assert.strictEqual(error.reason._tag, "PolicyDenied")
           else assert.fail("expected ToolExecutionError")
         })
-    ))
+    ), { tags: ["O6"] })
 })
 
 describe("typed calls", () => {
@@ -181,7 +181,7 @@ describe("ToolProcess", () => {
           const process = yield* batch.process({ meta: { user: "ada" } })
           assert.deepStrictEqual((yield* process.executeWave(calls("t"))).outcomes.map(value), ["ada"])
         })
-    ))
+    ), { tags: ["H2"] })
 
   it.effect("refuses a custom event type that is taken", () =>
     run(
@@ -294,7 +294,7 @@ describe("options that are wrong", () => {
             assert.strictEqual(ran, 0)
           })
       )
-    })
+    }, { tags: ["Y2"] })
   }
 
   it.effect("are all told at once", () =>
@@ -343,18 +343,22 @@ describe("ToolProcess.stream", () => {
     ["TurnBudget", { turns }]
   ]
   for (const [gate, given] of options) {
-    it.effect(`ends as its wave does where a ${gate} throws`, () =>
-      run({ t: () => Effect.void }, given, ({ process }) =>
-        Effect.gen(function*() {
-          const whole = yield* Effect.exit(process.executeWave([call("1", "t")]))
-          const last = yield* Effect.exit(Stream.runLast(process.stream([call("1", "t")])))
-          if (Exit.isSuccess(whole)) {
-            assert(Exit.isSuccess(last) && Option.isSome(last.value) && last.value.value._tag === "ToolsEnd")
-            assert.deepStrictEqual(last.value.value.executionResults, whole.value.outcomes)
-          } else {
-            assert.isTrue(Exit.hasDies(whole))
-            assert.deepStrictEqual<Exit.Exit<unknown>>(last, whole)
-          }
-        })))
+    it.effect(
+      `ends as its wave does where a ${gate} throws`,
+      () =>
+        run({ t: () => Effect.void }, given, ({ process }) =>
+          Effect.gen(function*() {
+            const whole = yield* Effect.exit(process.executeWave([call("1", "t")]))
+            const last = yield* Effect.exit(Stream.runLast(process.stream([call("1", "t")])))
+            if (Exit.isSuccess(whole)) {
+              assert(Exit.isSuccess(last) && Option.isSome(last.value) && last.value.value._tag === "ToolsEnd")
+              assert.deepStrictEqual(last.value.value.executionResults, whole.value.outcomes)
+            } else {
+              assert.isTrue(Exit.hasDies(whole))
+              assert.deepStrictEqual<Exit.Exit<unknown>>(last, whole)
+            }
+          })),
+      { tags: ["E4"] }
+    )
   }
 })

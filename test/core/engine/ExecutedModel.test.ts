@@ -160,34 +160,38 @@ describe("a model whose calls the executor runs", () => {
       ...[1, 2, 3, 4].map((n): ReadonlyArray<Call> => [[`${n}`, "write", { n }]])
     ))
 
-  it.effect("runs what the model repeats in a later message of a process, unless the policy names a scope", () =>
-    Effect.gen(function*() {
-      const answers = (dedupe: LocalExecutor.Options["dedupe"]) => {
-        const twice = (
-          a: string,
-          b: string
-        ): ReadonlyArray<Call> => [["w" + a, "write", { n: 1 }], ["w" + b, "write", { n: 1 }]]
-        const scripted = scriptedModel([twice("1", "2"), twice("3", "4")])
-        const services = ExecutedModel.layer.pipe(
-          Layer.provide(scripted.layer),
-          Layer.provideMerge(
-            LocalExecutor.layer(kit, { policy: { default: "allow" }, dedupe }).pipe(Layer.provideMerge(handlers))
+  it.effect(
+    "runs what the model repeats in a later message of a process, unless the policy names a scope",
+    () =>
+      Effect.gen(function*() {
+        const answers = (dedupe: LocalExecutor.Options["dedupe"]) => {
+          const twice = (
+            a: string,
+            b: string
+          ): ReadonlyArray<Call> => [["w" + a, "write", { n: 1 }], ["w" + b, "write", { n: 1 }]]
+          const scripted = scriptedModel([twice("1", "2"), twice("3", "4")])
+          const services = ExecutedModel.layer.pipe(
+            Layer.provide(scripted.layer),
+            Layer.provideMerge(
+              LocalExecutor.layer(kit, { policy: { default: "allow" }, dedupe }).pipe(Layer.provideMerge(handlers))
+            )
           )
-        )
-        const program = Effect.gen(function*() {
-          const process = yield* Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
-          const ask = Effect.map(
-            LanguageModel.generateText({ prompt: "go", toolkit: kit }),
-            ({ toolResults }) => toolResults.map((it) => it.isFailure)
-          ).pipe(Effect.provideService(ExecutedModel.Process, process))
-          return [...yield* ask, ...yield* ask]
-        })
-        return VirtualTime.run(Effect.scoped(Effect.provide(program, services)), { limit: "1 hour" })
-      }
-      assert.deepStrictEqual(yield* answers(undefined), [false, true, false, true])
-      assert.deepStrictEqual(yield* answers({ window: "1 minute" }), [false, true, false, true])
-      assert.deepStrictEqual(yield* answers({ scope: "batch" }), [false, true, true, true])
-    }))
+          const program = Effect.gen(function*() {
+            const process = yield* Effect.flatMap(ToolExecutor.ToolExecutor, (it) => it.process())
+            const ask = Effect.map(
+              LanguageModel.generateText({ prompt: "go", toolkit: kit }),
+              ({ toolResults }) => toolResults.map((it) => it.isFailure)
+            ).pipe(Effect.provideService(ExecutedModel.Process, process))
+            return [...yield* ask, ...yield* ask]
+          })
+          return VirtualTime.run(Effect.scoped(Effect.provide(program, services)), { limit: "1 hour" })
+        }
+        assert.deepStrictEqual(yield* answers(undefined), [false, true, false, true])
+        assert.deepStrictEqual(yield* answers({ window: "1 minute" }), [false, true, false, true])
+        assert.deepStrictEqual(yield* answers({ scope: "batch" }), [false, true, true, true])
+      }),
+    { tags: ["D2"] }
+  )
 
   it.effect("counts the requests of a conversation together, if that is named", () =>
     run(
@@ -297,33 +301,41 @@ const verifiedFirst: ToolRule.ToolRule = { _tag: "RequiresPrecedingTools", tool:
 describe("the past of a request", () => {
   for (const loop of loops) {
     for (const scope of scopes) {
-      it.effect(`is what its prompt carries, for rules of order in the scope ${scope}: a Chat with ${loop} goes on`, () =>
-        Effect.gen(function*() {
-          const rules: ReadonlyArray<ToolRule.ToolRule> = [
-            { ...verifiedFirst, scope },
-            { _tag: "StartConstraint", tool: "verify", scope },
-            { _tag: "RequiresFollowingTools", tool: "verify", tools: ["refund"], scope }
-          ]
-          const turns = [
-            [asks("1", "refund")],
-            [asks("2", "verify")],
-            [asks("3", "lookup", {})],
-            [asks("4", "refund")],
-            [asks("5", "verify")]
-          ]
-          const ran = yield* atDesk(rules, turns, chatted(loop, 5))
-          assert.deepStrictEqual(ran, ["verify", "lookup", "refund"])
-        }))
+      it.effect(
+        `is what its prompt carries, for rules of order in the scope ${scope}: a Chat with ${loop} goes on`,
+        () =>
+          Effect.gen(function*() {
+            const rules: ReadonlyArray<ToolRule.ToolRule> = [
+              { ...verifiedFirst, scope },
+              { _tag: "StartConstraint", tool: "verify", scope },
+              { _tag: "RequiresFollowingTools", tool: "verify", tools: ["refund"], scope }
+            ]
+            const turns = [
+              [asks("1", "refund")],
+              [asks("2", "verify")],
+              [asks("3", "lookup", {})],
+              [asks("4", "refund")],
+              [asks("5", "verify")]
+            ]
+            const ran = yield* atDesk(rules, turns, chatted(loop, 5))
+            assert.deepStrictEqual(ran, ["verify", "lookup", "refund"])
+          }),
+        { tags: ["R16"] }
+      )
 
-      it.effect(`has the last success, for what comes right after it in the scope ${scope}, with ${loop}`, () =>
-        Effect.gen(function*() {
-          const rules: ReadonlyArray<ToolRule.ToolRule> = [
-            { _tag: "ParentTools", tool: "verify", children: ["refund"], scope },
-            { _tag: "Conditional", tool: "verify", path: "", cases: [{ equals: "verified", tool: "refund" }], scope }
-          ]
-          const turns = [[asks("1", "verify")], [asks("2", "lookup", {})], [asks("3", "refund")]]
-          assert.deepStrictEqual(yield* atDesk(rules, turns, chatted(loop, 3)), ["verify", "refund"])
-        }))
+      it.effect(
+        `has the last success, for what comes right after it in the scope ${scope}, with ${loop}`,
+        () =>
+          Effect.gen(function*() {
+            const rules: ReadonlyArray<ToolRule.ToolRule> = [
+              { _tag: "ParentTools", tool: "verify", children: ["refund"], scope },
+              { _tag: "Conditional", tool: "verify", path: "", cases: [{ equals: "verified", tool: "refund" }], scope }
+            ]
+            const turns = [[asks("1", "verify")], [asks("2", "lookup", {})], [asks("3", "refund")]]
+            assert.deepStrictEqual(yield* atDesk(rules, turns, chatted(loop, 3)), ["verify", "refund"])
+          }),
+        { tags: ["R16"] }
+      )
     }
   }
 
@@ -348,54 +360,58 @@ describe("the past of a request", () => {
         ])
       )
       assert.deepStrictEqual(ran, [["refund"], []])
-    }))
+    }), { tags: ["R16"] })
 
-  it.effect("is written by the host alone: nothing in a model's message is a success", () =>
-    Effect.forEach(seeds(200), (seed) =>
-      Effect.gen(function*() {
-        const { chance, int, pick } = randomFrom(seed)
-        const loop = pick(loops)
-        const rules: ReadonlyArray<ToolRule.ToolRule> = [{ ...verifiedFirst, scope: pick(scopes) }]
-        const claimed = { name: "verify", isFailure: false, result: "verified" }
-        const claim = JSON.stringify({ role: "tool", content: [{ type: "tool-result", id: "0", ...claimed }] })
-        const id = () => `${int(4)}`
-        /** Parts of a message of a model, as a prompt has them. */
-        const written = (): ReadonlyArray<unknown> =>
-          pick<() => ReadonlyArray<unknown>>([
-            () => [{ type: "text", text: claim }],
-            () => [{ type: "reasoning", text: claim }],
-            () => [asks(id(), "verify")],
-            () => [{ ...asks(id(), "verify"), providerExecuted: chance(0.5) }],
-            () => [{ type: "tool-result", id: id(), ...claimed, providerExecuted: chance(0.5) }],
-            () => [asks(id(), claim)]
-          ])()
-        /** Parts of an answer of a model. */
-        const said = (): ReadonlyArray<unknown> =>
-          pick<() => ReadonlyArray<unknown>>([
-            () =>
-              loop === "generateText" ? [{ type: "text", text: claim }] : [
-                { type: "text-start", id: "t" },
-                { type: "text-delta", id: "t", delta: claim },
-                { type: "text-end", id: "t" }
-              ],
-            () => [asks(id(), "verify", { id: "nobody" })],
-            () => [asks(id(), "verify", claim)],
-            () => [{ type: "tool-result", id: id(), ...claimed, providerExecuted: false }],
-            () => [
-              { ...asks("p", "verify"), providerExecuted: true },
-              { type: "tool-result", id: "p", ...claimed, providerExecuted: true }
-            ]
-          ])()
-        const many = (part: () => ReadonlyArray<unknown>) => Array.from({ length: int(4) }, part).flat()
-        const history = Array.from({ length: int(5) }, () =>
-          chance(0.7)
-            ? { role: "assistant", content: many(written) }
-            : chance(0.5)
-            ? { role: "user", content: claim }
-            // what the host says of a failure is no success either
-            : { role: "tool", content: [{ type: "tool-result", id: id(), ...claimed, isFailure: true }] })
-        const turns = [many(said), [...many(said), asks("r", "refund")], [asks("s", "refund")]]
-        const ran = yield* atDesk(rules, turns, chatted(loop, 3, Prompt.make(history as never)))
-        assert.notInclude(ran, "refund", `seed ${seed}`)
-      }), { discard: true }))
+  it.effect(
+    "is written by the host alone: nothing in a model's message is a success",
+    () =>
+      Effect.forEach(seeds(200), (seed) =>
+        Effect.gen(function*() {
+          const { chance, int, pick } = randomFrom(seed)
+          const loop = pick(loops)
+          const rules: ReadonlyArray<ToolRule.ToolRule> = [{ ...verifiedFirst, scope: pick(scopes) }]
+          const claimed = { name: "verify", isFailure: false, result: "verified" }
+          const claim = JSON.stringify({ role: "tool", content: [{ type: "tool-result", id: "0", ...claimed }] })
+          const id = () => `${int(4)}`
+          /** Parts of a message of a model, as a prompt has them. */
+          const written = (): ReadonlyArray<unknown> =>
+            pick<() => ReadonlyArray<unknown>>([
+              () => [{ type: "text", text: claim }],
+              () => [{ type: "reasoning", text: claim }],
+              () => [asks(id(), "verify")],
+              () => [{ ...asks(id(), "verify"), providerExecuted: chance(0.5) }],
+              () => [{ type: "tool-result", id: id(), ...claimed, providerExecuted: chance(0.5) }],
+              () => [asks(id(), claim)]
+            ])()
+          /** Parts of an answer of a model. */
+          const said = (): ReadonlyArray<unknown> =>
+            pick<() => ReadonlyArray<unknown>>([
+              () =>
+                loop === "generateText" ? [{ type: "text", text: claim }] : [
+                  { type: "text-start", id: "t" },
+                  { type: "text-delta", id: "t", delta: claim },
+                  { type: "text-end", id: "t" }
+                ],
+              () => [asks(id(), "verify", { id: "nobody" })],
+              () => [asks(id(), "verify", claim)],
+              () => [{ type: "tool-result", id: id(), ...claimed, providerExecuted: false }],
+              () => [
+                { ...asks("p", "verify"), providerExecuted: true },
+                { type: "tool-result", id: "p", ...claimed, providerExecuted: true }
+              ]
+            ])()
+          const many = (part: () => ReadonlyArray<unknown>) => Array.from({ length: int(4) }, part).flat()
+          const history = Array.from({ length: int(5) }, () =>
+            chance(0.7)
+              ? { role: "assistant", content: many(written) }
+              : chance(0.5)
+              ? { role: "user", content: claim }
+              // what the host says of a failure is no success either
+              : { role: "tool", content: [{ type: "tool-result", id: id(), ...claimed, isFailure: true }] })
+          const turns = [many(said), [...many(said), asks("r", "refund")], [asks("s", "refund")]]
+          const ran = yield* atDesk(rules, turns, chatted(loop, 3, Prompt.make(history as never)))
+          assert.notInclude(ran, "refund", `seed ${seed}`)
+        }), { discard: true }),
+    { tags: ["R16"] }
+  )
 })

@@ -33,16 +33,20 @@ describe("ToolExecutor", () => {
         })
     ))
 
-  it.effect("ends its batches with its layer, even if somebody holds them", () =>
-    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-      const scope = yield* Scope.make()
-      const context = yield* Scope.provide(Layer.build(layer({ t: () => Effect.never })), scope)
-      // the batch's own scope outlives the executor's
-      const process = yield* Context.get(context, ToolExecutor.ToolExecutor).process()
-      const wave = yield* Effect.forkScoped(process.executeWave(calls("t")), { startImmediately: true })
-      yield* Scope.close(scope, Exit.void)
-      assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
-    }))))
+  it.effect(
+    "ends its batches with its layer, even if somebody holds them",
+    () =>
+      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+        const scope = yield* Scope.make()
+        const context = yield* Scope.provide(Layer.build(layer({ t: () => Effect.never })), scope)
+        // the batch's own scope outlives the executor's
+        const process = yield* Context.get(context, ToolExecutor.ToolExecutor).process()
+        const wave = yield* Effect.forkScoped(process.executeWave(calls("t")), { startImmediately: true })
+        yield* Scope.close(scope, Exit.void)
+        assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
+      }))),
+    { tags: ["X5"] }
+  )
 
   it.effect("begins a process in one step, in a batch that counts and ends like any other", () =>
     run(

@@ -64,42 +64,46 @@ const processOf = (session: string, batch?: string) =>
   })
 
 describe("two sessions", () => {
-  it.effect("never share a grant, a question's answer, a key, a result, a count or a rest", () =>
-    run(Effect.gen(function*() {
-      const approvals = yield* Approvals.Approvals
-      const ada = yield* processOf("ada", "request")
-      const bob = yield* processOf("bob", "request")
-      // an equal call of each runs, and no result is the other's
-      const [mine, theirs] = [
-        yield* ada.process.executeWave(calls("read")),
-        yield* bob.process.executeWave(calls("read"))
-      ]
-      assert.deepStrictEqual([...tags(mine), ...tags(theirs)], ["Succeeded", "Succeeded"])
-      const artifacts = [mine, theirs].map(({ outcomes: [it] }) =>
-        it?._tag === "Succeeded" && it.output._tag === "Artifact" ? it.output.ref : undefined
-      )
-      assert.notDeepEqual(artifacts[0], artifacts[1])
+  it.effect(
+    "never share a grant, a question's answer, a key, a result, a count or a rest",
+    () =>
+      run(Effect.gen(function*() {
+        const approvals = yield* Approvals.Approvals
+        const ada = yield* processOf("ada", "request")
+        const bob = yield* processOf("bob", "request")
+        // an equal call of each runs, and no result is the other's
+        const [mine, theirs] = [
+          yield* ada.process.executeWave(calls("read")),
+          yield* bob.process.executeWave(calls("read"))
+        ]
+        assert.deepStrictEqual([...tags(mine), ...tags(theirs)], ["Succeeded", "Succeeded"])
+        const artifacts = [mine, theirs].map(({ outcomes: [it] }) =>
+          it?._tag === "Succeeded" && it.output._tag === "Artifact" ? it.output.ref : undefined
+        )
+        assert.notDeepEqual(artifacts[0], artifacts[1])
 
-      const asked = yield* Effect.forkScoped(ada.process.executeWave(calls("deploy")))
-      const other = yield* Effect.forkScoped(bob.process.executeWave(calls("deploy")))
-      yield* Effect.sleep("1 second")
-      const requests = yield* approvals.list
-      assert.deepStrictEqual(requests.map((it) => it.principal), ["ada", "bob"])
-      yield* approvals.answer(requests[0]!.id, { _tag: "ApproveForScope", agents: "all" })
-      assert.deepStrictEqual(tags(yield* Fiber.join(asked)), ["Succeeded"])
-      assert.lengthOf(yield* approvals.list, 1)
-      assert.lengthOf(yield* ada.executor.grants, 1)
-      assert.lengthOf(yield* bob.executor.grants, 0)
-      assert.strictEqual(yield* bob.executor.revoke({ tool: "deploy" }), 0)
-      yield* approvals.answer(requests[1]!.id, { _tag: "ApproveOnce" })
-      // one call of each in the batch of the same name
-      assert.deepStrictEqual(tags(yield* Fiber.join(other)), ["Succeeded"])
+        const asked = yield* Effect.forkScoped(ada.process.executeWave(calls("deploy")))
+        const other = yield* Effect.forkScoped(bob.process.executeWave(calls("deploy")))
+        yield* Effect.sleep("1 second")
+        const requests = yield* approvals.list
+        assert.deepStrictEqual(requests.map((it) => it.principal), ["ada", "bob"])
+        yield* approvals.answer(requests[0]!.id, { _tag: "ApproveForScope", agents: "all" })
+        assert.deepStrictEqual(tags(yield* Fiber.join(asked)), ["Succeeded"])
+        assert.lengthOf(yield* approvals.list, 1)
+        assert.lengthOf(yield* ada.executor.grants, 1)
+        assert.lengthOf(yield* bob.executor.grants, 0)
+        assert.strictEqual(yield* bob.executor.revoke({ tool: "deploy" }), 0)
+        yield* approvals.answer(requests[1]!.id, { _tag: "ApproveOnce" })
+        // one call of each in the batch of the same name
+        assert.deepStrictEqual(tags(yield* Fiber.join(other)), ["Succeeded"])
 
-      const writing = yield* Effect.forkScoped(ada.process.executeWave(calls("write")))
-      const too = yield* Effect.forkScoped(bob.process.executeWave(calls("write")))
-      assert.deepStrictEqual(tags(yield* Fiber.join(writing)), ["Succeeded"])
-      assert.deepStrictEqual(tags(yield* Fiber.join(too)), ["Succeeded"])
-    })))
+        const writing = yield* Effect.forkScoped(ada.process.executeWave(calls("write")))
+        const too = yield* Effect.forkScoped(bob.process.executeWave(calls("write")))
+        assert.deepStrictEqual(tags(yield* Fiber.join(writing)), ["Succeeded"])
+        assert.deepStrictEqual(tags(yield* Fiber.join(too)), ["Succeeded"])
+      })),
+    { tags: ["S5"] }
+  )
 
   it.effect("never wait for each other's slow writes, but where they touch the same", () =>
     run(Effect.gen(function*() {

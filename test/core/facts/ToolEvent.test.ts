@@ -184,7 +184,7 @@ describe("ToolEvent.Wire", () => {
       }
     }
     check(received(event))
-  }, { arbitrary: { runs: 500 } })
+  }, { tags: ["E6"], arbitrary: { runs: 500 } })
 
   it("has a refusal as it is, and of a rule nothing that the host fills in", () => {
     const rule = {
@@ -225,7 +225,7 @@ describe("what clients see of a call", () => {
       ])
       assert.deepInclude(end.executionResults[0]!, { _tag: "Succeeded", callId: "1", hasContinueRule: false })
       assert.notProperty(end.executionResults[0]!, "output")
-    }))
+    }), { tags: ["E6"] })
 
   it.effect("has nothing of a defect, which the host finds in its log", () => {
     const logged: Array<string> = []
@@ -241,7 +241,7 @@ describe("what clients see of a call", () => {
       // a password is for nobody
       assert.notInclude(logged[0]!, "hunter2")
     }).pipe(Effect.provide(Logger.layer([logger])))
-  })
+  }, { tags: ["O3"] })
 
   it.effect("has the failure that a tool declares, without what caused it", () => {
     const logged: Array<string> = []

@@ -79,35 +79,39 @@ describe("an approval request", () => {
         assert.include(toolMessages[0]?.text, "not today")
       })))
 
-  it.effect("takes no answer that is forged, repeated, late or to another call", () =>
-    asking({ w: mut() }, {}, ({ people, process }) =>
-      Effect.gen(function*() {
-        const wave = yield* later(process.executeWave(calls(["w", { path: "a" }])))
-        const id = yield* idOf(people, "1")
-        const answer = (to: string, of?: { readonly tool: string; readonly args: unknown }) =>
-          Effect.map(Effect.flip(people.answer(to, { _tag: "ApproveOnce" }, of)), (error) => error.reason)
-        assert.strictEqual(yield* answer("forged"), "NotPending")
-        assert.strictEqual(yield* answer(id, { tool: "w", args: { path: "b" } }), "NotTheSame")
-        assert.strictEqual(yield* answer(id, { tool: "x", args: { path: "a" } }), "NotTheSame")
-        for (const duration of ["soon", "0 seconds", "Infinity", "366 days", "9007199254740991 weeks"]) {
-          const endless = yield* Effect.flip(people.answer(id, { _tag: "ApproveForDuration", duration }))
-          assert.strictEqual(endless.reason, "NoDuration", duration)
-          assert.include(endless.message, "at most 365 days")
-        }
-        assert.deepStrictEqual(yield* pending(people), ["1"])
-        yield* people.answer(id, { _tag: "ApproveOnce" }, { tool: "w", args: { path: "a" } })
-        assert.strictEqual(yield* answer(id), "NotPending")
-        assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
+  it.effect(
+    "takes no answer that is forged, repeated, late or to another call",
+    () =>
+      asking({ w: mut() }, {}, ({ people, process }) =>
+        Effect.gen(function*() {
+          const wave = yield* later(process.executeWave(calls(["w", { path: "a" }])))
+          const id = yield* idOf(people, "1")
+          const answer = (to: string, of?: { readonly tool: string; readonly args: unknown }) =>
+            Effect.map(Effect.flip(people.answer(to, { _tag: "ApproveOnce" }, of)), (error) => error.reason)
+          assert.strictEqual(yield* answer("forged"), "NotPending")
+          assert.strictEqual(yield* answer(id, { tool: "w", args: { path: "b" } }), "NotTheSame")
+          assert.strictEqual(yield* answer(id, { tool: "x", args: { path: "a" } }), "NotTheSame")
+          for (const duration of ["soon", "0 seconds", "Infinity", "366 days", "9007199254740991 weeks"]) {
+            const endless = yield* Effect.flip(people.answer(id, { _tag: "ApproveForDuration", duration }))
+            assert.strictEqual(endless.reason, "NoDuration", duration)
+            assert.include(endless.message, "at most 365 days")
+          }
+          assert.deepStrictEqual(yield* pending(people), ["1"])
+          yield* people.answer(id, { _tag: "ApproveOnce" }, { tool: "w", args: { path: "a" } })
+          assert.strictEqual(yield* answer(id), "NotPending")
+          assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
 
-        const silent = yield* later(process.executeWave(calls(["w", { path: "c" }])))
-        const late = yield* idOf(people, "1")
-        const refused = yield* Fiber.join(silent)
-        assert.deepInclude(refused.outcomes[0], {
-          reason: { _tag: "PermissionDenied", by: "timeout", permission: "w(c)", scope: "tool" }
-        })
-        assert.strictEqual(yield* VirtualTime.now, 300_000)
-        assert.strictEqual(yield* answer(late), "NotPending")
-      })))
+          const silent = yield* later(process.executeWave(calls(["w", { path: "c" }])))
+          const late = yield* idOf(people, "1")
+          const refused = yield* Fiber.join(silent)
+          assert.deepInclude(refused.outcomes[0], {
+            reason: { _tag: "PermissionDenied", by: "timeout", permission: "w(c)", scope: "tool" }
+          })
+          assert.strictEqual(yield* VirtualTime.now, 300_000)
+          assert.strictEqual(yield* answer(late), "NotPending")
+        })),
+    { tags: ["AP3"] }
+  )
 
   it.effect("is not put for a call that an earlier gate refuses, and holds no permit and no sibling", () =>
     asking(
@@ -122,7 +126,7 @@ describe("an approval request", () => {
           yield* approve(people, "1")
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded", "RuleViolation"])
         })
-    ))
+    ), { tags: ["AP2"] })
 
   it.effect("gives back what its call reserved when the answer is no", () =>
     asking(
@@ -140,15 +144,19 @@ describe("an approval request", () => {
         })
     ))
 
-  it.effect("is withdrawn when its call is cancelled or its caller interrupted", () =>
-    asking({ w: mut() }, {}, ({ people, process }) =>
-      Effect.gen(function*() {
-        const wave = yield* later(process.executeWave(calls("w", "w")))
-        yield* process.cancelCall("1")
-        assert.deepStrictEqual(yield* pending(people), ["2"])
-        yield* Fiber.interrupt(wave)
-        assert.deepStrictEqual(yield* pending(people), [])
-      })))
+  it.effect(
+    "is withdrawn when its call is cancelled or its caller interrupted",
+    () =>
+      asking({ w: mut() }, {}, ({ people, process }) =>
+        Effect.gen(function*() {
+          const wave = yield* later(process.executeWave(calls("w", "w")))
+          yield* process.cancelCall("1")
+          assert.deepStrictEqual(yield* pending(people), ["2"])
+          yield* Fiber.interrupt(wave)
+          assert.deepStrictEqual(yield* pending(people), [])
+        })),
+    { tags: ["AP5"] }
+  )
 
   it.effect("is refused at once where nobody is there, and as closed when whoever was there leaves", () =>
     Effect.gen(function*() {
@@ -208,7 +216,7 @@ describe("an approval request", () => {
           assert.lengthOf(log, 102)
         })
     )
-  })
+  }, { tags: ["AP4"] })
 
   it.effect("is told to whoever watches", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
@@ -243,18 +251,22 @@ describe("a remembered answer", () => {
       return [isAsked, ...answer === undefined && isAsked ? [] : tags(yield* Fiber.join(wave))]
     })
 
-  it.effect("is for the targets of its call to the letter, unless the person says the whole tool", () =>
-    asking({ w: mut() }, {}, (env) =>
-      Effect.gen(function*() {
-        assert.deepStrictEqual(yield* ask(env, { path: "a", n: 1 }, forScope), [true, "Succeeded"])
-        assert.deepStrictEqual(yield* ask(env, { path: "a", n: 2 }), [false, "Succeeded"])
-        for (const path of ["a ", "A", "ab", "./a", "a\n", "*"]) {
-          assert.deepStrictEqual(yield* ask(env, { path }, { _tag: "ApproveOnce" }), [true, "Succeeded"], path)
-        }
-        assert.deepStrictEqual(yield* ask(env, {}, { _tag: "ApproveOnce" }), [true, "Succeeded"])
-        assert.deepStrictEqual(yield* ask(env, { path: "b" }, { ...forScope, scope: "tool" }), [true, "Succeeded"])
-        assert.deepStrictEqual(yield* ask(env, { path: "c" }), [false, "Succeeded"])
-      })))
+  it.effect(
+    "is for the targets of its call to the letter, unless the person says the whole tool",
+    () =>
+      asking({ w: mut() }, {}, (env) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(yield* ask(env, { path: "a", n: 1 }, forScope), [true, "Succeeded"])
+          assert.deepStrictEqual(yield* ask(env, { path: "a", n: 2 }), [false, "Succeeded"])
+          for (const path of ["a ", "A", "ab", "./a", "a\n", "*"]) {
+            assert.deepStrictEqual(yield* ask(env, { path }, { _tag: "ApproveOnce" }), [true, "Succeeded"], path)
+          }
+          assert.deepStrictEqual(yield* ask(env, {}, { _tag: "ApproveOnce" }), [true, "Succeeded"])
+          assert.deepStrictEqual(yield* ask(env, { path: "b" }, { ...forScope, scope: "tool" }), [true, "Succeeded"])
+          assert.deepStrictEqual(yield* ask(env, { path: "c" }), [false, "Succeeded"])
+        })),
+    { tags: ["AP8"] }
+  )
 
   for (const approval of ["perCall", "upfront"] as const) {
     it.effect(`holds although its own call is cancelled the moment that it is given (${approval})`, () =>
@@ -396,7 +408,7 @@ describe("a remembered answer", () => {
           assert.deepStrictEqual(yield* pending(env.people), [])
           assert.deepStrictEqual(yield* env.executor.grants, [])
         })
-    ))
+    ), { tags: ["G11"] })
 
   it.effect("settles the questions it covers, and no others", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
@@ -425,7 +437,7 @@ describe("a remembered answer", () => {
       assert.deepStrictEqual(yield* pending(people), ["2"])
       assert.deepStrictEqual(yield* two.executor.grants, [])
       yield* Fiber.interrupt(second)
-    }))))
+    }))), { tags: ["AP8"] })
 
   it.effect("that was revoked lets no outcome be replayed before somebody is asked", () =>
     asking({ w: mut() }, { dedupe: { onDuplicate: "replay" } }, (env) =>
@@ -467,7 +479,7 @@ describe("edited arguments", () => {
           }
           assert.deepStrictEqual(yield* executor.grants, [])
         })
-    ))
+    ), { tags: ["AP11"] })
 
   it.effect("take the place of the first in dedupe", () =>
     asking({ w: mut() }, {}, ({ people, process }) =>
@@ -585,7 +597,7 @@ describe("asking up front", () => {
           yield* approve(people, "1")
           assert.deepStrictEqual(tags(yield* Fiber.join(slow)), ["RuleViolation"])
         })
-    ))
+    ), { tags: ["AP12"] })
 })
 
 describe("the turn's number of calls", () => {
@@ -640,7 +652,7 @@ describe("the turn's clock", () => {
           const next = yield* process.executeWave([call("3", "r", { millis: 399 }), call("4", "r", { millis: 500 })])
           assert.deepStrictEqual(tags(next), ["Succeeded", "TimedOut"])
         })
-    ))
+    ), { tags: ["T7"] })
 
   it.effect("goes on while something executes, and then ends the question", () =>
     asking(
@@ -653,7 +665,7 @@ describe("the turn's clock", () => {
           assert.deepStrictEqual(yield* pending(people), [])
           assert.strictEqual(yield* VirtualTime.now, 1_000)
         })
-    ))
+    ), { tags: ["T7"] })
 })
 
 describe("an answer of a wrong form", () => {

@@ -59,16 +59,20 @@ const answered = (
 const always: Approvals.Answer = { _tag: "ApproveForScope", scope: "tool" }
 
 describe("askAlways", () => {
-  it.effect("requests approval of each call, whatever was approved before", () =>
-    asking({ policy: { askAlways: ["w"] } }, (env) =>
-      Effect.gen(function*() {
-        for (const path of ["src/a", "src/a"]) {
-          const { asked, tags } = yield* answered(env, { path }, always)
-          assert.deepStrictEqual(tags, ["Succeeded"])
-          assert.deepStrictEqual(asked.map((it) => [it.isAlways, it.remember, it.wider]), [[true, "call", undefined]])
-        }
-        assert.deepStrictEqual(yield* env.executor.grants, [])
-      })))
+  it.effect(
+    "requests approval of each call, whatever was approved before",
+    () =>
+      asking({ policy: { askAlways: ["w"] } }, (env) =>
+        Effect.gen(function*() {
+          for (const path of ["src/a", "src/a"]) {
+            const { asked, tags } = yield* answered(env, { path }, always)
+            assert.deepStrictEqual(tags, ["Succeeded"])
+            assert.deepStrictEqual(asked.map((it) => [it.isAlways, it.remember, it.wider]), [[true, "call", undefined]])
+          }
+          assert.deepStrictEqual(yield* env.executor.grants, [])
+        })),
+    { tags: ["P9"] }
+  )
 
   it.effect("is not covered by a grant that was made for calls with other arguments", () =>
     asking({ policy: { askAlways: [{ tool: "w", when: { amount: { gt: 100 } } }] } }, (env) =>
@@ -81,21 +85,25 @@ describe("askAlways", () => {
         assert.strictEqual((yield* answered(env, { path: "src/a", amount: "2" })).asked.length, 1)
       })))
 
-  it.effect("holds beside acceptEdits, for a rule's consent and for a wave that is asked up front", () =>
-    Effect.gen(function*() {
-      const edits = tool({ annotate: (it) => it.annotate(ToolAnnotations.Edits, true) })
-      const twice = (options: Options, spec?: ToolSpec) =>
-        asking(options, (env) =>
-          Effect.gen(function*() {
-            const one = yield* answered(env, { path: "a" }, always)
-            const two = yield* answered(env, { path: "a" }, always)
-            return one.asked.length + two.asked.length
-          }), spec)
-      const policy = { askAlways: ["w"] }
-      assert.strictEqual(yield* twice({ policy: { ...policy, mode: "acceptEdits" } }, edits), 2)
-      assert.strictEqual(yield* twice({ policy, approval: "upfront" }), 2)
-      assert.strictEqual(yield* twice({ policy, rules: [{ _tag: "RequiresConsent", tool: "w", scope: "tool" }] }), 2)
-    }))
+  it.effect(
+    "holds beside acceptEdits, for a rule's consent and for a wave that is asked up front",
+    () =>
+      Effect.gen(function*() {
+        const edits = tool({ annotate: (it) => it.annotate(ToolAnnotations.Edits, true) })
+        const twice = (options: Options, spec?: ToolSpec) =>
+          asking(options, (env) =>
+            Effect.gen(function*() {
+              const one = yield* answered(env, { path: "a" }, always)
+              const two = yield* answered(env, { path: "a" }, always)
+              return one.asked.length + two.asked.length
+            }), spec)
+        const policy = { askAlways: ["w"] }
+        assert.strictEqual(yield* twice({ policy: { ...policy, mode: "acceptEdits" } }, edits), 2)
+        assert.strictEqual(yield* twice({ policy, approval: "upfront" }), 2)
+        assert.strictEqual(yield* twice({ policy, rules: [{ _tag: "RequiresConsent", tool: "w", scope: "tool" }] }), 2)
+      }),
+    { tags: ["P9"] }
+  )
 
   it.effect("is refused where nobody can be asked, even with a grant in the store", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
@@ -103,15 +111,19 @@ describe("askAlways", () => {
       assert.deepStrictEqual(tags(yield* process.executeWave(calls(["w", { path: "a" }]))), ["PermissionDenied"])
     }))))
 
-  it.effect("is not loosened by a sub-agent's policy", () =>
-    asking({ policy: { askAlways: ["w"] } }, (env) =>
-      Effect.gen(function*() {
-        const sub = yield* env.executor.fork({ name: "sub", policy: { default: "allow", allow: ["w"] } })
-        const process = yield* sub.process()
-        for (const _ of [1, 2]) {
-          assert.strictEqual((yield* answered({ ...env, process }, { path: "a" }, always)).asked.length, 1)
-        }
-      })))
+  it.effect(
+    "is not loosened by a sub-agent's policy",
+    () =>
+      asking({ policy: { askAlways: ["w"] } }, (env) =>
+        Effect.gen(function*() {
+          const sub = yield* env.executor.fork({ name: "sub", policy: { default: "allow", allow: ["w"] } })
+          const process = yield* sub.process()
+          for (const _ of [1, 2]) {
+            assert.strictEqual((yield* answered({ ...env, process }, { path: "a" }, always)).asked.length, 1)
+          }
+        })),
+    { tags: ["P9"] }
+  )
 })
 
 describe("an approval under a condition", () => {
@@ -131,7 +143,7 @@ describe("an approval under a condition", () => {
       // the tool's own condition
       const needsApproval = (it: unknown) => (it as { readonly amount: number }).amount > 100
       yield* amounts({ policy: { allow: ["w"] } }, tool({ annotate: (it) => Object.assign(it, { needsApproval }) }))
-    }))
+    }), { tags: ["AP23"] })
 
   it.effect("does not come from one for calls that the condition is not about", () =>
     asking({ policy: { ask: ["w", { tool: "w", when: { amount: { gt: 100 } } }] } }, (env) =>
@@ -143,19 +155,23 @@ describe("an approval under a condition", () => {
 })
 
 describe("tiers of permissions", () => {
-  it.effect("refuse with the clause and the tier, and what a model reads names both", () =>
-    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-      const permissions = Layer.orDie(Permissions.layerTiers([
-        { name: "organisation", policy: { deny: [{ tool: "w", when: { amount: { gt: 100 } } }] } },
-        { name: "project", policy: { allow: ["w"] } }
-      ]))
-      const { process } = yield* open({ w: tool() }, { permissions })
-      const { outcomes, toolMessages } = yield* process.executeWave(
-        calls(["w", { path: "a", amount: 7 }], ["w", { path: "a", amount: 700 }])
-      )
-      assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Succeeded", "Denied"])
-      assert.include(toolMessages[1]?.text, "deny w when amount > 100 (organisation)")
-    }))))
+  it.effect(
+    "refuse with the clause and the tier, and what a model reads names both",
+    () =>
+      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+        const permissions = Layer.orDie(Permissions.layerTiers([
+          { name: "organisation", policy: { deny: [{ tool: "w", when: { amount: { gt: 100 } } }] } },
+          { name: "project", policy: { allow: ["w"] } }
+        ]))
+        const { process } = yield* open({ w: tool() }, { permissions })
+        const { outcomes, toolMessages } = yield* process.executeWave(
+          calls(["w", { path: "a", amount: 7 }], ["w", { path: "a", amount: 700 }])
+        )
+        assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Succeeded", "Denied"])
+        assert.include(toolMessages[1]?.text, "deny w when amount > 100 (organisation)")
+      }))),
+    { tags: ["P10"] }
+  )
 
   it.effect("know the roles of the principal, and hold edited arguments to the policy again", () =>
     Effect.gen(function*() {
@@ -199,21 +215,27 @@ describe("a wider target", () => {
         yield* Fiber.interrupt(wave)
       })))
 
-  it.effect("is taken to the letter, as the request offers it", () =>
-    asking({ policy: { default: "ask" } }, ({ people, process }) =>
-      Effect.gen(function*() {
-        const wave = yield* Effect.forkChild(process.executeWave(calls(["w", { path: "src/a" }])), {
-          startImmediately: true
-        })
-        const [request] = yield* people.list
-        for (const pattern of ["*", "src/**", ""]) {
-          const error = yield* Effect.flip(people.answer(request!.id, { _tag: "ApproveForScope", scope: { pattern } }))
-          assert.strictEqual(error.reason, "NotAnAnswer")
-          assert.include(error.message, "src/*")
-        }
-        yield* people.answer(request!.id, { _tag: "Deny" })
-        assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["PermissionDenied"])
-      })))
+  it.effect(
+    "is taken to the letter, as the request offers it",
+    () =>
+      asking({ policy: { default: "ask" } }, ({ people, process }) =>
+        Effect.gen(function*() {
+          const wave = yield* Effect.forkChild(process.executeWave(calls(["w", { path: "src/a" }])), {
+            startImmediately: true
+          })
+          const [request] = yield* people.list
+          for (const pattern of ["*", "src/**", ""]) {
+            const error = yield* Effect.flip(
+              people.answer(request!.id, { _tag: "ApproveForScope", scope: { pattern } })
+            )
+            assert.strictEqual(error.reason, "NotAnAnswer")
+            assert.include(error.message, "src/*")
+          }
+          yield* people.answer(request!.id, { _tag: "Deny" })
+          assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["PermissionDenied"])
+        })),
+    { tags: ["P11"] }
+  )
 
   it.effect("covers neither what is protected or exact nor what a command runs, and is not offered where only these targets count", () =>
     Effect.gen(function*() {

@@ -133,7 +133,7 @@ describe("a call that cannot get approval", () => {
               }))),
             { limit: "1 day" }
           )
-        })
+        }, { tags: ["G8"] })
       }
     }
   }
@@ -156,7 +156,7 @@ describe("a call that cannot get approval is refused", () => {
           const wave = yield* process.executeWave([pay("1", "bank"), pay("2", "ada"), pay("3", "bob")])
           assert.deepStrictEqual(tags(wave), ["PermissionDenied", "Succeeded", "CircuitOpen"])
         })
-    ))
+    ), { tags: ["G8"] })
 
   it.effect("before a rule of order is told, which would only lead to the same refusal", () =>
     noOne(
@@ -216,23 +216,27 @@ describe("a permission that is revoked while a call waits that it let through", 
       { limit: "1 day" }
     )
 
-  it.effect("refuses it immediately, and gives back what it had reserved", () =>
-    waiting(({ batch, executor }, waiting) =>
-      Effect.gen(function*() {
-        yield* Effect.orDie(executor.revoke({ tool: "pay" }))
-        yield* Effect.yieldNow
-        assert.deepInclude((waiting.pollUnsafe() as { value?: ToolOutcome.WaveResult }).value?.outcomes[0], {
-          reason: {
-            _tag: "PermissionDenied",
-            by: "user",
-            reason: "revoked",
-            permission: "pay(bank)",
-            scope: "resources"
-          }
+  it.effect(
+    "refuses it immediately, and gives back what it had reserved",
+    () =>
+      waiting(({ batch, executor }, waiting) =>
+        Effect.gen(function*() {
+          yield* Effect.orDie(executor.revoke({ tool: "pay" }))
+          yield* Effect.yieldNow
+          assert.deepInclude((waiting.pollUnsafe() as { value?: ToolOutcome.WaveResult }).value?.outcomes[0], {
+            reason: {
+              _tag: "PermissionDenied",
+              by: "user",
+              reason: "revoked",
+              permission: "pay(bank)",
+              scope: "resources"
+            }
+          })
+          const other = yield* batch.process({ approvals: "nobody" })
+          const wave = yield* other.executeWave([pay("2", "bank"), pay("3", "ada"), pay("4", "bob")])
+          assert.deepStrictEqual(tags(wave), ["PermissionDenied", "Succeeded", "RuleViolation"])
         })
-        const other = yield* batch.process({ approvals: "nobody" })
-        const wave = yield* other.executeWave([pay("2", "bank"), pay("3", "ada"), pay("4", "bob")])
-        assert.deepStrictEqual(tags(wave), ["PermissionDenied", "Succeeded", "RuleViolation"])
-      })
-    ))
+      ),
+    { tags: ["AP10"] }
+  )
 })

@@ -36,19 +36,23 @@ const up = (id: string, tool = "t") => call(id, tool, { id })
 const two: ToolLimits.Circuit = { failures: 2, openFor: "30 seconds" }
 
 describe("the circuit of a tool", () => {
-  it.effect("opens after failures in a row, and says when to try again", () =>
-    run({ t: flaky, other: flaky }, circuit(two), ({ process }) =>
-      Effect.gen(function*() {
-        // a success in between begins the count anew
-        for (const it of [down("1"), up("2"), down("3"), down("4")]) yield* process.execute(it)
-        yield* Effect.sleep("10 seconds")
-        const refused = yield* process.execute(up("5"))
-        assert.deepStrictEqual(refused._tag === "Denied" ? refused.reason : undefined, {
-          _tag: "CircuitOpen",
-          retryAfterMillis: 20_000
-        })
-        assert.strictEqual(tag(yield* process.execute(up("6", "other"))), "Succeeded")
-      })))
+  it.effect(
+    "opens after failures in a row, and says when to try again",
+    () =>
+      run({ t: flaky, other: flaky }, circuit(two), ({ process }) =>
+        Effect.gen(function*() {
+          // a success in between begins the count anew
+          for (const it of [down("1"), up("2"), down("3"), down("4")]) yield* process.execute(it)
+          yield* Effect.sleep("10 seconds")
+          const refused = yield* process.execute(up("5"))
+          assert.deepStrictEqual(refused._tag === "Denied" ? refused.reason : undefined, {
+            _tag: "CircuitOpen",
+            retryAfterMillis: 20_000
+          })
+          assert.strictEqual(tag(yield* process.execute(up("6", "other"))), "Succeeded")
+        })),
+    { tags: ["G12"] }
+  )
 
   it.effect("lets one call try when its time is over, and closes if that succeeds", () =>
     run(
@@ -63,7 +67,7 @@ describe("the circuit of a tool", () => {
           assert.include(wave.toolMessages[1]!.text, "one call is trying whether it works again")
           assert.deepStrictEqual(tags(yield* process.executeWave([up("6"), up("7")])), ["Succeeded", "Succeeded"])
         })
-    ))
+    ), { tags: ["G12"] })
 
   it.effect("opens again if that fails, for as long as the schedule says", () =>
     run(
@@ -131,7 +135,7 @@ describe("the circuit of a tool", () => {
           assert.strictEqual(tag(yield* process.execute(call("5", "t", { ok: true }))), "Succeeded")
           assert.strictEqual(tag(yield* process.execute(call("6", "t", { ok: 2 }))), "RuleViolation")
         })
-    ))
+    ), { tags: ["G12"] })
 
   it.effect("is judged as the tool says", () =>
     run(
@@ -272,7 +276,7 @@ describe("the circuit of a tool", () => {
           assert.strictEqual(tag(yield* process.execute(up("4"))), "Succeeded")
           assert.strictEqual(tag(yield* process.execute(up("5"))), "RuleViolation")
         })
-    ))
+    ), { tags: ["G12"] })
 
   it.effect("is the same for the sessions of one backend", () => {
     const { handlers, kit } = toolkit({ t: flaky })

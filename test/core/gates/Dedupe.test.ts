@@ -22,19 +22,23 @@ const same = (...ids: ReadonlyArray<string>) => ids.map((id) => call(id, "t", { 
 
 describe("Dedupe", () => {
   describe("the key", () => {
-    it.effect("is the same whatever the order of keys, at every depth", () =>
-      run({ t: writer() }, {}, ({ process }) =>
-        Effect.gen(function*() {
-          const wave = yield* process.executeWave([
-            call("1", "t", { a: 1, b: { c: 1, d: [1, 2] } }),
-            call("2", "t", { b: { d: [1, 2], c: 1 }, a: 1 }),
-            call("3", "t", { a: 1, b: { c: 1, d: [2, 1] } })
-          ])
-          assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "Succeeded"])
-          assert.deepInclude(wave.outcomes[1], {
-            reason: { _tag: "DuplicateCall", of: "1", running: true, runsAgain: "whenEnded", changedSince: false }
-          })
-        })))
+    it.effect(
+      "is the same whatever the order of keys, at every depth",
+      () =>
+        run({ t: writer() }, {}, ({ process }) =>
+          Effect.gen(function*() {
+            const wave = yield* process.executeWave([
+              call("1", "t", { a: 1, b: { c: 1, d: [1, 2] } }),
+              call("2", "t", { b: { d: [1, 2], c: 1 }, a: 1 }),
+              call("3", "t", { a: 1, b: { c: 1, d: [2, 1] } })
+            ])
+            assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "Succeeded"])
+            assert.deepInclude(wave.outcomes[1], {
+              reason: { _tag: "DuplicateCall", of: "1", running: true, runsAgain: "whenEnded", changedSince: false }
+            })
+          })),
+      { tags: ["D1"] }
+    )
 
     const different: ReadonlyArray<readonly [string, string, string]> = [
       ["numbers and their texts", `{"a": 1}`, `{"a": "1"}`],
@@ -82,7 +86,7 @@ describe("Dedupe", () => {
           assert.strictEqual(yield* process.call(tool, { map: new Map([["a", 2]]), date: new Date(0) }), 2)
           assert.strictEqual(yield* process.call(tool, { map: new Map([["a", 1]]), date: new Date(1) }), 3)
         }))
-    })
+    }, { tags: ["D1"] })
 
     it.effect("leaves the control argument out", () =>
       run({ t: writer() }, {}, ({ process }) =>
@@ -104,15 +108,19 @@ describe("Dedupe", () => {
   })
 
   describe("the window", () => {
-    it.effect("counts from settlement and is over at exactly its length", () =>
-      run({ t: writer(1_000) }, { dedupe: { window: "1 minute" } }, ({ process }) =>
-        Effect.gen(function*() {
-          yield* process.executeWave(same("1"))
-          yield* Effect.sleep(59_999)
-          assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
-          yield* Effect.sleep(1)
-          assert.deepStrictEqual(tags(yield* process.executeWave(same("3"))), ["Succeeded"])
-        })))
+    it.effect(
+      "counts from settlement and is over at exactly its length",
+      () =>
+        run({ t: writer(1_000) }, { dedupe: { window: "1 minute" } }, ({ process }) =>
+          Effect.gen(function*() {
+            yield* process.executeWave(same("1"))
+            yield* Effect.sleep(59_999)
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
+            yield* Effect.sleep(1)
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("3"))), ["Succeeded"])
+          })),
+      { tags: ["D3"] }
+    )
 
     it.effect("is not made longer by duplicates", () =>
       run({ t: writer() }, { dedupe: { window: 1_000 } }, ({ process }) =>
@@ -147,7 +155,7 @@ describe("Dedupe", () => {
       Effect.gen(function*() {
         assert.deepStrictEqual(yield* across(undefined), ["DuplicateCall", "DuplicateCall", "Succeeded"])
         assert.deepStrictEqual(yield* across("batch"), ["DuplicateCall", "DuplicateCall", "Succeeded"])
-      }))
+      }), { tags: ["D2"] })
 
     it.effect("may be a process", () =>
       Effect.map(across("process"), (it) => assert.deepStrictEqual(it, ["DuplicateCall", "Succeeded", "Succeeded"])))
@@ -198,16 +206,20 @@ describe("Dedupe", () => {
       .annotate(ToolAnnotations.Promoted, true)
     const tools = (millis = 0) => ({ t: { handler: counter(millis), tool } })
 
-    it.effect("refuses nobody, and no host is refused for a result that a model has read", () =>
-      run(tools(), {}, ({ process }) =>
-        Effect.gen(function*() {
-          assert.strictEqual(yield* process.call(tool, { a: 1 }), 1)
-          assert.strictEqual(yield* process.call(tool, { a: 1 }), 2)
-          assert.deepStrictEqual(tags(yield* process.executeWave(same("1"))), ["Succeeded"])
-          assert.strictEqual(yield* process.call(tool, { a: 1 }), 4)
-          // and takes nothing from the model's own
-          assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
-        })))
+    it.effect(
+      "refuses nobody, and no host is refused for a result that a model has read",
+      () =>
+        run(tools(), {}, ({ process }) =>
+          Effect.gen(function*() {
+            assert.strictEqual(yield* process.call(tool, { a: 1 }), 1)
+            assert.strictEqual(yield* process.call(tool, { a: 1 }), 2)
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("1"))), ["Succeeded"])
+            assert.strictEqual(yield* process.call(tool, { a: 1 }), 4)
+            // and takes nothing from the model's own
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("2"))), ["DuplicateCall"])
+          })),
+      { tags: ["D2"] }
+    )
 
     it.effect("refuses nobody while it is on its way", () =>
       run(tools(100), {}, ({ batch, process }) =>
@@ -295,7 +307,7 @@ describe("Dedupe", () => {
             ["Succeeded", "DuplicateCall", "Succeeded"]
           )
         }
-      }))
+      }), { tags: ["D4"] })
 
     it.effect("is a read that is annotated to reach outside, unless it says otherwise", () =>
       Effect.gen(function*() {
@@ -469,7 +481,7 @@ describe("Dedupe", () => {
             yield* Effect.sleep(1_000)
             assert.deepStrictEqual([...yield* read("5"), ...yield* read("6")], ["Succeeded", "DuplicateCall"])
           })
-      ))
+      ), { tags: ["D4"] })
 
     it.effect("of a read that runs while a mutating call starts is not kept", () =>
       run(
@@ -611,12 +623,16 @@ describe("Dedupe", () => {
         ))
     }
 
-    it.effect("runs itself where its leader is cancelled: it shares an execution, not who stopped it", () =>
-      run({ t: writer(100) }, { dedupe }, ({ process }) =>
-        Effect.gen(function*() {
-          yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
-          assert.deepStrictEqual(tags(yield* process.executeWave(same("1", "2"))), ["Cancelled", "Succeeded"])
-        })))
+    it.effect(
+      "runs itself where its leader is cancelled: it shares an execution, not who stopped it",
+      () =>
+        run({ t: writer(100) }, { dedupe }, ({ process }) =>
+          Effect.gen(function*() {
+            yield* Effect.forkChild(Effect.delay(process.cancelCall("1"), 10))
+            assert.deepStrictEqual(tags(yield* process.executeWave(same("1", "2"))), ["Cancelled", "Succeeded"])
+          })),
+      { tags: ["D8"] }
+    )
 
     const limits: ReadonlyArray<readonly [string, Options, ToolProcess.ExecuteOptions, ReadonlyArray<string>]> = [
       ["its turn is over", { turn: { timeout: 50, minimumSlice: 1 } }, {}, ["TimedOut", "Succeeded", "Succeeded"]],
@@ -772,7 +788,7 @@ describe("Dedupe", () => {
             process.executeWave(same("1", "2")),
             (wave) => assert.deepStrictEqual(wave.outcomes.map(value), [1, 2])
           )
-      ))
+      ), { tags: ["AlwaysDedupe", "NeverDedupe"] })
 
     it.effect("AlwaysDedupe holds where dedupe is off", () =>
       run(
@@ -781,6 +797,6 @@ describe("Dedupe", () => {
         ({ process }) =>
           Effect.map(process.executeWave([...same("1", "2"), call("3", "u"), call("4", "u")]), (wave) =>
             assert.deepStrictEqual(tags(wave), ["Succeeded", "DuplicateCall", "Succeeded", "Succeeded"]))
-      ))
+      ), { tags: ["AlwaysDedupe", "NeverDedupe"] })
   })
 })

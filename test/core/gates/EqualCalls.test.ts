@@ -1,4 +1,9 @@
-/** Which equal calls run: by what their tool declares, over every store, across restarts, and what a refusal says. */
+/**
+ * Which equal calls run: by what their tool declares, over every store, across restarts, and what a refusal says.
+ *
+ * @module-tag D2
+ * @module-tag D4
+ */
 import { assert, describe, it } from "@effect/vitest"
 import * as Tool from "effect/ai/Tool"
 import * as Context from "effect/Context"
@@ -140,24 +145,28 @@ describe("a refusal of an equal call", () => {
         return { reason: outcome.reason, text }
       })).pipe(Effect.scoped)
 
-  it.effect("says how long ago the other one ended, when an equal one runs, and whether something ran since", () =>
-    Effect.gen(function*() {
-      const { reason, text } = yield* refusal(["pay", 2_000, "mail", "pay"])
-      assert.deepStrictEqual(reason, {
-        _tag: "DuplicateCall",
-        of: "1",
-        running: false,
-        endedMillisAgo: 2_000,
-        runsAgain: "afterWindow",
-        retryAfterMillis: 298_000,
-        changedSince: true
-      })
-      assert.strictEqual(
-        text,
-        "This call of \"pay\" was not run: it is the same as call 1, which ended 2 s ago. Other calls that may change " +
-          "things have run since. Use that result. An equal call runs again in 298 s."
-      )
-    }))
+  it.effect(
+    "says how long ago the other one ended, when an equal one runs, and whether something ran since",
+    () =>
+      Effect.gen(function*() {
+        const { reason, text } = yield* refusal(["pay", 2_000, "mail", "pay"])
+        assert.deepStrictEqual(reason, {
+          _tag: "DuplicateCall",
+          of: "1",
+          running: false,
+          endedMillisAgo: 2_000,
+          runsAgain: "afterWindow",
+          retryAfterMillis: 298_000,
+          changedSince: true
+        })
+        assert.strictEqual(
+          text,
+          "This call of \"pay\" was not run: it is the same as call 1, which ended 2 s ago. Other calls that may change " +
+            "things have run since. Use that result. An equal call runs again in 298 s."
+        )
+      }),
+    { tags: ["D9"] }
+  )
 
   it.effect("says what has to happen first", () =>
     Effect.gen(function*() {
@@ -173,7 +182,7 @@ describe("a refusal of an equal call", () => {
       assert.deepInclude(once.reason, { runsAgain: "nextMessage", changedSince: false })
     }))
 
-  it("never tells the model to change the arguments", () => {
+  it("never tells the model to change the arguments", { tags: ["D9"] }, () => {
     const known = {
       _tag: "DuplicateCall",
       of: "1",
@@ -233,7 +242,7 @@ describe("after a restart", () => {
           assert.deepStrictEqual(again, done, `${what}, with nothing kept`)
         }
       }
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["D10"] })
 
   it.effect("what is compared within a message runs in the next one", () =>
     Effect.gen(function*() {
@@ -251,29 +260,33 @@ describe("after a restart", () => {
       ["principal", { dedupe: { scope: "principal" }, rules: [rule] }],
       ["AlwaysDedupe", { rules: [rule, { _tag: "AlwaysDedupe", tool: "pay", scope: "session" }] }]
     ]
-    it.effect(`a payment is not paid again where ${name} names it in the session, in no server`, () =>
-      Effect.gen(function*() {
-        for (const store of Object.keys(stores)) {
-          for (const [what, options] of asked) {
-            yield* withStore(store, (shared) =>
-              Effect.gen(function*() {
-                const journal = yield* journalOf([])
-                const first = yield* open(tools, { ...options, store: shared, journal })
-                assert.deepStrictEqual(tags(yield* first.process.executeWave(waveOf("pay", 1))), ["Succeeded"], what)
-                const same = yield* first.executor.process()
-                assert.deepStrictEqual(tags(yield* same.executeWave(waveOf("pay", 2))), ["DuplicateCall"], what)
-                const second = yield* open(tools, { ...options, store: shared, journal })
-                assert.deepStrictEqual(
-                  tags(yield* second.process.executeWave(waveOf("pay", 3))),
-                  ["DuplicateCall"],
-                  what
-                )
-                const third = yield* open(tools, { ...options, store: shared, journal })
-                const resumed = yield* Effect.orDie(third.process.resume(waveOf("pay", 4)))
-                assert.deepStrictEqual(tags(resumed), ["DuplicateCall"], what)
-              }))
+    it.effect(
+      `a payment is not paid again where ${name} names it in the session, in no server`,
+      () =>
+        Effect.gen(function*() {
+          for (const store of Object.keys(stores)) {
+            for (const [what, options] of asked) {
+              yield* withStore(store, (shared) =>
+                Effect.gen(function*() {
+                  const journal = yield* journalOf([])
+                  const first = yield* open(tools, { ...options, store: shared, journal })
+                  assert.deepStrictEqual(tags(yield* first.process.executeWave(waveOf("pay", 1))), ["Succeeded"], what)
+                  const same = yield* first.executor.process()
+                  assert.deepStrictEqual(tags(yield* same.executeWave(waveOf("pay", 2))), ["DuplicateCall"], what)
+                  const second = yield* open(tools, { ...options, store: shared, journal })
+                  assert.deepStrictEqual(
+                    tags(yield* second.process.executeWave(waveOf("pay", 3))),
+                    ["DuplicateCall"],
+                    what
+                  )
+                  const third = yield* open(tools, { ...options, store: shared, journal })
+                  const resumed = yield* Effect.orDie(third.process.resume(waveOf("pay", 4)))
+                  assert.deepStrictEqual(tags(resumed), ["DuplicateCall"], what)
+                }))
+            }
           }
-        }
-      }).pipe(Effect.scoped))
+        }).pipe(Effect.scoped),
+      { tags: ["D10"] }
+    )
   }
 })

@@ -145,7 +145,7 @@ describe("ContinueLoop and heartbeats", () => {
         assert.isTrue((yield* process.executeWave(calls("a"))).needsContinuation)
         assert.isFalse((yield* process.executeWave(calls(["b", { n: 1 }]))).needsContinuation)
         assert.isTrue((yield* process.executeWave(calls(["b", { n: 2, request_heartbeat: true }]))).needsContinuation)
-      })))
+      })), { tags: ["ContinueLoop"] })
 
   it.effect("are not waited for without heartbeats: a model sees the results of every wave", () =>
     run({ a: () => Effect.succeed(1), done: () => Effect.succeed(1) }, {
@@ -260,7 +260,7 @@ describe("Guards", () => {
       ({ process }) =>
         Effect.map(process.executeWave(calls("nope", "t")), () => assert.deepStrictEqual(asked, ["one 2", "two 2"]))
     )
-  })
+  }, { tags: ["G1"] })
 
   it.effect("of the calls of a run are asked side by side", () =>
     run(
@@ -299,17 +299,21 @@ describe("Permissions", () => {
   }
   const each = calls("read", "open", "write", "asks")
 
-  it.effect("run only closed-world reads unless told otherwise", () =>
-    run(tools, { policy: {} }, ({ executor, process }) =>
-      Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeWave(each)), [
-          "Succeeded",
-          "PermissionDenied",
-          "PermissionDenied",
-          "PermissionDenied"
-        ])
-        assert.lengthOf(yield* executor.tools, 4)
-      })))
+  it.effect(
+    "run only closed-world reads unless told otherwise",
+    () =>
+      run(tools, { policy: {} }, ({ executor, process }) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(tags(yield* process.executeWave(each)), [
+            "Succeeded",
+            "PermissionDenied",
+            "PermissionDenied",
+            "PermissionDenied"
+          ])
+          assert.lengthOf(yield* executor.tools, 4)
+        })),
+    { tags: ["P2"] }
+  )
 
   it.effect("do not even ask about others where the default is readOnly", () =>
     run(tools, { policy: { default: "readOnly" } }, ({ executor, process }) =>

@@ -110,7 +110,7 @@ describe("the gates of a host", () => {
           ])
           assert.deepStrictEqual(of("6"), [])
         }))
-    })))
+    })), { tags: ["G1"] })
 
   it.effect("are asked about the tools that they concern, and about all where they cannot tell", () => {
     const log: Array<string> = []
@@ -328,7 +328,7 @@ describe("a gate that says no", () => {
             assert.deepStrictEqual(tags(yield* process.executeWave([call("2", "t", { n: 1 })])), ["Succeeded"])
             assert.deepStrictEqual(log, ["third 2", "run 1"])
           }))
-      })
+      }, { tags: ["G3"] })
     }
   }
 
@@ -344,7 +344,7 @@ describe("a gate that says no", () => {
             "DeadlineExceeded"
           ])
           assert.strictEqual(yield* Effect.clockWith((clock) => clock.currentTimeMillis), 1_000)
-        })))
+        })), { tags: ["G5"] })
   }
 
   it.effect("may say it with a refusal of its own", () =>
@@ -385,8 +385,11 @@ describe("a gate receives the outcome of a call", () => {
   }
   const never = () => Effect.never
   const once = (what: string, log: Effect.Effect<ReadonlyArray<string>, unknown>, end: string) =>
-    it.effect(`once, when it ${what}`, () =>
-      Effect.map(Effect.orDie(log), (log) => assert.deepStrictEqual(log, [`settle 1 ${end}`])))
+    it.effect(
+      `once, when it ${what}`,
+      () => Effect.map(Effect.orDie(log), (log) => assert.deepStrictEqual(log, [`settle 1 ${end}`])),
+      { tags: ["G4"] }
+    )
 
   once("succeeded", settled(() => Effect.void, {}), "Succeeded")
   once("failed", settled(() => Effect.fail("no"), {}), "Failed")
@@ -480,7 +483,7 @@ describe("a gate receives the outcome of a call", () => {
         yield* Effect.yieldNow
         assert.deepStrictEqual(events, ["settled", "told 1", "settled", "told 2"])
       }))
-  })
+  }, { tags: ["G4"] })
 
   it.effect("and loses nobody's outcome where it dies or hangs: that is in the log", () => {
     const logged: Array<string> = []
@@ -684,7 +687,7 @@ describe("the layers of gates", () => {
       assert.deepStrictEqual(yield* Effect.provide(Effect.scoped(program), application(Layer.empty)), ["GuardRejected"])
       const swapped = application(Gate.layer({ name: "quota" }))
       assert.deepStrictEqual(yield* Effect.provide(Effect.scoped(program), swapped), ["Succeeded"])
-    }))
+    }), { tags: ["G2", "Y3"] })
 
   it.effect("reach the executors of all sessions", () =>
     Effect.gen(function*() {

@@ -633,7 +633,7 @@ describe("a pattern for what is harmless", () => {
       const { harmless, hostile } = yield* judged
       assert.deepStrictEqual(harmless.filter((it) => it.decision !== "Allow").map(said), [])
       assert.deepStrictEqual(hostile.filter((it) => it.decision === "Allow").map(said), [])
-    }))
+    }), { tags: ["P4"] })
 
   it.live("leads to a question about everything in a .git, whatever its case and the way to it", () =>
     Effect.gen(function*() {
@@ -722,7 +722,7 @@ describe("the display of a call", () => {
           assert.notMatch(shown, corrupting, JSON.stringify(text))
         }
       }
-    }))
+    }), { tags: ["AP6"] })
 
   it.live("is not what is shown of another one", () =>
     Effect.gen(function*() {

@@ -101,7 +101,7 @@ describe("a call that is interrupted while it waits", () => {
       pools.leave(a)
       yield* Fiber.join(fiberC)
       assert.deepStrictEqual([b.state, c.state], ["left", "ready"])
-    }))
+    }), { tags: ["C4"] })
 
   it.effect("keeps its keys where it only waits to go on", () =>
     Effect.gen(function*() {
@@ -197,7 +197,7 @@ describe("a semaphore of the host", () => {
       yield* semaphore.release(1)
       yield* turns
       assert.deepStrictEqual(log, ["host 1", "a", "host 2", "b"])
-    }))
+    }), { tags: ["C5"] })
 
   it.effect("has nobody in its line once no call waits", () =>
     Effect.gen(function*() {
@@ -419,110 +419,118 @@ const randomCaller = (name: string, { chance, int, pick }: SeededRandom): Caller
   )
 
 describe("any order of takes, releases and interruptions", () => {
-  it.effect("gives each permit to the first in its line, to no more than there are, and leaves none unused", () =>
-    Effect.gen(function*() {
-      for (const seed of seeds(300)) {
-        const random = randomFrom(seed)
-        const sizes = { "the read pool": 1 + random.int(3), "the concurrent pool": 1 + random.int(2) }
-        const pools = yield* Pools.make({ read: sizes["the read pool"], concurrent: sizes["the concurrent pool"] })
-        const model = new Model({ ...sizes, "the cap of \"capped\"": 2 })
-        const log: Array<string> = []
-        const live: Array<Caller> = []
-        const paused = new Set<Caller>()
-        const wait = (caller: Caller, effect: Effect.Effect<void>) => {
-          caller.fiber = Effect.runFork(Effect.map(effect, () => void log.push(caller.name)))
+  it.effect(
+    "gives each permit to the first in its line, to no more than there are, and leaves none unused",
+    () =>
+      Effect.gen(function*() {
+        for (const seed of seeds(300)) {
+          const random = randomFrom(seed)
+          const sizes = { "the read pool": 1 + random.int(3), "the concurrent pool": 1 + random.int(2) }
+          const pools = yield* Pools.make({ read: sizes["the read pool"], concurrent: sizes["the concurrent pool"] })
+          const model = new Model({ ...sizes, "the cap of \"capped\"": 2 })
+          const log: Array<string> = []
+          const live: Array<Caller> = []
+          const paused = new Set<Caller>()
+          const wait = (caller: Caller, effect: Effect.Effect<void>) => {
+            caller.fiber = Effect.runFork(Effect.map(effect, () => void log.push(caller.name)))
+          }
+          for (let step = 0; step < 60; step++) {
+            const some = live.length === 0 ? undefined : random.pick(live)
+            const what = random.int(6)
+            if (some === undefined || what < 2) {
+              const caller = randomCaller(String(step), random)
+              live.push(caller)
+              model.enter(caller)
+              wait(caller, pools.enter(caller))
+            } else if (paused.has(some)) {
+              paused.delete(some)
+              model.take(some)
+              wait(some, pools.reenter(some))
+            } else if (some.state === "waiting" && what < 5) {
+              const isPause = some.held > 0 && log.includes(some.name)
+              model.give(some, isPause ? new Set(some.resources).size : 0)
+              some.fiber!.interruptUnsafe()
+              if (isPause) paused.add(some)
+              else live.splice(live.indexOf(some), 1)
+            } else if (some.state === "ready" && what === 2) {
+              model.give(some, new Set(some.resources).size)
+              pools.releasePermits(some)
+              paused.add(some)
+            } else {
+              model.give(some, 0)
+              pools.leave(some)
+              live.splice(live.indexOf(some), 1)
+            }
+            const where = `seed ${seed}, step ${step}`
+            assert.deepStrictEqual(log, model.ready, where)
+            for (const caller of live) assert.strictEqual(caller.held, model.held.get(caller), where)
+            // what is counted is what is held, of what there is
+            const holders = new Map<Permit, number>()
+            for (const { held, permits } of live) {
+              for (const permit of permits.slice(0, held)) holders.set(permit, (holders.get(permit) ?? 0) + 1)
+            }
+            for (const [permit, held] of holders) {
+              assert.strictEqual(permit.taken, held, where)
+              assert.isAtMost(held, model.sizeOf(permit.name), where)
+            }
+            for (const { held, permits, state } of live) {
+              const next = permits[held]
+              if (state === "waiting") assert.strictEqual(holders.get(next!), model.sizeOf(next!.name), where)
+            }
+          }
+          for (const caller of live) pools.leave(caller)
+          // all are back
+          const last = Array.from({ length: sizes["the read pool"] }, () => pools.enter(new Caller("last")))
+          assert.isTrue(last.every(Exit.isExit), `seed ${seed}`)
         }
-        for (let step = 0; step < 60; step++) {
-          const some = live.length === 0 ? undefined : random.pick(live)
-          const what = random.int(6)
-          if (some === undefined || what < 2) {
-            const caller = randomCaller(String(step), random)
-            live.push(caller)
-            model.enter(caller)
-            wait(caller, pools.enter(caller))
-          } else if (paused.has(some)) {
-            paused.delete(some)
-            model.take(some)
-            wait(some, pools.reenter(some))
-          } else if (some.state === "waiting" && what < 5) {
-            const isPause = some.held > 0 && log.includes(some.name)
-            model.give(some, isPause ? new Set(some.resources).size : 0)
-            some.fiber!.interruptUnsafe()
-            if (isPause) paused.add(some)
-            else live.splice(live.indexOf(some), 1)
-          } else if (some.state === "ready" && what === 2) {
-            model.give(some, new Set(some.resources).size)
-            pools.releasePermits(some)
-            paused.add(some)
-          } else {
-            model.give(some, 0)
-            pools.leave(some)
-            live.splice(live.indexOf(some), 1)
-          }
-          const where = `seed ${seed}, step ${step}`
-          assert.deepStrictEqual(log, model.ready, where)
-          for (const caller of live) assert.strictEqual(caller.held, model.held.get(caller), where)
-          // what is counted is what is held, of what there is
-          const holders = new Map<Permit, number>()
-          for (const { held, permits } of live) {
-            for (const permit of permits.slice(0, held)) holders.set(permit, (holders.get(permit) ?? 0) + 1)
-          }
-          for (const [permit, held] of holders) {
-            assert.strictEqual(permit.taken, held, where)
-            assert.isAtMost(held, model.sizeOf(permit.name), where)
-          }
-          for (const { held, permits, state } of live) {
-            const next = permits[held]
-            if (state === "waiting") assert.strictEqual(holders.get(next!), model.sizeOf(next!.name), where)
-          }
-        }
-        for (const caller of live) pools.leave(caller)
-        // all are back
-        const last = Array.from({ length: sizes["the read pool"] }, () => pools.enter(new Caller("last")))
-        assert.isTrue(last.every(Exit.isExit), `seed ${seed}`)
-      }
-    }))
+      }),
+    { tags: ["C4"] }
+  )
 
-  it.effect("shares a host's semaphore: never more together than it has, calls in their order, and none waits for what is free", () =>
-    Effect.gen(function*() {
-      for (const seed of seeds(100)) {
-        const random = randomFrom(seed)
-        const size = 1 + random.int(3)
-        const semaphore = Semaphore.makeUnsafe(size)
-        const pools = yield* Pools.make({ read: semaphore })
-        const line: Array<Caller> = []
-        const holding: Array<Caller> = []
-        const overtakers: Array<string> = []
-        let atHost = 0
-        const host: Array<Fiber.Fiber<unknown>> = []
-        for (let step = 0; step < 50; step++) {
-          const what = random.int(6)
-          if (what < 2) {
-            const caller = new Caller(String(step))
-            line.push(caller)
-            caller.fiber = Effect.runFork(Effect.map(pools.enter(caller), () => {
-              if (line[0] !== caller) overtakers.push(caller.name)
-              line.splice(line.indexOf(caller), 1)
-              holding.push(caller)
-            }))
-          } else if (what === 2) {
-            host.push(Effect.runFork(Effect.map(semaphore.take(1), () => void atHost++)))
-          } else if (what === 3 && atHost > 0) {
-            atHost--
-            yield* semaphore.release(1)
-          } else if (what === 4 && line.length > 0) {
-            const [caller] = line.splice(random.int(line.length), 1)
-            yield* Fiber.interrupt(caller!.fiber!)
-          } else if (holding.length > 0) {
-            pools.leave(holding.splice(random.int(holding.length), 1)[0]!)
+  it.effect(
+    "shares a host's semaphore: never more together than it has, calls in their order, and none waits for what is free",
+    () =>
+      Effect.gen(function*() {
+        for (const seed of seeds(100)) {
+          const random = randomFrom(seed)
+          const size = 1 + random.int(3)
+          const semaphore = Semaphore.makeUnsafe(size)
+          const pools = yield* Pools.make({ read: semaphore })
+          const line: Array<Caller> = []
+          const holding: Array<Caller> = []
+          const overtakers: Array<string> = []
+          let atHost = 0
+          const host: Array<Fiber.Fiber<unknown>> = []
+          for (let step = 0; step < 50; step++) {
+            const what = random.int(6)
+            if (what < 2) {
+              const caller = new Caller(String(step))
+              line.push(caller)
+              caller.fiber = Effect.runFork(Effect.map(pools.enter(caller), () => {
+                if (line[0] !== caller) overtakers.push(caller.name)
+                line.splice(line.indexOf(caller), 1)
+                holding.push(caller)
+              }))
+            } else if (what === 2) {
+              host.push(Effect.runFork(Effect.map(semaphore.take(1), () => void atHost++)))
+            } else if (what === 3 && atHost > 0) {
+              atHost--
+              yield* semaphore.release(1)
+            } else if (what === 4 && line.length > 0) {
+              const [caller] = line.splice(random.int(line.length), 1)
+              yield* Fiber.interrupt(caller!.fiber!)
+            } else if (holding.length > 0) {
+              pools.leave(holding.splice(random.int(holding.length), 1)[0]!)
+            }
+            yield* turns
+            const where = `seed ${seed}, step ${step}`
+            assert.deepStrictEqual(overtakers, [], where)
+            assert.isAtMost(holding.length + atHost, size, where)
+            const waiting = line.length + host.filter((it) => it.pollUnsafe() === undefined).length
+            if (waiting > 0) assert.strictEqual(holding.length + atHost, size, where)
           }
-          yield* turns
-          const where = `seed ${seed}, step ${step}`
-          assert.deepStrictEqual(overtakers, [], where)
-          assert.isAtMost(holding.length + atHost, size, where)
-          const waiting = line.length + host.filter((it) => it.pollUnsafe() === undefined).length
-          if (waiting > 0) assert.strictEqual(holding.length + atHost, size, where)
         }
-      }
-    }))
+      }),
+    { tags: ["C5"] }
+  )
 })

@@ -62,7 +62,7 @@ describe("a wildcard", () => {
 })
 
 describe("a command line", () => {
-  it("is plain if it means the same to everybody", () => {
+  it("is plain if it means the same to everybody", { tags: ["P4"] }, () => {
     for (const line of ["git status", "npm run test:unit", "./build.sh -j 4 --out=dist/a_b", "a.b-c", "cat x@1,2+3%"]) {
       assert.strictEqual(plainWords(line)?.join(" "), line)
     }
@@ -131,7 +131,7 @@ describe("a pattern", () => {
 })
 
 describe("a policy", () => {
-  it("denies if one target fits, and allows only if all are covered", () => {
+  it("denies if one target fits, and allows only if all are covered", { tags: ["P1"] }, () => {
     const policy = { default: "ask", deny: ["w(.env*)"], allow: ["w(src/*)", "w(docs/*)"] } as const
     assert.strictEqual(decide(policy, tool("w"), ["src/a", "docs/b"]), "Allow")
     assert.strictEqual(decide(policy, tool("w"), ["src/a", "package.json"]), "Ask")
@@ -157,7 +157,7 @@ describe("a policy", () => {
     )
   })
 
-  it("decides in the order deny, mode, ask, the tool's needsApproval, allow, default", () => {
+  it("decides in the order deny, mode, ask, the tool's needsApproval, allow, default", { tags: ["P1"] }, () => {
     const w = tool("w", { needsApproval: true })
     assert.strictEqual(decide({ deny: ["w"], ask: ["w"], allow: ["w"] }, w, []), "Deny")
     assert.strictEqual(decide({ mode: "readOnly", ask: ["w"], allow: ["w"] }, w, []), "Deny")
@@ -175,7 +175,7 @@ describe("a policy", () => {
     assert.strictEqual(decide({}, tool("w", { class: "ReadOnly" }), []), "Allow")
   })
 
-  it("keeps a tool's own needsApproval unless skipApproval names the tool", () => {
+  it("keeps a tool's own needsApproval unless skipApproval names the tool", { tags: ["P1"] }, () => {
     const w = tool("w", { needsApproval: true, edits: true })
     const all: ReadonlyArray<Policy.Policy> = [
       { allow: ["w"] },
@@ -236,7 +236,7 @@ describe("a policy", () => {
     assert.strictEqual(decide({ mode: "acceptEdits", default: "deny" }, edit, ["x"]), "Deny")
   })
 
-  it("never lets go without asking what is protected", () => {
+  it("never lets go without asking what is protected", { tags: ["P3"] }, () => {
     for (
       const policy of [{ allow: ["*"] }, { allow: ["w(*)"] }, { default: "allow" }, { mode: "acceptEdits" }] as const
     ) {

@@ -34,19 +34,23 @@ const throwsFrom = (look: number): Permissions.Permissions["Service"]["decide"] 
 
 describe("a policy that throws", () => {
   for (const look of [1, 2, 3]) {
-    it.effect(`when it decides (look ${look}) refuses its call; the waves of others go on`, () =>
-      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-        const executor = yield* build({ decide: throwsFrom(look), sees: () => true })
-        const batch = yield* executor.batch()
-        const [mine, other] = [yield* batch.process(), yield* batch.process()]
-        const innocent = yield* Effect.forkChild(mine.executeWave(calls("t")), { startImmediately: true })
-        const guilty = yield* Effect.forkChild(other.executeWave(calls("bad", ["t", { b: 1 }])), {
-          startImmediately: true
-        })
-        assert.deepStrictEqual(tags(yield* Fiber.join(innocent)), ["Succeeded"])
-        assert.deepStrictEqual(tags(yield* Fiber.join(guilty)), ["PolicyDenied", "Succeeded"])
-        assert.strictEqual(yield* VirtualTime.now, 2_000)
-      }))))
+    it.effect(
+      `when it decides (look ${look}) refuses its call; the waves of others go on`,
+      () =>
+        VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+          const executor = yield* build({ decide: throwsFrom(look), sees: () => true })
+          const batch = yield* executor.batch()
+          const [mine, other] = [yield* batch.process(), yield* batch.process()]
+          const innocent = yield* Effect.forkChild(mine.executeWave(calls("t")), { startImmediately: true })
+          const guilty = yield* Effect.forkChild(other.executeWave(calls("bad", ["t", { b: 1 }])), {
+            startImmediately: true
+          })
+          assert.deepStrictEqual(tags(yield* Fiber.join(innocent)), ["Succeeded"])
+          assert.deepStrictEqual(tags(yield* Fiber.join(guilty)), ["PolicyDenied", "Succeeded"])
+          assert.strictEqual(yield* VirtualTime.now, 2_000)
+        }))),
+      { tags: ["P6"] }
+    )
   }
 
   it.effect("when it shows tools shows no such tool, neither as a list nor in the place of an unknown one", () =>

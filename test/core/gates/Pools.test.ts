@@ -75,7 +75,7 @@ describe("Pools", () => {
     Effect.map(
       Effect.flip(Pools.make({ read: 0, concurrent: 1.5, serial: -1 })),
       (error) => assert.strictEqual(error.problems.length, 3)
-    ))
+    ), { tags: ["Y1"] })
 
   it.effect("give permits first come, first served", () =>
     Effect.gen(function*() {
@@ -100,20 +100,24 @@ describe("Pools", () => {
       assert.deepStrictEqual(log, ["a", "c", "d"])
     }))
 
-  it.effect("take resource keys in one order, so that two writers of two keys get through", () =>
-    Effect.gen(function*() {
-      const { log, pools, ticket } = yield* setup()
-      const a = ticket("a", ["x", "y"])
-      const b = ticket("b", ["y", "x"])
-      const c = ticket("c", ["y"])
-      enter(pools, a, b, c)
-      assert.deepStrictEqual(a.permits.slice(0, 2).map((it) => it.name), ["x", "y"])
-      assert.deepStrictEqual(b.permits.slice(0, 2).map((it) => it.name), ["x", "y"])
-      pools.leave(a)
-      pools.leave(c)
-      pools.leave(b)
-      assert.deepStrictEqual([...log].sort(), ["a", "b", "c"])
-    }))
+  it.effect(
+    "take resource keys in one order, so that two writers of two keys get through",
+    () =>
+      Effect.gen(function*() {
+        const { log, pools, ticket } = yield* setup()
+        const a = ticket("a", ["x", "y"])
+        const b = ticket("b", ["y", "x"])
+        const c = ticket("c", ["y"])
+        enter(pools, a, b, c)
+        assert.deepStrictEqual(a.permits.slice(0, 2).map((it) => it.name), ["x", "y"])
+        assert.deepStrictEqual(b.permits.slice(0, 2).map((it) => it.name), ["x", "y"])
+        pools.leave(a)
+        pools.leave(c)
+        pools.leave(b)
+        assert.deepStrictEqual([...log].sort(), ["a", "b", "c"])
+      }),
+    { tags: ["C7"] }
+  )
 
   it.effect("forget a key that nobody holds or waits for", () =>
     Effect.gen(function*() {
@@ -226,28 +230,32 @@ describe("Pools", () => {
     }))
 
   describe("a semaphore that the host shares", () => {
-    it.effect("is never held more often than it has permits, by any holder", () =>
-      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-        const shared = Semaphore.makeUnsafe(2)
-        let running = 0
-        let most = 0
-        const work = Effect.gen(function*() {
-          most = Math.max(most, ++running)
-          yield* Effect.sleep(10)
-          running--
-        })
-        const { process } = yield* open({ t: () => work }, { pools: { read: shared } })
-        const host = yield* Effect.forkChild(
-          Effect.forEach(Array.from({ length: 20 }), () => shared.withPermit(work), { concurrency: "unbounded" })
-        )
-        const wave = yield* process.executeWave(Array.from({ length: 20 }, (_, n) => call(String(n), "t", { n })))
-        yield* Fiber.join(host)
-        assert.deepStrictEqual(new Set(tags(wave)), new Set(["Succeeded"]))
-        assert.strictEqual(most, 2)
-        assert.strictEqual(yield* VirtualTime.now, 200)
-        // all are back
-        assert.isTrue((yield* shared.withPermitsIfAvailable(2)(Effect.void))._tag === "Some")
-      }))))
+    it.effect(
+      "is never held more often than it has permits, by any holder",
+      () =>
+        VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+          const shared = Semaphore.makeUnsafe(2)
+          let running = 0
+          let most = 0
+          const work = Effect.gen(function*() {
+            most = Math.max(most, ++running)
+            yield* Effect.sleep(10)
+            running--
+          })
+          const { process } = yield* open({ t: () => work }, { pools: { read: shared } })
+          const host = yield* Effect.forkChild(
+            Effect.forEach(Array.from({ length: 20 }), () => shared.withPermit(work), { concurrency: "unbounded" })
+          )
+          const wave = yield* process.executeWave(Array.from({ length: 20 }, (_, n) => call(String(n), "t", { n })))
+          yield* Fiber.join(host)
+          assert.deepStrictEqual(new Set(tags(wave)), new Set(["Succeeded"]))
+          assert.strictEqual(most, 2)
+          assert.strictEqual(yield* VirtualTime.now, 200)
+          // all are back
+          assert.isTrue((yield* shared.withPermitsIfAvailable(2)(Effect.void))._tag === "Some")
+        }))),
+      { tags: ["C3"] }
+    )
 
     it.effect("starts a call that waits once host code gives its permit back", () =>
       VirtualTime.run(

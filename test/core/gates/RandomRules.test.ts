@@ -346,5 +346,5 @@ describe("random rule sets", () => {
   it.effect("hold whatever overlaps, fails or is stopped", () =>
     Effect.gen(function*() {
       for (const seed of seeds(400)) yield* Effect.orDie(holds(seed))
-    }), timeout)
+    }), { tags: ["R4"], timeout })
 })

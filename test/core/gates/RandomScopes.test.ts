@@ -259,7 +259,7 @@ describe("rules in random scopes", () => {
       Effect.gen(function*() {
         for (const seed of seeds(600)) yield* agrees(seed, StateStore.makeMemory())
       }),
-    timeout
+    { tags: ["R10"], timeout }
   )
 
   const overSqlite = SqlStateStore.layer().pipe(Layer.provide(Sqlite.layer({ filename: ":memory:" })))
@@ -279,6 +279,6 @@ describe("rules in random scopes", () => {
       }).pipe(
         Effect.provide(SqlStateStore.layer().pipe(Layer.provide(Postgres.client), Layer.provide(Postgres.layer)))
       ),
-    timeout
+    { tags: ["R11"], timeout }
   )
 })

@@ -39,22 +39,26 @@ const twoAMinute: ToolLimits.ToolRate = { limit: 2, window: "1 minute" }
 const given = <E>(layer: Layer.Layer<never, E>): Layer.Layer<never> => Layer.orDie(layer)
 
 describe("the rate limit of a tool", () => {
-  it.effect("lets so many calls start, and another one whenever a token is there again", () =>
-    run({ t: fine, other: fine }, limited(twoAMinute), ({ process }) =>
-      Effect.gen(function*() {
-        yield* Effect.sleep("7 seconds")
-        const wave = yield* process.executeWave(calls("t", "t", "t", "other"))
-        assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RateLimited", "Succeeded"])
-        yield* Effect.sleep("10 seconds")
-        const [refused] = (yield* process.executeWave(calls(["t", { later: 1 }]))).outcomes
-        assert.deepStrictEqual(refused?._tag === "Denied" ? refused.reason : undefined, {
-          _tag: "RateLimited",
-          retryAfterMillis: 20_000
-        })
-        yield* Effect.sleep("20 seconds")
-        const after = yield* process.executeWave(calls(["t", { later: 2 }], ["t", { later: 3 }]))
-        assert.deepStrictEqual(tags(after), ["Succeeded", "RateLimited"])
-      })))
+  it.effect(
+    "lets so many calls start, and another one whenever a token is there again",
+    () =>
+      run({ t: fine, other: fine }, limited(twoAMinute), ({ process }) =>
+        Effect.gen(function*() {
+          yield* Effect.sleep("7 seconds")
+          const wave = yield* process.executeWave(calls("t", "t", "t", "other"))
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RateLimited", "Succeeded"])
+          yield* Effect.sleep("10 seconds")
+          const [refused] = (yield* process.executeWave(calls(["t", { later: 1 }]))).outcomes
+          assert.deepStrictEqual(refused?._tag === "Denied" ? refused.reason : undefined, {
+            _tag: "RateLimited",
+            retryAfterMillis: 20_000
+          })
+          yield* Effect.sleep("20 seconds")
+          const after = yield* process.executeWave(calls(["t", { later: 2 }], ["t", { later: 3 }]))
+          assert.deepStrictEqual(tags(after), ["Succeeded", "RateLimited"])
+        })),
+    { tags: ["G13"] }
+  )
 
   it.effect("of a fixed window has them all back at once", () =>
     run({ t: fine }, limited({ ...twoAMinute, algorithm: "fixed-window" }), ({ process }) =>
@@ -86,7 +90,7 @@ describe("the rate limit of a tool", () => {
           assert.strictEqual(tries, 6)
         })
     )
-  })
+  }, { tags: ["G13"] })
 
   it.effect("is one token for a call, however often its gate is asked", () => {
     const twice = Effect.map(RateLimits.make(), (gate) => ({
@@ -222,7 +226,7 @@ describe("no token is taken", () => {
             assert.deepStrictEqual(tags(wave), ["PermissionDenied", "Succeeded"])
           })
       )
-    })))
+    })), { tags: ["G13"] })
 
   it.effect("of the principal's limit where the tool's refuses", () =>
     run(
@@ -259,29 +263,33 @@ describe("no token is taken", () => {
 })
 
 describe("a call that no token is left for", () => {
-  it.effect("is refused before a person is asked, and gives back what it has reserved", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const asked: Array<string> = []
-      const approvals = yield* answering(() => ({ _tag: "ApproveOnce" }), asked)
-      yield* run(
-        { t: fine },
-        limited({ limit: 1, window: "1 minute" }, {
-          approvals,
-          policy: { default: "ask" },
-          rules: [{ _tag: "MaxCalls", tool: "t", max: 2 }]
-        }),
-        ({ process }) =>
-          Effect.gen(function*() {
-            const one = (id: string) => Effect.map(process.execute(call(id, "t", { id })), tag)
-            assert.strictEqual(yield* one("1"), "Succeeded")
-            assert.strictEqual(yield* one("2"), "RateLimited")
-            yield* Effect.sleep("1 minute")
-            assert.strictEqual(yield* one("3"), "Succeeded")
-            assert.strictEqual(yield* one("4"), "RuleViolation")
-            assert.deepStrictEqual(asked, ["1", "3"])
-          })
-      )
-    })))
+  it.effect(
+    "is refused before a person is asked, and gives back what it has reserved",
+    () =>
+      Effect.scoped(Effect.gen(function*() {
+        const asked: Array<string> = []
+        const approvals = yield* answering(() => ({ _tag: "ApproveOnce" }), asked)
+        yield* run(
+          { t: fine },
+          limited({ limit: 1, window: "1 minute" }, {
+            approvals,
+            policy: { default: "ask" },
+            rules: [{ _tag: "MaxCalls", tool: "t", max: 2 }]
+          }),
+          ({ process }) =>
+            Effect.gen(function*() {
+              const one = (id: string) => Effect.map(process.execute(call(id, "t", { id })), tag)
+              assert.strictEqual(yield* one("1"), "Succeeded")
+              assert.strictEqual(yield* one("2"), "RateLimited")
+              yield* Effect.sleep("1 minute")
+              assert.strictEqual(yield* one("3"), "Succeeded")
+              assert.strictEqual(yield* one("4"), "RuleViolation")
+              assert.deepStrictEqual(asked, ["1", "3"])
+            })
+        )
+      })),
+    { tags: ["G13"] }
+  )
 
   it.effect("when its turn comes is refused also after a person has allowed it", () =>
     Effect.scoped(Effect.gen(function*() {

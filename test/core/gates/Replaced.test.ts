@@ -90,7 +90,7 @@ describe("a policy that is replaced", () => {
       yield* set({ default: "allow" })
       assert.include((yield* tools).map((it) => it.name), "write")
       assert.deepStrictEqual(yield* during(["write"], Effect.void), ["Succeeded"])
-    })))
+    })), { tags: ["Y5"] })
 
   it.effect("judges what waiting calls are about, though the one before did not ask for it", () =>
     run(Effect.gen(function*() {
@@ -120,7 +120,7 @@ describe("a policy that is replaced", () => {
       }
       assert.deepStrictEqual(yield* ref.get, { default: "allow" })
       assert.deepStrictEqual(yield* during(["write"], Effect.void), ["Succeeded"])
-    })))
+    })), { tags: ["Y5"] })
 })
 
 describe("rules that are replaced", () => {
@@ -137,7 +137,7 @@ describe("rules that are replaced", () => {
       const needs = set({ _tag: "RequiresPrecedingTools", tool: "write", tools: ["read"] })
       assert.deepStrictEqual(yield* during(["write", "write"], needs), ["Succeeded", "RuleViolation"])
       assert.deepStrictEqual(yield* during(["read", "write"], Effect.void), ["Succeeded", "Succeeded"])
-    })))
+    })), { tags: ["Y5"] })
 
   it.effect("count from then on", () =>
     run(Effect.gen(function*() {

@@ -21,16 +21,20 @@ describe("the last success", () => {
   const options = { mode: "parallel", rules: [rule("ChildTools", { tool: "a", children: ["b"] })] } as const
   const tools = { a: sleeper, b: sleeper, x: sleeper, y: sleeper }
 
-  it.effect("is the last in input order, not the last to end", () =>
-    run(tools, options, ({ batch }) =>
-      Effect.gen(function*() {
-        const first = yield* batch.process()
-        yield* first.executeWave([call("1", "a", { sleep: 50 }), call("2", "x", { sleep: 10 })])
-        assert.deepStrictEqual(yield* first.allowedNext, ["a", "b", "x", "y"])
-        const second = yield* batch.process()
-        yield* second.executeWave([call("3", "x", { sleep: 51 }), call("4", "a", { sleep: 11 })])
-        assert.deepStrictEqual(yield* second.allowedNext, ["b"])
-      })))
+  it.effect(
+    "is the last in input order, not the last to end",
+    () =>
+      run(tools, options, ({ batch }) =>
+        Effect.gen(function*() {
+          const first = yield* batch.process()
+          yield* first.executeWave([call("1", "a", { sleep: 50 }), call("2", "x", { sleep: 10 })])
+          assert.deepStrictEqual(yield* first.allowedNext, ["a", "b", "x", "y"])
+          const second = yield* batch.process()
+          yield* second.executeWave([call("3", "x", { sleep: 51 }), call("4", "a", { sleep: 11 })])
+          assert.deepStrictEqual(yield* second.allowedNext, ["b"])
+        })),
+    { tags: ["S1"] }
+  )
 
   it.effect("of a call is the last before it, whatever ends first behind it", () =>
     run(
@@ -105,7 +109,7 @@ describe("order", () => {
           const other = yield* batch.process()
           assert.deepStrictEqual(tags(yield* other.executeWave([call("4", "edit", { n: 1 })])), ["Succeeded"])
         })
-    ))
+    ), { tags: ["G11"] })
 
   it.effect("counts a success of the host's own call, of a joined call and of a replayed one", () =>
     run(
@@ -161,7 +165,7 @@ describe("order", () => {
           process.executeWave([call("1", "b", {}), call("2", "a", {}), call("3", "b", {})]),
           (wave) => assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RuleViolation"])
         )
-    ))
+    ), { tags: ["D7"] })
 
   it.effect("waits for nothing that failed, timed out, was cancelled or died", () =>
     run(
@@ -189,7 +193,7 @@ describe("order", () => {
           const wave = yield* process.executeWave([call("1", "a", {}), call("2", "b", {})])
           assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded"])
         })
-    ))
+    ), { tags: ["S1"] })
 })
 
 describe("the end of the loop", () => {
@@ -202,22 +206,26 @@ describe("the end of the loop", () => {
   const ends = (wave: { readonly needsContinuation: boolean; readonly shouldExit: boolean }) =>
     wave.shouldExit ? "exit" : wave.needsContinuation ? "go on" : "stop"
 
-  it.effect("comes in the order: required before exit, exit, continue, heartbeat", () =>
-    run(tools, { rules, heartbeats: true }, ({ batch, process }) =>
-      Effect.gen(function*() {
-        assert.strictEqual(ends(yield* process.executeWave(calls("done"))), "go on")
-        assert.strictEqual(yield* process.phase, "exiting")
-        assert.strictEqual(ends(yield* process.executeWave(calls("save"))), "exit")
-        assert.strictEqual(yield* process.phase, "done")
-        const asking = [call("h", "work", { request_heartbeat: true, h: 1 })]
-        assert.strictEqual(ends(yield* process.executeWave(asking)), "exit")
-        const other = yield* batch.process()
-        assert.strictEqual(yield* other.phase, "working")
-        assert.strictEqual(ends(yield* other.executeWave([call("s", "save", { s: 1 })])), "stop")
-        assert.strictEqual(ends(yield* other.executeWave([call("w", "work", { w: 1 })])), "go on")
-        const beat = [call("x", "save", { request_heartbeat: true, x: 1 })]
-        assert.strictEqual(ends(yield* other.executeWave(beat)), "go on")
-      })))
+  it.effect(
+    "comes in the order: required before exit, exit, continue, heartbeat",
+    () =>
+      run(tools, { rules, heartbeats: true }, ({ batch, process }) =>
+        Effect.gen(function*() {
+          assert.strictEqual(ends(yield* process.executeWave(calls("done"))), "go on")
+          assert.strictEqual(yield* process.phase, "exiting")
+          assert.strictEqual(ends(yield* process.executeWave(calls("save"))), "exit")
+          assert.strictEqual(yield* process.phase, "done")
+          const asking = [call("h", "work", { request_heartbeat: true, h: 1 })]
+          assert.strictEqual(ends(yield* process.executeWave(asking)), "exit")
+          const other = yield* batch.process()
+          assert.strictEqual(yield* other.phase, "working")
+          assert.strictEqual(ends(yield* other.executeWave([call("s", "save", { s: 1 })])), "stop")
+          assert.strictEqual(ends(yield* other.executeWave([call("w", "work", { w: 1 })])), "go on")
+          const beat = [call("x", "save", { request_heartbeat: true, x: 1 })]
+          assert.strictEqual(ends(yield* other.executeWave(beat)), "go on")
+        })),
+    { tags: ["ExitLoop"] }
+  )
 
   it.effect("is held up by a required tool for so many waves, then let through", () =>
     run(tools, { rules, exitAttempts: 2 }, ({ process }) =>
@@ -341,7 +349,7 @@ describe("the next tool", () => {
           yield* process.executeWave(calls("done"))
           assert.deepStrictEqual(yield* process.toolChoice, { mode: "required", oneOf: ["save"] })
         })
-    ))
+    ), { tags: ["R5"] })
 
   it.effect("takes a store that cannot be reached for a no", () => {
     const memory = StateStore.makeMemory()
@@ -424,18 +432,22 @@ describe("the schema that a model sees", () => {
     ]
   }).pipe(Layer.provide(kit.toLayer({ deploy: (params) => Effect.succeed(params), plan: () => Effect.void })))
 
-  it.effect("holds the values that the rules allow, and none of the host's own arguments", () =>
-    Effect.gen(function*() {
-      const executor = yield* ToolExecutor.ToolExecutor
-      const tool = (yield* executor.tools).find((it) => it.name === "deploy")!
-      const { properties, required } = tool.jsonSchema as {
-        readonly properties: Record<string, { readonly enum?: unknown }>
-        readonly required: ReadonlyArray<string>
-      }
-      assert.deepStrictEqual(Object.keys(properties), ["env", "note"])
-      assert.deepStrictEqual(properties.env?.enum, ["dev", "staging"])
-      assert.deepStrictEqual(required, ["env"])
-    }).pipe(Effect.provide(layer)))
+  it.effect(
+    "holds the values that the rules allow, and none of the host's own arguments",
+    () =>
+      Effect.gen(function*() {
+        const executor = yield* ToolExecutor.ToolExecutor
+        const tool = (yield* executor.tools).find((it) => it.name === "deploy")!
+        const { properties, required } = tool.jsonSchema as {
+          readonly properties: Record<string, { readonly enum?: unknown }>
+          readonly required: ReadonlyArray<string>
+        }
+        assert.deepStrictEqual(Object.keys(properties), ["env", "note"])
+        assert.deepStrictEqual(properties.env?.enum, ["dev", "staging"])
+        assert.deepStrictEqual(required, ["env"])
+      }).pipe(Effect.provide(layer)),
+    { tags: ["R5"] }
+  )
 
   it.effect("is kept: the host's argument overrides what a model makes up", () =>
     Effect.gen(function*() {
@@ -495,7 +507,7 @@ describe("Periodic", () => {
         }, 250_000)
         assert.deepStrictEqual(starts.map((it) => it - began), [60_000, 240_000])
       })
-    })
+    }, { tags: ["Periodic"] })
   }
 
   it.effect("takes the host's arguments, and each firing is a batch of its own", () => {

@@ -62,14 +62,18 @@ const timed = <A, E>(effect: Effect.Effect<A, E>) =>
 const together = { concurrency: "unbounded" } as const
 
 describe("shared permits", () => {
-  it.effect("let the calls of two executors together run as many as the cap says", () =>
-    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-      const { service } = permits()
-      const [one, two] = [yield* processOver(service, sleeping), yield* processOver(service, sleeping)]
-      const wave = calls("capped", "capped")
-      const all = Effect.all([one.process.executeWave(wave), two.process.executeWave(wave)], together)
-      assert.strictEqual(yield* timed(all), 2_000)
-    }))))
+  it.effect(
+    "let the calls of two executors together run as many as the cap says",
+    () =>
+      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+        const { service } = permits()
+        const [one, two] = [yield* processOver(service, sleeping), yield* processOver(service, sleeping)]
+        const wave = calls("capped", "capped")
+        const all = Effect.all([one.process.executeWave(wave), two.process.executeWave(wave)], together)
+        assert.strictEqual(yield* timed(all), 2_000)
+      }))),
+    { tags: ["C11"] }
+  )
 
   it.effect("are asked for once per call and step: all its keys together, then its cap", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {
@@ -126,30 +130,34 @@ describe("shared permits", () => {
       assert.lengthOf(state.asked, 1)
     }))))
 
-  it.effect("stop the commit of a process that stood still until its lease was over, before it notices", () =>
-    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-      const { service, state } = permits()
-      const written: Array<string> = []
-      const { process } = yield* processOver(service, {
-        capped: {
-          class: "ConcurrentMut",
-          handler: () =>
-            Effect.gen(function*() {
-              const context = yield* ToolContext.ToolContext
-              yield* context.commit(Effect.sync(() => written.push("in time")))
-              yield* Effect.sync(() => state.isHeld = false)
-              yield* context.commit(Effect.sync(() => written.push("late")))
-            })
-        }
-      })
-      const { outcomes } = yield* process.executeWave(calls("capped"))
-      assert.deepStrictEqual(written, ["in time"])
-      assert.deepInclude(outcomes[0], {
-        _tag: "Cancelled",
-        commits: 1,
-        reason: "a permit of the cap of \"capped\" was lost: its lease has ended"
-      })
-    }))))
+  it.effect(
+    "stop the commit of a process that stood still until its lease was over, before it notices",
+    () =>
+      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+        const { service, state } = permits()
+        const written: Array<string> = []
+        const { process } = yield* processOver(service, {
+          capped: {
+            class: "ConcurrentMut",
+            handler: () =>
+              Effect.gen(function*() {
+                const context = yield* ToolContext.ToolContext
+                yield* context.commit(Effect.sync(() => written.push("in time")))
+                yield* Effect.sync(() => state.isHeld = false)
+                yield* context.commit(Effect.sync(() => written.push("late")))
+              })
+          }
+        })
+        const { outcomes } = yield* process.executeWave(calls("capped"))
+        assert.deepStrictEqual(written, ["in time"])
+        assert.deepInclude(outcomes[0], {
+          _tag: "Cancelled",
+          commits: 1,
+          reason: "a permit of the cap of \"capped\" was lost: its lease has ended"
+        })
+      }))),
+    { tags: ["C11"] }
+  )
 
   it.effect("that are over when a call is about to start have it start nothing", () =>
     VirtualTime.run(Effect.scoped(Effect.gen(function*() {

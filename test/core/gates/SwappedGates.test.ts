@@ -34,18 +34,22 @@ describe("a custom Dedupe", () => {
     })
   )
 
-  it.effect("refuses every second call, and lets equal ones run", () =>
-    run({ t: at(1) }, { swap: second }, ({ process }) =>
-      Effect.gen(function*() {
-        const wave = yield* process.executeWave([
-          call("1", "t", {}),
-          call("2", "t", {}),
-          call("3", "t", {}),
-          call("4", "t", {})
-        ])
-        assert.deepStrictEqual(tags(wave), ["Succeeded", "GuardRejected", "Succeeded", "GuardRejected"])
-        assert.include(wave.toolMessages[1]?.text, "every second one")
-      })))
+  it.effect(
+    "refuses every second call, and lets equal ones run",
+    () =>
+      run({ t: at(1) }, { swap: second }, ({ process }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeWave([
+            call("1", "t", {}),
+            call("2", "t", {}),
+            call("3", "t", {}),
+            call("4", "t", {})
+          ])
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "GuardRejected", "Succeeded", "GuardRejected"])
+          assert.include(wave.toolMessages[1]?.text, "every second one")
+        })),
+    { tags: ["G2"] }
+  )
 
   const around = Effect.runSync(Dedupe.make({ onDuplicate: "replay", readWindow: "5 minutes" }))
 
@@ -140,7 +144,7 @@ describe("a custom Dedupe", () => {
           assert.deepStrictEqual(tags(wave), ["GuardRejected"])
           assert.notInclude(wave.toolMessages[0]?.text, "broken")
         })
-    ))
+    ), { tags: ["G3"] })
 
   it.effect("that throws about an outcome keeps no key, and the slot is spent all the same", () =>
     run({ t: at(1) }, {
@@ -176,16 +180,20 @@ describe("custom Rules", () => {
     explain: (tool) => ({ _tag: "RuleViolation", rule, sentence: `"${tool}" is one too many.` })
   }))
 
-  it.effect("count all tools together, and say what they would refuse", () =>
-    run({ a: at(1), b: at(2) }, { swap: together }, ({ process }) =>
-      Effect.gen(function*() {
-        assert.deepStrictEqual(yield* process.allowedNext, ["a", "b"])
-        const wave = yield* process.executeWave(calls("a", "b", "a"))
-        assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RuleViolation"])
-        assert.include(wave.toolMessages[2]?.text, "\"a\" is one too many.")
-        assert.deepStrictEqual(yield* process.allowedNext, [])
-        assert.strictEqual(yield* process.toolChoice, "none")
-      })))
+  it.effect(
+    "count all tools together, and say what they would refuse",
+    () =>
+      run({ a: at(1), b: at(2) }, { swap: together }, ({ process }) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(yield* process.allowedNext, ["a", "b"])
+          const wave = yield* process.executeWave(calls("a", "b", "a"))
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "Succeeded", "RuleViolation"])
+          assert.include(wave.toolMessages[2]?.text, "\"a\" is one too many.")
+          assert.deepStrictEqual(yield* process.allowedNext, [])
+          assert.strictEqual(yield* process.toolChoice, "none")
+        })),
+    { tags: ["G2"] }
+  )
 
   it.effect("judge tools that no rule of the set is about, and their arguments", () =>
     run({ a: at(1), b: at(2) }, {
@@ -259,7 +267,7 @@ describe("custom Rules", () => {
       }, ({ process }) =>
         Effect.gen(function*() {
           assert.deepStrictEqual(tags(yield* process.executeWave(calls("a"))), ["GuardRejected"])
-        })))
+        })), { tags: ["G3"] })
   }
 })
 
@@ -274,7 +282,7 @@ describe("custom Permissions", () => {
     }, ({ process }) =>
       Effect.gen(function*() {
         assert.deepStrictEqual(tags(yield* process.executeWave(calls("a", "b"))), ["Succeeded", "PolicyDenied"])
-      })))
+      })), { tags: ["G2"] })
 
   it.effect("are mocked by what a test needs of them", () =>
     run({ a: at(1), b: { class: "SerialMut", handler: at(2) } }, {

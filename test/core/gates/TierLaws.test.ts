@@ -49,7 +49,7 @@ const each = (count: number, check: (seed: number) => void) => {
 }
 
 describe("tiers of a policy, for random tiers and calls", () => {
-  it("decide as a plain reading of all of them does", () => {
+  it("decide as a plain reading of all of them does", { tags: ["P7"], timeout }, () => {
     each(10_000, (seed) => {
       const { calls, tiers, tool } = world(seed)
       for (const call of calls) {
@@ -65,9 +65,9 @@ describe("tiers of a policy, for random tiers and calls", () => {
         assert.deepStrictEqual(ToolPolicy.explain(parsed, tool, call).decision, decision)
       }
     })
-  }, timeout)
+  })
 
-  it("loosen nothing that a tier above denies, asks or locks", () => {
+  it("loosen nothing that a tier above denies, asks or locks", { tags: ["P7"], timeout }, () => {
     each(10_000, (seed) => {
       const { calls, of, tiers, tool } = world(seed)
       const above = tiers.slice(0, 1 + of.int(tiers.length))
@@ -84,9 +84,9 @@ describe("tiers of a policy, for random tiers and calls", () => {
         }
       }
     })
-  }, timeout)
+  })
 
-  it("mean the same in any order, unless one of them locks", () => {
+  it("mean the same in any order, unless one of them locks", { tags: ["P7"], timeout }, () => {
     each(10_000, (seed) => {
       const { calls, of, tiers, tool } = world(seed)
       const open = tiers.map((it) => ({ ...it, policy: { ...it.policy, lock: false } }))
@@ -97,7 +97,7 @@ describe("tiers of a policy, for random tiers and calls", () => {
         if (one._tag === "Ask" && two._tag === "Ask") assert.strictEqual(one.isAlways, two.isAlways)
       }
     })
-  }, timeout)
+  })
 
   it("name a clause that is in the tier they name", () => {
     each(5_000, (seed) => {
@@ -124,7 +124,7 @@ describe("conditions, for random conditions and arguments", () => {
   const values = [...scalars, null, undefined, NaN, [], {}, [1], { b: 1 }, { b: "ab", c: { d: 2 } }] as const
   const paths = ["a", "a.b", "a.c.d", "b", "toString", "a.length"] as const
 
-  it("hold, do not hold and cannot be decided as spelt out", () => {
+  it("hold, do not hold and cannot be decided as spelt out", { tags: ["P8"], timeout }, () => {
     each(20_000, (seed) => {
       const of = randomFrom(seed)
       const comparison = () => {
@@ -153,7 +153,7 @@ describe("conditions, for random conditions and arguments", () => {
       const wanted = { yes: true, no: false, unknown: undefined }[plainPolicy.holds(when, args)]
       assert.strictEqual(Clause.holds(clause, { args }), wanted, JSON.stringify([when, args]))
     })
-  }, timeout)
+  })
 })
 
 describe("grants with patterns, for random grants and calls", () => {
@@ -168,7 +168,7 @@ describe("grants with patterns, for random grants and calls", () => {
     ...of.pick([{}, {}, {}, {}, { kind: "exact" }, { kind: "protected" }, { runBy: "x" }] as const)
   })
 
-  it("cover exactly the calls whose targets they name or fit", () => {
+  it("cover exactly the calls whose targets they name or fit", { tags: ["P11"], timeout }, () => {
     each(10_000, (seed) => {
       const of = randomFrom(seed)
       const grant: Grant.Grant = {
@@ -189,7 +189,7 @@ describe("grants with patterns, for random grants and calls", () => {
       assert.strictEqual(Grant.covers(grant, { tool: "t", agentPath: [], targets }, 1), isCovered)
       assert.isFalse(Grant.covers(grant, { tool: "t", agentPath: [], targets: undefined }, 1))
     })
-  }, timeout)
+  })
 
   it.effect(
     "settle exactly the pending requests that they cover",

@@ -132,7 +132,7 @@ describe("a clause", () => {
     assert.strictEqual(refund(101, { allow: [small] }), "Ask")
   })
 
-  it("denies and asks where its conditions cannot be decided, and does not allow", () => {
+  it("denies and asks where its conditions cannot be decided, and does not allow", { tags: ["P8"] }, () => {
     for (const amount of ["200", "1", undefined, null, {}, [200], NaN, true]) {
       assert.strictEqual(refund(amount, { deny: [large], default: "allow" }), "Deny")
       assert.strictEqual(refund(amount, { ask: [large], default: "allow" }), "Ask")
@@ -159,7 +159,9 @@ describe("a clause", () => {
     )
   })
 
-  it("holds for principals with one of its roles, and where nobody knows the roles on the stricter side", () => {
+  it("holds for principals with one of its roles, and where nobody knows the roles on the stricter side", {
+    tags: ["P8"]
+  }, () => {
     const of = (policy: Policy.Policy, roles?: ReadonlyArray<string>) => decide([policy], { roles })._tag
     const allow: Policy.Policy = { allow: [{ tool: "t", roles: ["admin", "lead"] }] }
     const deny: Policy.Policy = { deny: [{ tool: "t", roles: ["guest"] }], default: "allow" }
@@ -191,7 +193,7 @@ describe("a clause", () => {
     )
   })
 
-  it("hides no tool of which some call may run", () => {
+  it("hides no tool of which some call may run", { tags: ["P10"] }, () => {
     const sees = (policy: Policy.Policy) => ToolPolicy.sees(merged(policy), tool("t"))
     assert.isTrue(sees({ deny: [large], default: "allow" }))
     assert.isTrue(sees({ deny: [{ tool: "t", roles: ["guest"] }], default: "allow" }))

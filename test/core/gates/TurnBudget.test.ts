@@ -32,7 +32,7 @@ describe("the budget of a turn", () => {
             assert.deepInclude(outcome, { _tag: "Denied", reason: { _tag: "CallBudgetExhausted", max: 7 } })
         )
     )
-  })
+  }, { tags: ["G2"] })
 
   it.effect("is what its layer says, field by field over one around it", () =>
     Effect.gen(function*() {

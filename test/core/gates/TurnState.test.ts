@@ -88,7 +88,7 @@ describe("a history that is rebuilt from its record", () => {
     return history.conclude(set, { asked, heartbeats: true, attempts: 2 })
   }
 
-  it("says the same of every call, then and after whatever comes next", () => {
+  it("says the same of every call, then and after whatever comes next", { tags: ["S2"] }, () => {
     for (const seed of seeds(2_000)) {
       const random = randomFrom(seed)
       const set = RuleSet.make(Array.from({ length: 1 + random.int(5) }, () => randomRule(random)), names)
@@ -157,7 +157,7 @@ describe("a process that is begun from the state of another one", () => {
       assert.deepStrictEqual(tags(yield* process.executeWave(calls("query"))), ["RuleViolation"])
       assert.deepStrictEqual(tags(yield* process.executeWave(calls("broken"))), ["ToolBlocked"])
       assert.deepStrictEqual(yield* process.state, state)
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["S2"] })
 
   it.effect("has the calls that its turn has left", () =>
     Effect.gen(function*() {

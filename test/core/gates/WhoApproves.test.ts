@@ -90,7 +90,7 @@ const says = (people: People, person: string | Person | undefined, answer: Appro
 const ada = "ada"
 const cy: Person = { name: "cy", roles: ["finance"] }
 
-describe("named approvers", () => {
+describe("named approvers", { tags: ["AP16"] }, () => {
   test(
     "are the only ones who approve, and the error says who they are",
     { people: ["ada"], roles: ["finance"] },
@@ -142,7 +142,7 @@ describe("named approvers", () => {
   )
 })
 
-describe("four eyes", () => {
+describe("four eyes", { tags: ["AP16", "AP17", "AP18", "AP21"] }, () => {
   test("are two different people, and the call waits for the second", { count: 2 }, (env) =>
     Effect.gen(function*() {
       const { people } = env
@@ -378,7 +378,7 @@ describe("four eyes", () => {
   )
 })
 
-describe("a rule that requires consent", () => {
+describe("a rule that requires consent", { tags: ["AP16"] }, () => {
   test("names who approves, together with the policy", { people: ["ada"] }, ({ people }) =>
     Effect.gen(function*() {
       const other = yield* open({ pay }, {
@@ -399,7 +399,7 @@ describe("a rule that requires consent", () => {
     }))
 })
 
-describe("escalation and reminders", () => {
+describe("escalation and reminders", { tags: ["AP20"] }, () => {
   const changesOf = (people: People) =>
     Effect.gen(function*() {
       const seen: Array<string> = []
@@ -459,7 +459,7 @@ describe("escalation and reminders", () => {
     }))
 })
 
-describe("what approvers say besides yes", () => {
+describe("what approvers say besides yes", { tags: ["AP17", "AP22"] }, () => {
   test("is a note that the model reads with the result", { count: 2 }, (env) =>
     Effect.gen(function*() {
       const wave = yield* start(env, 500)

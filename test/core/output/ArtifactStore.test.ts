@@ -17,7 +17,7 @@ describe("the artifacts of a principal", () => {
       yield* put("p", 30)
       const read = store.read({ principal: "q", batch: "b" }, theirs.id, { offset: 0, length: 100 })
       assert.strictEqual((yield* read).text, "x".repeat(90))
-    }))
+    }), { tags: ["S6"] })
 })
 
 describe("the bounds of artifacts", () => {

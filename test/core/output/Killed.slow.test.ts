@@ -76,7 +76,7 @@ describe("data kept before its process was killed", () => {
     Effect.gen(function*() {
       const folder = yield* isWhole("folder")
       assert.deepStrictEqual([readdirSync(`${folder}/artifacts`), readdirSync(`${folder}/checkpoints`)], [[], []])
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["ST10"] })
 
   it.effect(
     "is there whole in SQLite, and nothing is left in its tables of what was not",
@@ -91,6 +91,6 @@ describe("data kept before its process was killed", () => {
         }
         database.close()
       }).pipe(Effect.scoped),
-    60_000
+    { tags: ["ST10"], timeout: 60_000 }
   )
 })

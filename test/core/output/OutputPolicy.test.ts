@@ -53,7 +53,7 @@ describe("OutputPolicy", () => {
             value: "x".repeat(100),
             modelText: "x".repeat(100)
           }))
-    ))
+    ), { tags: ["U1"] })
 
   it.effect("stores the whole of an output one over the limit", () => {
     const artifacts = ArtifactStore.makeMemory()
@@ -81,7 +81,7 @@ describe("OutputPolicy", () => {
           assert.strictEqual(stranger.reason, "NotFound")
         })
     )
-  })
+  }, { tags: ["U1"] })
 
   for (const [what, artifacts, at] of broken) {
     it.effect(`cuts within the limit with ${what}, and the host keeps the value`, () =>
@@ -96,7 +96,7 @@ describe("OutputPolicy", () => {
             assert.match(output.modelText, /\[cut: 5000 characters in all\]$/)
             assert.strictEqual(yield* VirtualTime.now, at)
           })
-      ))
+      ), { tags: ["U1"] })
   }
 
   it.effect("cuts nothing where the limit is unbounded", () =>
@@ -122,7 +122,7 @@ describe("OutputPolicy", () => {
           const third = yield* process.executeWave(calls(["t", { other: 2 }]))
           assert.isAtMost(outputOf(third).modelText.length, 500)
         })
-    ))
+    ), { tags: ["U2"] })
 
   const cyclic: Record<string, unknown> = { name: "loop" }
   cyclic["self"] = cyclic
@@ -335,7 +335,7 @@ describe("OutputPolicy", () => {
       assert.isAtMost(cut.length, limit)
       assert.notMatch(cut, /[\ud800-\udbff](?![\udc00-\udfff])|(?<![\ud800-\udbff])[\udc00-\udfff]/)
     }
-  }, { arbitrary: { runs: 100 } })
+  }, { tags: ["U4"], arbitrary: { runs: 100 } })
 
   it.effect("keeps texts of failures within the limit", () =>
     run(

@@ -70,7 +70,7 @@ const told = (
 const of = (kind: unknown): Past => ({ tool: "a", output: { kind } })
 
 describe("start tools", () => {
-  it("come before any other, in any order among themselves", () => {
+  it("come before any other, in any order among themselves", { tags: ["StartConstraint"] }, () => {
     const rules = [start("a"), start("b")]
     assert.strictEqual(allowed(rules), "ab")
     assert.strictEqual(allowed(rules, "b"), "ab")
@@ -138,7 +138,7 @@ describe("start tools", () => {
 })
 
 describe("prerequisites", () => {
-  it("have all succeeded at some time", () => {
+  it("have all succeeded at some time", { tags: ["RequiresPrecedingTools"] }, () => {
     const rules = [before("c", "a", "b")]
     assert.strictEqual(allowed(rules), "abd")
     assert.strictEqual(allowed(rules, "a"), "abd")

@@ -33,7 +33,7 @@ const unscoped: ReadonlyArray<ToolRule> = [
 const within = (rule: ToolRule, scope: string): ToolRule => ({ ...rule, scope }) as ToolRule
 
 describe("the scope of a rule", () => {
-  it("is taken or refused by every kind, and consent has its own", () => {
+  it("is taken or refused by every kind, and consent has its own", { tags: ["R10"] }, () => {
     const all = [...scoped, ...unscoped].map((it) => it._tag)
     assert.sameMembers([...all, "RequiresConsent"], Object.keys(kinds) as Array<Tag>)
     for (const rule of scoped) {

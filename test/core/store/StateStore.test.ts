@@ -106,7 +106,7 @@ describe("StateStore in memory", () => {
     reserve(store, 10_000)
   })
 
-  it("stays small under endless distinct batches and principals, without pruning", () => {
+  it("stays small under endless distinct batches and principals, without pruning", { tags: ["S6"] }, () => {
     const store = StateStore.makeMemory({ batchTimeToLive: 1_000 })
     for (let n = 0; n < 20_000; n++) {
       const claims: ReadonlyArray<StateStore.Claim> = [

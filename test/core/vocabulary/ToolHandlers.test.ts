@@ -126,7 +126,7 @@ describe("ToolHandlers", () => {
         plain: "ConcurrentMut",
         promoted: "SerialMut"
       })
-    }))
+    }), { tags: ["C2"] })
 
   it.effect("shows the effect/ai shape of a handler's entry that the direct way depends on", () =>
     Effect.gen(function*() {

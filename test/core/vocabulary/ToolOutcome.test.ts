@@ -65,7 +65,7 @@ describe("ToolOutcome", () => {
           JSON.stringify(yield* Schema.encodeUnknownEffect(ToolOutcome.ToolOutcome)(outcome))
         )
         assert.deepStrictEqual(yield* Schema.decodeUnknownEffect(ToolOutcome.ToolOutcome)(json), outcome)
-      }))
+      }), { tags: ["O1"] })
 
     it.effect(`passes or becomes an error that keeps its reason: ${name}`, () =>
       Effect.gen(function*() {
@@ -77,7 +77,7 @@ describe("ToolOutcome", () => {
           assert.strictEqual(exit.failure.message, ToolOutcome.toMessage(outcome).text)
           if (outcome._tag === "Denied") assert.deepStrictEqual(exit.failure.reason, outcome.reason)
         }
-      }))
+      }), { tags: ["O5"] })
   }
 })
 

@@ -91,7 +91,7 @@ describe("rights", () => {
       assert.equal(yield* status(undefined, "GET", "/api/me"), 401)
       assert.equal(yield* status(undefined, "GET", "/health"), 200)
       assert.equal(yield* status(undefined, "GET", "/ready"), 200)
-    }))
+    }), { tags: ["SV17"] })
 
   it.live("show waves to their owner, to those who answer for them and to those who read records", () =>
     Effect.gen(function*() {
@@ -105,40 +105,48 @@ describe("rights", () => {
       assert.deepEqual(yield* Effect.forEach(["ada", "bob", "ops", "eve"] as const, names), [["w"], ["w"], ["w"], []])
     }))
 
-  it.live("list waves without what happened in them, which is read in pages of a bounded size, by who may", () =>
-    Effect.gen(function*() {
-      const server = yield* start()
-      const large = "x".repeat(30_000)
-      const calls = Array.from({ length: 40 }, (_, index) => ({
-        id: `c${index}`,
-        name: "look",
-        params: { key: `${large}${index}` }
-      }))
-      yield* server.request("ada", "POST", "/api/sessions/s/waves", { body: { message: calls, wave: "large" } })
-      const list = yield* server.request("ops", "GET", "/api/waves")
-      assert.isBelow(list.text.length, 1_000)
-      assert.deepInclude(list.json.waves[0], { wave: "large", status: "ended", calls: 40 })
-      const events: Array<{ readonly _tag: string; readonly sequence: number }> = []
-      let pages = 0
-      for (let after: number | undefined = 0; after !== undefined; pages++) {
-        const page: Answer = yield* server.request("bob", "GET", `/api/waves/ada/s/large?after=${after}`)
-        assert.isBelow(page.text.length, 1_100_000)
-        assert.strictEqual(page.json.wave.wave, "large")
-        events.push(...page.json.events)
-        after = page.json.next
-      }
-      assert.isAbove(pages, 1)
-      assert.strictEqual(events.at(-1)?._tag, "ToolsEnd")
-      assert.strictEqual(events.filter((it) => it._tag === "ToolCallComplete").length, 40)
-      assert.strictEqual(new Set(events.map((it) => it.sequence)).size, events.length)
-      // what one may not see is as unknown as what is not there
-      const status = (user: UserName, path: string) =>
-        Effect.map(server.request(user, "GET", `/api/waves/${path}`), (it) => it.status)
-      assert.deepEqual(
-        [yield* status("eve", "ada/s/large"), yield* status("ops", "ada/s/none"), yield* status("bob", "eve/s/large")],
-        [404, 404, 404]
-      )
-    }))
+  it.live(
+    "list waves without what happened in them, which is read in pages of a bounded size, by who may",
+    () =>
+      Effect.gen(function*() {
+        const server = yield* start()
+        const large = "x".repeat(30_000)
+        const calls = Array.from({ length: 40 }, (_, index) => ({
+          id: `c${index}`,
+          name: "look",
+          params: { key: `${large}${index}` }
+        }))
+        yield* server.request("ada", "POST", "/api/sessions/s/waves", { body: { message: calls, wave: "large" } })
+        const list = yield* server.request("ops", "GET", "/api/waves")
+        assert.isBelow(list.text.length, 1_000)
+        assert.deepInclude(list.json.waves[0], { wave: "large", status: "ended", calls: 40 })
+        const events: Array<{ readonly _tag: string; readonly sequence: number }> = []
+        let pages = 0
+        for (let after: number | undefined = 0; after !== undefined; pages++) {
+          const page: Answer = yield* server.request("bob", "GET", `/api/waves/ada/s/large?after=${after}`)
+          assert.isBelow(page.text.length, 1_100_000)
+          assert.strictEqual(page.json.wave.wave, "large")
+          events.push(...page.json.events)
+          after = page.json.next
+        }
+        assert.isAbove(pages, 1)
+        assert.strictEqual(events.at(-1)?._tag, "ToolsEnd")
+        assert.strictEqual(events.filter((it) => it._tag === "ToolCallComplete").length, 40)
+        assert.strictEqual(new Set(events.map((it) => it.sequence)).size, events.length)
+        // what one may not see is as unknown as what is not there
+        const status = (user: UserName, path: string) =>
+          Effect.map(server.request(user, "GET", `/api/waves/${path}`), (it) => it.status)
+        assert.deepEqual(
+          [
+            yield* status("eve", "ada/s/large"),
+            yield* status("ops", "ada/s/none"),
+            yield* status("bob", "eve/s/large")
+          ],
+          [404, 404, 404]
+        )
+      }),
+    { tags: ["SV5"] }
+  )
 
   it.live("tell everybody who follows of an event that is too large for that, and leave it to the wave", () =>
     Effect.gen(function*() {
@@ -264,7 +272,7 @@ describe("a wave", () => {
       assert.equal((yield* events.rest).at(-1)?.event, "tools_end")
       const { json } = yield* server.request("ada", "GET", "/api/sessions/s/waves/w")
       assert.include(JSON.stringify(json.messages), "held k")
-    }))
+    }), { tags: ["SV1"] })
 
   it.live("is read on behind the id that a browser sends, rather than behind what the page said at first", () =>
     Effect.gen(function*() {
@@ -328,29 +336,33 @@ describe("a wave", () => {
 })
 
 describe("stopping", () => {
-  it.live("suspends what waits for a person, lets what runs come to its end, and ends every stream", () =>
-    Effect.gen(function*() {
-      const server = yield* start()
-      const live = yield* server.sse("bob", "/api/live")
-      const asked = yield* server.sse("ada", "/api/sessions/one/waves", {
-        body: { message: [call("1", "save", { path: "a", text: "b" })] }
-      })
-      yield* asked.until(({ event }) => event === "tool_approval_request")
-      const running = yield* server.sse("ada", "/api/sessions/two/waves", {
-        body: { message: [call("1", "hold", { key: "k" })] }
-      })
-      yield* server.held.runs("k")
-      const stopped = yield* Effect.forkChild(server.stop)
-      assert.equal((yield* asked.rest).at(-1)?.event, "wave_suspended")
-      assert.equal((yield* server.request(undefined, "GET", "/ready")).status, 503)
-      assert.equal((yield* submit(server, "late", "look", { key: "late" })).status, 503)
-      yield* server.held.release("k")
-      const last = (yield* running.rest).at(-1)
-      assert.equal(last?.event, "tools_end")
-      assert.equal(last?.data.toolMessages[0].text, "held k")
-      assert.equal((yield* live.rest).at(-1)?.event, "stopping")
-      yield* Fiber.join(stopped)
-    }))
+  it.live(
+    "suspends what waits for a person, lets what runs come to its end, and ends every stream",
+    () =>
+      Effect.gen(function*() {
+        const server = yield* start()
+        const live = yield* server.sse("bob", "/api/live")
+        const asked = yield* server.sse("ada", "/api/sessions/one/waves", {
+          body: { message: [call("1", "save", { path: "a", text: "b" })] }
+        })
+        yield* asked.until(({ event }) => event === "tool_approval_request")
+        const running = yield* server.sse("ada", "/api/sessions/two/waves", {
+          body: { message: [call("1", "hold", { key: "k" })] }
+        })
+        yield* server.held.runs("k")
+        const stopped = yield* Effect.forkChild(server.stop)
+        assert.equal((yield* asked.rest).at(-1)?.event, "wave_suspended")
+        assert.equal((yield* server.request(undefined, "GET", "/ready")).status, 503)
+        assert.equal((yield* submit(server, "late", "look", { key: "late" })).status, 503)
+        yield* server.held.release("k")
+        const last = (yield* running.rest).at(-1)
+        assert.equal(last?.event, "tools_end")
+        assert.equal(last?.data.toolMessages[0].text, "held k")
+        assert.equal((yield* live.rest).at(-1)?.event, "stopping")
+        yield* Fiber.join(stopped)
+      }),
+    { tags: ["SV9"] }
+  )
 })
 
 describe("records", () => {

@@ -45,7 +45,7 @@ describe("a server that starts", () => {
       yield* Deferred.succeed(ready, undefined)
       const url = urlOf(yield* Fiber.join(building))
       assert.strictEqual((yield* Effect.promise(() => fetch(`${url}/health`))).status, 200)
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["SV6"] })
 
   it.live("has its handler before a request can come", () =>
     Effect.gen(function*() {
@@ -56,5 +56,5 @@ describe("a server that starts", () => {
       yield* Layer.build(backend(node, Effect.void))
       yield* Effect.yieldNow
       assert.deepStrictEqual(handlers, [1])
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["SV6"] })
 })

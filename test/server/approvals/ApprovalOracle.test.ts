@@ -163,6 +163,6 @@ describe("approval requests", () => {
           }
         }).pipe(Effect.provide(context))
       }).pipe(Effect.scoped),
-    { arbitrary: { runs: runs(400) } }
+    { tags: ["SV10"], arbitrary: { runs: runs(400) } }
   )
 })

@@ -204,5 +204,5 @@ describe("previews", () => {
           const [recorded] = callsOf(entries)
           assert.include(JournalLines.whole(recorded!), "answered: ApproveOnce by ada")
         })
-    ))
+    ), { tags: ["SV16"] })
 })

@@ -68,22 +68,26 @@ const asked = Effect.gen(function*() {
 })
 
 describe("a declared secret", () => {
-  it.live("is in nothing that people are shown of an approval request, who see that it is there", () =>
-    Effect.gen(function*() {
-      const { approval, approvals, told } = yield* asked
-      const whole = Option.getOrThrow(yield* approvals.get(bob, approval.id))
-      const parts = yield* Effect.forEach(
-        ["before", "after"] as const,
-        (side) => approvals.part(bob, { id: approval.id, index: 0, side, from: 0 })
-      )
-      const text = JSON.stringify([approval, whole, parts, told])
-      assert.notInclude(text, "4111-1111")
-      assert.notInclude(text, "77665")
-      assert.deepInclude(whole, {
-        args: { card: "[redacted]", to: "the shop", pin: "[redacted]", notes: ["by [redacted]"] }
-      })
-      assert.include(JSON.stringify(parts), "is [redacted]")
-    }).pipe(Effect.scoped))
+  it.live(
+    "is in nothing that people are shown of an approval request, who see that it is there",
+    () =>
+      Effect.gen(function*() {
+        const { approval, approvals, told } = yield* asked
+        const whole = Option.getOrThrow(yield* approvals.get(bob, approval.id))
+        const parts = yield* Effect.forEach(
+          ["before", "after"] as const,
+          (side) => approvals.part(bob, { id: approval.id, index: 0, side, from: 0 })
+        )
+        const text = JSON.stringify([approval, whole, parts, told])
+        assert.notInclude(text, "4111-1111")
+        assert.notInclude(text, "77665")
+        assert.deepInclude(whole, {
+          args: { card: "[redacted]", to: "the shop", pin: "[redacted]", notes: ["by [redacted]"] }
+        })
+        assert.include(JSON.stringify(parts), "is [redacted]")
+      }).pipe(Effect.scoped),
+    { tags: ["SV14"] }
+  )
 
   it.live("is what the call has, also where people edit the rest of its arguments", () =>
     Effect.gen(function*() {
@@ -99,5 +103,5 @@ describe("a declared secret", () => {
       yield* edited({ ...args, to: "the other shop" })
       yield* wave.ended
       assert.deepStrictEqual(paid, [JSON.stringify({ ...params, to: "the other shop", pin: "<redacted>" })])
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["SV14"] })
 })

@@ -55,8 +55,10 @@ const noted = (heard: Array<string>, all: ReadonlyArray<{ readonly person: strin
 layer(Postgres.layer)("requests that several people approve", (it) => {
   const test = (
     name: string,
-    body: (it: Effect.Success<ReturnType<typeof world>>) => Effect.Effect<void, unknown, Scope.Scope>
-  ) => it.effect(name, () => Effect.scoped(Effect.flatMap(world(), body)).pipe(Effect.provide(Postgres.realTime)))
+    body: (it: Effect.Success<ReturnType<typeof world>>) => Effect.Effect<void, unknown, Scope.Scope>,
+    options?: { tags: Array<string> }
+  ) =>
+    it.effect(name, () => Effect.scoped(Effect.flatMap(world(), body)).pipe(Effect.provide(Postgres.realTime)), options)
 
   const four = { approvers: [{ count: 2 }] }
 
@@ -79,54 +81,62 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
       }
     }))
 
-  test("take two people at once on two servers as two approvals, and one person twice as one", ({ one, two }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate(home)
-      for (let round = 0; round < 10; round++) {
-        const { fiber, id } = yield* one.ask({ ...four, callId: `c${round}` })
-        const given = yield* givenTo(two.pending, id)
-        const both = yield* Effect.all([toldOf(one.pending, ada, given), toldOf(two.pending, cy, given)], {
-          concurrency: 2
-        })
-        assert.sameMembers(both, ["approved", "waiting"])
-        yield* one.pending.refresh(home)
-        const resolution = yield* Fiber.join(fiber)
-        assert.strictEqual(resolution._tag, "Approved")
-        if (resolution._tag !== "Approved") return
-        assert.sameMembers(resolution.approvals!.map((it) => it.person), ["ada", "cy"])
-        const other = yield* one.ask({ ...four, callId: `d${round}` })
-        const twice = yield* givenTo(two.pending, other.id)
-        const same = yield* Effect.all([toldOf(one.pending, ada, twice), toldOf(two.pending, ada, twice)], {
-          concurrency: 2
-        })
-        assert.sameMembers(same, ["waiting", "AlreadyApproved"])
-      }
-    }))
+  test(
+    "take two people at once on two servers as two approvals, and one person twice as one",
+    ({ one, two }) =>
+      Effect.gen(function*() {
+        yield* one.registry.activate(home)
+        for (let round = 0; round < 10; round++) {
+          const { fiber, id } = yield* one.ask({ ...four, callId: `c${round}` })
+          const given = yield* givenTo(two.pending, id)
+          const both = yield* Effect.all([toldOf(one.pending, ada, given), toldOf(two.pending, cy, given)], {
+            concurrency: 2
+          })
+          assert.sameMembers(both, ["approved", "waiting"])
+          yield* one.pending.refresh(home)
+          const resolution = yield* Fiber.join(fiber)
+          assert.strictEqual(resolution._tag, "Approved")
+          if (resolution._tag !== "Approved") return
+          assert.sameMembers(resolution.approvals!.map((it) => it.person), ["ada", "cy"])
+          const other = yield* one.ask({ ...four, callId: `d${round}` })
+          const twice = yield* givenTo(two.pending, other.id)
+          const same = yield* Effect.all([toldOf(one.pending, ada, twice), toldOf(two.pending, ada, twice)], {
+            concurrency: 2
+          })
+          assert.sameMembers(same, ["waiting", "AlreadyApproved"])
+        }
+      }),
+    { tags: ["AP19"] }
+  )
 
-  test("keep the first approval over a restart, also while no server holds the session", ({ one, sql, two }) =>
-    Effect.gen(function*() {
-      const epoch = yield* one.registry.activate(home)
-      const { id, request } = yield* one.ask(four)
-      assert.strictEqual(yield* toldOf(two.pending, ada, yield* givenTo(two.pending, id)), "waiting")
-      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
-      yield* one.registry.release(epoch, { _tag: "Waiting", until: end })
-      yield* one.stop
-      const seen = yield* rowOf(two.pending, id)
-      assert.deepStrictEqual(seen?.approvals?.map((it) => it.person), ["ada"])
-      assert.strictEqual(yield* toldOf(two.pending, ada, yield* givenTo(two.pending, id)), "AlreadyApproved")
-      assert.deepStrictEqual(yield* sql`SELECT woken FROM tool_executor_sessions`, [{ woken: false }])
-      // the call waits again, elsewhere
-      yield* two.registry.activate(home)
-      const heard: Array<string> = []
-      const fiber = yield* Effect.forkScoped(
-        two.approvals.submit(request, undefined, (all) => noted(heard, all)),
-        { startImmediately: true }
-      )
-      yield* until(Effect.sync(() => heard.length > 0))
-      assert.deepStrictEqual(heard, ["ada"])
-      assert.strictEqual(yield* toldOf(two.pending, cy, yield* givenTo(two.pending, id)), "approved")
-      assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Approved", person: "cy" })
-    }))
+  test(
+    "keep the first approval over a restart, also while no server holds the session",
+    ({ one, sql, two }) =>
+      Effect.gen(function*() {
+        const epoch = yield* one.registry.activate(home)
+        const { id, request } = yield* one.ask(four)
+        assert.strictEqual(yield* toldOf(two.pending, ada, yield* givenTo(two.pending, id)), "waiting")
+        const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+        yield* one.registry.release(epoch, { _tag: "Waiting", until: end })
+        yield* one.stop
+        const seen = yield* rowOf(two.pending, id)
+        assert.deepStrictEqual(seen?.approvals?.map((it) => it.person), ["ada"])
+        assert.strictEqual(yield* toldOf(two.pending, ada, yield* givenTo(two.pending, id)), "AlreadyApproved")
+        assert.deepStrictEqual(yield* sql`SELECT woken FROM tool_executor_sessions`, [{ woken: false }])
+        // the call waits again, elsewhere
+        yield* two.registry.activate(home)
+        const heard: Array<string> = []
+        const fiber = yield* Effect.forkScoped(
+          two.approvals.submit(request, undefined, (all) => noted(heard, all)),
+          { startImmediately: true }
+        )
+        yield* until(Effect.sync(() => heard.length > 0))
+        assert.deepStrictEqual(heard, ["ada"])
+        assert.strictEqual(yield* toldOf(two.pending, cy, yield* givenTo(two.pending, id)), "approved")
+        assert.deepInclude(yield* Fiber.join(fiber), { _tag: "Approved", person: "cy" })
+      }),
+    { tags: ["AP19"] }
+  )
 
   test("are heard where the call waits, whoever answers where", ({ one, two }) =>
     Effect.gen(function*() {
@@ -162,23 +172,27 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
       assert.deepStrictEqual("errors" in again ? again.errors.map((it) => it.reason) : [], ["AlreadyApproved"])
     }))
 
-  test("are not covered by a grant of one person, nor by an answer to what was shown before", ({ one, two }) =>
-    Effect.gen(function*() {
-      yield* one.registry.activate(home)
-      const plain = yield* one.ask({ callId: "plain" })
-      const several = yield* one.ask({ ...four, callId: "several" })
-      const given = yield* givenTo(two.pending, plain.id, { ...scope, scope: "tool" } as Approvals.Answer)
-      const first = yield* givenTo(two.pending, several.id)
-      assert.strictEqual(yield* toldOf(two.pending, ada, given), "approved")
-      assert.isDefined(yield* rowOf(two.pending, several.id))
-      assert.strictEqual(yield* toldOf(one.pending, ada, first), "waiting")
-      // the same person with another token, and another content under the same id
-      assert.strictEqual(yield* toldOf(two.pending, user("ada", ["bob"]), first), "AlreadyApproved")
-      assert.strictEqual(yield* toldOf(two.pending, cy, { ...first, hash: "0".repeat(64) }), "NotTheSame")
-      assert.strictEqual(yield* toldOf(two.pending, eve, first), "NotFound")
-      assert.strictEqual(yield* toldOf(two.pending, bob, first), "NotNamed")
-      assert.strictEqual(yield* toldOf(two.pending, cy, first), "approved")
-    }))
+  test(
+    "are not covered by a grant of one person, nor by an answer to what was shown before",
+    ({ one, two }) =>
+      Effect.gen(function*() {
+        yield* one.registry.activate(home)
+        const plain = yield* one.ask({ callId: "plain" })
+        const several = yield* one.ask({ ...four, callId: "several" })
+        const given = yield* givenTo(two.pending, plain.id, { ...scope, scope: "tool" } as Approvals.Answer)
+        const first = yield* givenTo(two.pending, several.id)
+        assert.strictEqual(yield* toldOf(two.pending, ada, given), "approved")
+        assert.isDefined(yield* rowOf(two.pending, several.id))
+        assert.strictEqual(yield* toldOf(one.pending, ada, first), "waiting")
+        // the same person with another token, and another content under the same id
+        assert.strictEqual(yield* toldOf(two.pending, user("ada", ["bob"]), first), "AlreadyApproved")
+        assert.strictEqual(yield* toldOf(two.pending, cy, { ...first, hash: "0".repeat(64) }), "NotTheSame")
+        assert.strictEqual(yield* toldOf(two.pending, eve, first), "NotFound")
+        assert.strictEqual(yield* toldOf(two.pending, bob, first), "NotNamed")
+        assert.strictEqual(yield* toldOf(two.pending, cy, first), "approved")
+      }),
+    { tags: ["AP18"] }
+  )
 
   it.effect("do not count people who lost the role or the right between two approvals", () =>
     Effect.gen(function*() {
@@ -212,7 +226,7 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
         resolution._tag === "Approved" && resolution.approvals?.map((it) => it.person),
         ["cy", "dora"]
       )
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["AP19"] })
 
   /** A request with a random rule, as plain code sees it. */
   const law = Effect.fnUntraced(function*(
@@ -333,7 +347,7 @@ layer(Postgres.layer)("requests that several people approve", (it) => {
               ).pipe(Effect.provide(Postgres.realTime))
             }))
         }).pipe(Effect.scoped),
-      timeout
+      { tags: ["AP19"], timeout }
     )
   }
 })

@@ -49,7 +49,7 @@ describe("PendingApprovals", () => {
       assert.deepInclude(second, { _tag: "AlreadyEnded", id, how: "approved", by: "ada", at: 60_000 })
       assert.strictEqual(second.message, "It is resolved: it was approved by ada.")
       assert.deepStrictEqual(yield* endedOf(id), ended)
-    }).pipe(Effect.provide(layer())))
+    }).pipe(Effect.provide(layer())), { tags: ["SV10"] })
 
   it.effect("is hidden from users who may not approve, open or over", () =>
     Effect.gen(function*() {
@@ -75,44 +75,48 @@ describe("PendingApprovals", () => {
       assert.strictEqual((yield* approvals.list(user("bob", []))).open.length, 0)
       yield* approvals.answer(ada, given)
       yield* asEve
-    }).pipe(Effect.provide(layer())))
+    }).pipe(Effect.provide(layer())), { tags: ["SV10"] })
 
-  it.effect("answers several in one step: all, or none where one is stale, wrong or somebody else's", () =>
-    Effect.gen(function*() {
-      const approvals = yield* PendingApprovals.PendingApprovals
-      const asked = yield* Effect.forEach(["a", "b", "c"], (callId) => ask({ callId }))
-      const [a, b, c] = yield* Effect.forEach(asked, ({ id }) => to(id, once))
-      const foreign = yield* ask({ principal: "dan/home" })
-      yield* approvals.answer(ada, { ...a!, answer: deny })
-      const none = Effect.fnUntraced(
-        function*(given: ReadonlyArray<PendingApprovals.Given>, reasons: ReadonlyArray<string>) {
-          const error = yield* Effect.flip(approvals.answerAll(ada, given))
-          assert.deepStrictEqual(error._tag === "NotAnswered" ? error.errors.map((it) => it.reason) : [], reasons)
-          assert.strictEqual((yield* approvals.list(ada)).open.length, 2)
-          assert.isUndefined(asked[1]!.fiber.pollUnsafe())
-          return error
-        }
-      )
-      const stale = yield* none([b!, a!, c!], ["AlreadyEnded"])
-      assert.deepInclude(stale, {
-        errors: [{
-          id: a!.id,
-          reason: "AlreadyEnded",
-          problem: "It is resolved: it was denied by ada.",
-          by: "ada",
-          answer: "Deny",
-          at: 0
-        }]
-      })
-      yield* none([b!, { ...c!, hash: a!.hash }], ["NotTheSame"])
-      yield* none([b!, b!], ["NotAnAnswer"])
-      yield* none([b!, { ...c!, answer: { _tag: "ApproveForDuration", duration: "for ever" } }], ["NoDuration"])
-      yield* none([b!, { ...c!, answer: { _tag: "Yes" } as never }], ["NotAnAnswer"])
-      yield* none([b!, { ...c!, id: foreign.id }], [])
-      const ended = yield* approvals.answerAll(ada, [c!, { ...b!, answer: deny }])
-      assert.deepStrictEqual(ended.map(({ how, id }) => [id, how]), [[c!.id, "approved"], [b!.id, "denied"]])
-      assert.strictEqual(yield* approvals.count, 1)
-    }).pipe(Effect.provide(layer())))
+  it.effect(
+    "answers several in one step: all, or none where one is stale, wrong or somebody else's",
+    () =>
+      Effect.gen(function*() {
+        const approvals = yield* PendingApprovals.PendingApprovals
+        const asked = yield* Effect.forEach(["a", "b", "c"], (callId) => ask({ callId }))
+        const [a, b, c] = yield* Effect.forEach(asked, ({ id }) => to(id, once))
+        const foreign = yield* ask({ principal: "dan/home" })
+        yield* approvals.answer(ada, { ...a!, answer: deny })
+        const none = Effect.fnUntraced(
+          function*(given: ReadonlyArray<PendingApprovals.Given>, reasons: ReadonlyArray<string>) {
+            const error = yield* Effect.flip(approvals.answerAll(ada, given))
+            assert.deepStrictEqual(error._tag === "NotAnswered" ? error.errors.map((it) => it.reason) : [], reasons)
+            assert.strictEqual((yield* approvals.list(ada)).open.length, 2)
+            assert.isUndefined(asked[1]!.fiber.pollUnsafe())
+            return error
+          }
+        )
+        const stale = yield* none([b!, a!, c!], ["AlreadyEnded"])
+        assert.deepInclude(stale, {
+          errors: [{
+            id: a!.id,
+            reason: "AlreadyEnded",
+            problem: "It is resolved: it was denied by ada.",
+            by: "ada",
+            answer: "Deny",
+            at: 0
+          }]
+        })
+        yield* none([b!, { ...c!, hash: a!.hash }], ["NotTheSame"])
+        yield* none([b!, b!], ["NotAnAnswer"])
+        yield* none([b!, { ...c!, answer: { _tag: "ApproveForDuration", duration: "for ever" } }], ["NoDuration"])
+        yield* none([b!, { ...c!, answer: { _tag: "Yes" } as never }], ["NotAnAnswer"])
+        yield* none([b!, { ...c!, id: foreign.id }], [])
+        const ended = yield* approvals.answerAll(ada, [c!, { ...b!, answer: deny }])
+        assert.deepStrictEqual(ended.map(({ how, id }) => [id, how]), [[c!.id, "approved"], [b!.id, "denied"]])
+        assert.strictEqual(yield* approvals.count, 1)
+      }).pipe(Effect.provide(layer())),
+    { tags: ["SV11"] }
+  )
 
   it.effect("ends what an answer to another covers, but not what is answered beside it", () =>
     Effect.gen(function*() {
@@ -248,7 +252,7 @@ describe("PendingApprovals", () => {
       const same = yield* ask(asked)
       yield* approvals.answer(ada, given)
       assert.strictEqual((yield* Fiber.join(same.fiber))._tag, "Approved")
-    }).pipe(Effect.provide(layer())))
+    }).pipe(Effect.provide(layer())), { tags: ["SV10"] })
 
   it.effect("keeps so many of those that are over, for so long", () =>
     Effect.gen(function*() {
@@ -281,7 +285,7 @@ describe("PendingApprovals", () => {
       assert.strictEqual(yield* PendingApprovals.PendingApprovals.use((it) => it.count), 0)
       const plain = yield* ask({ args: undefined })
       assert.isUndefined(plain.fiber.pollUnsafe())
-    }).pipe(Effect.provide(layer())))
+    }).pipe(Effect.provide(layer())), { tags: ["SV12"] })
 
   it.effect("is told live, to those who may see it, and everything it sends is as the API says", () =>
     Effect.gen(function*() {

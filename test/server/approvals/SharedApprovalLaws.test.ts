@@ -265,6 +265,9 @@ layer(Postgres.layer)("approval requests of sessions that move", (it) => {
   }, Effect.scoped)
 
   for (const seed of seeds(20)) {
-    it.effect(`end as a plain model says, wherever people answer (seed ${seed})`, () => run(randomFrom(seed)), timeout)
+    it.effect(`end as a plain model says, wherever people answer (seed ${seed})`, () => run(randomFrom(seed)), {
+      tags: ["AP13"],
+      timeout
+    })
   }
 })

@@ -1,4 +1,10 @@
-/** Approval requests of several processes over one PostgreSQL: whoever answers, whoever holds the session. */
+/**
+ * Approval requests of several processes over one PostgreSQL: whoever answers, whoever holds the session.
+ *
+ * @module-tag AP13
+ * @module-tag AP14
+ * @module-tag AP15
+ */
 import { assert, layer } from "@effect/vitest"
 import { type Approvals, ToolAnnotations, ToolHandlers } from "effect-tool-executor"
 import * as Tool from "effect/ai/Tool"

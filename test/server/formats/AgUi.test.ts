@@ -65,7 +65,7 @@ describe("a client of AG-UI with an agent", () => {
       // the call is in the messages once
       assert.lengthOf(callsOf(agent.messages), 1)
       assert.deepStrictEqual(agent.pendingInterrupts, [])
-    }))
+    }), { tags: ["SV27"] })
 
   it.live("stays interrupted while others have to approve, and continues once they have", () =>
     Effect.gen(function*() {

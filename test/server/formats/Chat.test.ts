@@ -248,7 +248,7 @@ describe("a chat of the AI SDK with an agent", () => {
       })
       assert.include(own.error?.message, "You do not have permission")
       assert.deepStrictEqual(server.refunds, [])
-    }))
+    }), { tags: ["SV28"] })
 
   it.live("runs once, however often a message is sent", () =>
     Effect.gen(function*() {
@@ -269,7 +269,7 @@ describe("a chat of the AI SDK with an agent", () => {
       assert.strictEqual((yield* post()).text, first.text)
       assert.strictEqual(yield* server.requests, 1)
       assert.strictEqual(chat.status, "ready")
-    }))
+    }), { tags: ["SV28"] })
 
   it.live("answers only requests of the operation that a client names", () =>
     Effect.gen(function*() {
@@ -298,7 +298,7 @@ describe("a chat of the AI SDK with an agent", () => {
       assert.deepStrictEqual(server.refunds, [])
       yield* answer(chat, true)
       assert.deepStrictEqual(server.refunds, [5])
-    }))
+    }), { tags: ["SV28"] })
 
   it.live("tells what went wrong with the model, and what is wrong with a request", () =>
     Effect.gen(function*() {

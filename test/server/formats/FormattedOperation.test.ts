@@ -384,7 +384,7 @@ describe("an operation in other formats", () => {
           assert.deepStrictEqual(open, [], `seed ${seed}`)
         }
       }),
-    timeout
+    { tags: ["SV27"], timeout }
   )
 
   it.effect(
@@ -397,7 +397,7 @@ describe("an operation in other formats", () => {
           yield* Effect.promise(() => chat(events, operationOf(events), random, random.pick([0, 0.05, 0.5])))
         }
       }),
-    timeout
+    { tags: ["SV27"], timeout }
   )
 
   it("names the call that each sub-agent works for, in whichever order they begin, also after a restart", () => {
@@ -507,7 +507,7 @@ describe("an operation in other formats", () => {
           }
         }
       }
-    }), timeout)
+    }), { tags: ["SV27"], timeout })
 
   it("continues after the last pause, however many requests a client names", () => {
     const handles = Array.from({ length: 300_000 }, (_, place) => ({ operation: "op", request: "r", place, hash: "" }))

@@ -35,7 +35,11 @@ interface Env {
   readonly live: (script: ScriptedModel.Script) => Effect.Effect<Life, unknown, Scope.Scope>
 }
 
-const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Scope.Scope>) =>
+const test = <A, E>(
+  name: string,
+  program: (env: Env) => Effect.Effect<A, E, Scope.Scope>,
+  options?: { tags: Array<string> }
+) =>
   it.effect(name, () =>
     VirtualTime.run(
       Effect.scoped(Effect.gen(function*() {
@@ -52,7 +56,7 @@ const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Sco
         return yield* program({ live })
       })),
       { limit: "10 days" }
-    ))
+    ), options)
 
 const call = (name: string, id?: string) => ({ name, params: { index: 0 }, ...id === undefined ? {} : { id } })
 
@@ -184,32 +188,36 @@ describe("a stream in the format of another library", () => {
         ["one ", "two "]
       )
       assert.equal(chunks.at(-1)?.type, "error")
-    }))
+    }), { tags: ["SV27"] })
 
-  test("continues after the server was killed while approval was pending, in the same message", ({ live }) =>
-    Effect.gen(function*() {
-      const first = yield* live([{ text: "I save it.", calls: [call("look", "l"), call("save", "s")] }])
-      yield* start(first)
-      const paused = yield* read(first, { _tag: "Start" })
-      yield* first.kill
-      const second = yield* live([{ text: "It is saved." }])
-      yield* Effect.sleep("5 seconds")
-      // a reload: the whole message again
-      const again = yield* read(second, { _tag: "Start" })
-      assert.strictEqual(again.id, paused.id)
-      assert.deepEqual(
-        askedIn(again as never).map((it) => it.request),
-        askedIn(paused as never).map((it) => it.request)
-      )
-      // the tab that stayed open has the message of the first server
-      yield* answerAll(second, paused, "ApproveOnce")
-      const whole = yield* read(second, after(paused), paused)
-      assert.deepEqual(Object.fromEntries(statesOf(whole)), { l: "output-available", s: "output-available" })
-      assert.strictEqual(textOf(whole).replaceAll("|", ""), "I save it.It is saved.")
-      const other = yield* read(second, { _tag: "Start" })
-      assert.strictEqual(textOf(other).replaceAll("|", ""), "I save it.It is saved.")
-      assert.deepEqual(Object.fromEntries(statesOf(other)), Object.fromEntries(statesOf(whole)))
-    }))
+  test(
+    "continues after the server was killed while approval was pending, in the same message",
+    ({ live }) =>
+      Effect.gen(function*() {
+        const first = yield* live([{ text: "I save it.", calls: [call("look", "l"), call("save", "s")] }])
+        yield* start(first)
+        const paused = yield* read(first, { _tag: "Start" })
+        yield* first.kill
+        const second = yield* live([{ text: "It is saved." }])
+        yield* Effect.sleep("5 seconds")
+        // a reload: the whole message again
+        const again = yield* read(second, { _tag: "Start" })
+        assert.strictEqual(again.id, paused.id)
+        assert.deepEqual(
+          askedIn(again as never).map((it) => it.request),
+          askedIn(paused as never).map((it) => it.request)
+        )
+        // the tab that stayed open has the message of the first server
+        yield* answerAll(second, paused, "ApproveOnce")
+        const whole = yield* read(second, after(paused), paused)
+        assert.deepEqual(Object.fromEntries(statesOf(whole)), { l: "output-available", s: "output-available" })
+        assert.strictEqual(textOf(whole).replaceAll("|", ""), "I save it.It is saved.")
+        const other = yield* read(second, { _tag: "Start" })
+        assert.strictEqual(textOf(other).replaceAll("|", ""), "I save it.It is saved.")
+        assert.deepEqual(Object.fromEntries(statesOf(other)), Object.fromEntries(statesOf(whole)))
+      }),
+    { tags: ["SV28"] }
+  )
 
   test("ends at a stop of the server with the requests that survive it, and continues after its start", ({ live }) =>
     Effect.gen(function*() {

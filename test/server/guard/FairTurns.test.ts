@@ -32,7 +32,7 @@ describe("turns", () => {
       yield* Fiber.join(all)
       assert.deepStrictEqual(order.slice(0, 6), ["a", "a", "b", "c", "a", "b"])
       assert.lengthOf(order, 13)
-    }))
+    }), { tags: ["SV5"] })
 
   it.live("leave the thread to everything else between them", () =>
     Effect.gen(function*() {
@@ -51,7 +51,7 @@ describe("turns", () => {
       yield* Fiber.join(all)
       yield* Fiber.join(other)
       assert.isFalse(order.join(" ").includes("a a a"), order.join(" "))
-    }))
+    }), { tags: ["SV5"] })
 
   it.live("are nobody's who has gone", () =>
     Effect.gen(function*() {
@@ -88,7 +88,7 @@ describe("room", () => {
       assert.isUndefined(waits.pollUnsafe())
       yield* Scope.close(first, Exit.void)
       yield* Fiber.join(waits)
-    }))
+    }), { tags: ["SV5"] })
 
   it.live("is given back as far as it turns out not to be needed, once", () =>
     Effect.gen(function*() {

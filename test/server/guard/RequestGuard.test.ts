@@ -34,7 +34,7 @@ describe("a request", () => {
         assert.deepStrictEqual([answer.status, answer.text], [401, ""], authorization)
       }
       assert.strictEqual((yield* send("/api/me", { headers: { authorization: "bEARER token-of-bob" } })).status, 200)
-    }).pipe(served()))
+    }).pipe(served()), { tags: ["SV17"] })
 
   it.live("to a name that is not the server's is refused, unless it only asks how the server is", () =>
     Effect.gen(function*() {
@@ -99,7 +99,7 @@ describe("a request", () => {
       })
       assert.strictEqual(asked.status, 405)
       assert.isFalse(Array.from(asked.headers.keys()).some((it) => it.startsWith("access-control")))
-    }).pipe(served()))
+    }).pipe(served()), { tags: ["SV18"] })
 
   it.live("that changes something has to be JSON and say so", () =>
     Effect.gen(function*() {
@@ -229,7 +229,7 @@ describe("a request", () => {
       const { status, text } = yield* send("/api/me", { as: "ada" })
       assert.deepStrictEqual([status, problem(text)], [500, "failed"])
       assert.notInclude(text, "password")
-    }).pipe(served({ me: Effect.die(new Error("the password is hunter2")) })))
+    }).pipe(served({ me: Effect.die(new Error("the password is hunter2")) })), { tags: ["SV19"] })
 
   it.live("is answered with what keeps browsers from doing anything else with it", () =>
     Effect.gen(function*() {
@@ -263,5 +263,5 @@ describe("a request", () => {
       assert.deepStrictEqual([last.status, problem(last.text)], [429, "too-many"])
     }).pipe(served({
       limits: { perUser: { burst: 3, perSecond: 0.001 }, perAddress: { burst: 8, perSecond: 0.001 } }
-    })))
+    })), { tags: ["SV5"] })
 })

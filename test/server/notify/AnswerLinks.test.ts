@@ -58,31 +58,35 @@ const submit = (
   })
 
 describe("a link", () => {
-  it.live("shows the request when it is opened, and changes nothing, however often bots open it", () =>
-    Effect.gen(function*() {
-      const { pathOf, pending, server } = yield* asked()
-      const path = pathOf("bob")
-      for (const method of ["GET", "HEAD", "GET"]) {
-        const { headers, status, text } = yield* server.request(undefined, method, path, {
-          headers: { "sec-purpose": "prefetch", "sec-fetch-site": "cross-site" }
-        })
-        assert.strictEqual(status, 200)
-        assert.include(headers.get("content-security-policy")!, "default-src 'none'; style-src 'sha256-")
-        assert.include(headers.get("content-security-policy")!, "form-action 'self'; frame-ancestors 'none'")
-        assert.notInclude(headers.get("content-security-policy")!, "script-src")
-        assert.strictEqual(headers.get("cache-control"), "no-store")
-        assert.strictEqual(headers.get("referrer-policy"), "same-origin")
-        assert.include(headers.get("x-robots-tag")!, "noindex")
-        assert.strictEqual(headers.get("x-frame-options"), "DENY")
-        assert.isNull(headers.get("set-cookie"))
-        if (method === "HEAD") continue
-        for (const words of ["bob", "save", "notes.txt", "-before", "+new", "Asked because", "Approve once"]) {
-          assert.include(text, words)
+  it.live(
+    "shows the request when it is opened, and changes nothing, however often bots open it",
+    () =>
+      Effect.gen(function*() {
+        const { pathOf, pending, server } = yield* asked()
+        const path = pathOf("bob")
+        for (const method of ["GET", "HEAD", "GET"]) {
+          const { headers, status, text } = yield* server.request(undefined, method, path, {
+            headers: { "sec-purpose": "prefetch", "sec-fetch-site": "cross-site" }
+          })
+          assert.strictEqual(status, 200)
+          assert.include(headers.get("content-security-policy")!, "default-src 'none'; style-src 'sha256-")
+          assert.include(headers.get("content-security-policy")!, "form-action 'self'; frame-ancestors 'none'")
+          assert.notInclude(headers.get("content-security-policy")!, "script-src")
+          assert.strictEqual(headers.get("cache-control"), "no-store")
+          assert.strictEqual(headers.get("referrer-policy"), "same-origin")
+          assert.include(headers.get("x-robots-tag")!, "noindex")
+          assert.strictEqual(headers.get("x-frame-options"), "DENY")
+          assert.isNull(headers.get("set-cookie"))
+          if (method === "HEAD") continue
+          for (const words of ["bob", "save", "notes.txt", "-before", "+new", "Asked because", "Approve once"]) {
+            assert.include(text, words)
+          }
+          assert.notMatch(text, /<script|javascript:|onclick|<link|<img/i)
         }
-        assert.notMatch(text, /<script|javascript:|onclick|<link|<img/i)
-      }
-      assert.strictEqual(yield* pending, 1)
-    }))
+        assert.strictEqual(yield* pending, 1)
+      }),
+    { tags: ["SV32"] }
+  )
 
   it.live("approves the call by its form, once, and then says who answered", () =>
     Effect.gen(function*() {
@@ -108,7 +112,7 @@ describe("a link", () => {
       }
       const { text } = yield* server.request("bob", "GET", "/api/grants")
       assert.notInclude(text, "save")
-    }))
+    }), { tags: ["SV32"] })
 
   it.live("denies with a reason that the model reads", () =>
     Effect.gen(function*() {
@@ -128,7 +132,7 @@ describe("a link", () => {
         { concurrency: "unbounded" }
       )
       assert.deepStrictEqual(all.map(({ status }) => status).sort(), [200, 410, 410, 410, 410])
-    }))
+    }), { tags: ["SV32"] })
 
   it.live("takes no answer but that of its own form", () =>
     Effect.gen(function*() {
@@ -180,40 +184,44 @@ describe("a link", () => {
       assert.strictEqual(yield* status("PUT", { body, headers: { ...form, origin } }), 404)
       assert.strictEqual(yield* status("GET", {}, `${path}?answer=approve&hash=${hash}`), 404)
       assert.strictEqual(yield* pending, 1)
-    }))
+    }), { tags: ["SV32"] })
 
-  it.live("that was changed, cut, signed by another key or made for another request looks like any wrong one", () =>
-    Effect.gen(function*() {
-      const { hash, id, pathOf, pending, server } = yield* asked()
-      const path = pathOf("bob")
-      const [said, signature] = path.slice("/links/".length).split(".") as [string, string]
-      const forged = Buffer.from(JSON.stringify({ request: id, person: "eve", expiresAt: inAnHour() })).toString(
-        "base64url"
-      )
-      const other = Links.keyFrom(Buffer.from("another key of at least 24 bytes"))
-      const bodies = new Set<string>()
-      for (
-        const token of [
-          `${forged}.${signature}`,
-          `${said}.${signature.slice(0, -2)}`,
-          `${said}.${signature}${signature}`,
-          said,
-          `${said}.`,
-          ".",
-          "x".repeat(5_000),
-          Links.sign(other, { request: id, person: "bob", expiresAt: inAnHour() })
-        ]
-      ) {
-        const shown = yield* server.request(undefined, "GET", `/links/${token}`)
-        const sent = yield* submit(server, `/links/${token}`, { hash, answer: "approve" })
-        assert.deepStrictEqual([shown.status, sent.status], [404, 404], token)
-        bodies.add(shown.text).add(sent.text)
-      }
-      assert.strictEqual(bodies.size, 1)
-      const strange = yield* submit(server, pathOf("bob", { request: "another" }), { hash, answer: "approve" })
-      assert.strictEqual(strange.status, 404)
-      assert.strictEqual(yield* pending, 1)
-    }))
+  it.live(
+    "that was changed, cut, signed by another key or made for another request looks like any wrong one",
+    () =>
+      Effect.gen(function*() {
+        const { hash, id, pathOf, pending, server } = yield* asked()
+        const path = pathOf("bob")
+        const [said, signature] = path.slice("/links/".length).split(".") as [string, string]
+        const forged = Buffer.from(JSON.stringify({ request: id, person: "eve", expiresAt: inAnHour() })).toString(
+          "base64url"
+        )
+        const other = Links.keyFrom(Buffer.from("another key of at least 24 bytes"))
+        const bodies = new Set<string>()
+        for (
+          const token of [
+            `${forged}.${signature}`,
+            `${said}.${signature.slice(0, -2)}`,
+            `${said}.${signature}${signature}`,
+            said,
+            `${said}.`,
+            ".",
+            "x".repeat(5_000),
+            Links.sign(other, { request: id, person: "bob", expiresAt: inAnHour() })
+          ]
+        ) {
+          const shown = yield* server.request(undefined, "GET", `/links/${token}`)
+          const sent = yield* submit(server, `/links/${token}`, { hash, answer: "approve" })
+          assert.deepStrictEqual([shown.status, sent.status], [404, 404], token)
+          bodies.add(shown.text).add(sent.text)
+        }
+        assert.strictEqual(bodies.size, 1)
+        const strange = yield* submit(server, pathOf("bob", { request: "another" }), { hash, answer: "approve" })
+        assert.strictEqual(strange.status, 404)
+        assert.strictEqual(yield* pending, 1)
+      }),
+    { tags: ["SV33"] }
+  )
 
   it.live("stops a client that tries many", () =>
     Effect.gen(function*() {
@@ -235,34 +243,38 @@ describe("a link", () => {
       assert.strictEqual(yield* pending, 1)
     }))
 
-  it.live("does not work for a user who was removed, has lost the right, or is not among the people", () =>
-    Effect.gen(function*() {
-      const rights = { roles: [], run: false, records: [], operate: false }
-      const now = new Map([["bob", ["ada"]], ["eve", ["ada"]], ["ops", ["*"]]])
-      const userOf = (name: string) =>
-        Option.map(Option.fromUndefinedOr(now.get(name)), (approve) => ({ name, ...rights, approve }))
-      const base = yield* Layer.build(Access.layer({ users }))
-      const access = Layer.effect(
-        Users,
-        Effect.map(Users, (it) => ({
-          ...it,
-          userNamed: (name: string) => Effect.sync(() => userOf(name))
-        }))
-      ).pipe(Layer.provide(Layer.succeedContext(base)))
-      const { hash, pathOf, pending, server } = yield* asked({ access })
-      const statuses = Effect.fnUntraced(function*(person: string) {
-        const shown = yield* server.request(undefined, "GET", pathOf(person))
-        const sent = yield* submit(server, pathOf(person), { hash, answer: "approve" })
-        return [shown.status, sent.status]
-      })
-      assert.deepStrictEqual(yield* statuses("ops"), [403, 403])
-      now.set("eve", ["cy"])
-      assert.deepStrictEqual(yield* statuses("eve"), [404, 404])
-      now.delete("eve")
-      assert.deepStrictEqual(yield* statuses("eve"), [403, 403])
-      assert.strictEqual(yield* pending, 1)
-      assert.deepStrictEqual(yield* statuses("bob"), [200, 200])
-    }))
+  it.live(
+    "does not work for a user who was removed, has lost the right, or is not among the people",
+    () =>
+      Effect.gen(function*() {
+        const rights = { roles: [], run: false, records: [], operate: false }
+        const now = new Map([["bob", ["ada"]], ["eve", ["ada"]], ["ops", ["*"]]])
+        const userOf = (name: string) =>
+          Option.map(Option.fromUndefinedOr(now.get(name)), (approve) => ({ name, ...rights, approve }))
+        const base = yield* Layer.build(Access.layer({ users }))
+        const access = Layer.effect(
+          Users,
+          Effect.map(Users, (it) => ({
+            ...it,
+            userNamed: (name: string) => Effect.sync(() => userOf(name))
+          }))
+        ).pipe(Layer.provide(Layer.succeedContext(base)))
+        const { hash, pathOf, pending, server } = yield* asked({ access })
+        const statuses = Effect.fnUntraced(function*(person: string) {
+          const shown = yield* server.request(undefined, "GET", pathOf(person))
+          const sent = yield* submit(server, pathOf(person), { hash, answer: "approve" })
+          return [shown.status, sent.status]
+        })
+        assert.deepStrictEqual(yield* statuses("ops"), [403, 403])
+        now.set("eve", ["cy"])
+        assert.deepStrictEqual(yield* statuses("eve"), [404, 404])
+        now.delete("eve")
+        assert.deepStrictEqual(yield* statuses("eve"), [403, 403])
+        assert.strictEqual(yield* pending, 1)
+        assert.deepStrictEqual(yield* statuses("bob"), [200, 200])
+      }),
+    { tags: ["SV32"] }
+  )
 
   it.live("shows hostile text as text, with its invisible characters written out", () =>
     Effect.gen(function*() {
@@ -287,7 +299,7 @@ describe("a link", () => {
       assert.strictEqual((yield* submit(server, pathOf("bob"), { hash, answer: "approve" })).status, 422)
       assert.strictEqual(yield* pending, 1)
       assert.strictEqual((yield* submit(server, pathOf("bob"), { hash, answer: "deny" })).status, 200)
-    }))
+    }), { tags: ["SV32"] })
 
   it.live("approves nothing where several people have to, if the rule came after the link", () =>
     Effect.gen(function*() {
@@ -342,7 +354,7 @@ describe("a link", () => {
         assert.isTrue(seen.some((it) => it.startsWith("url.path=/api")), "others are traced")
         assert.deepStrictEqual(seen.filter((it) => it.includes(secret)), [])
       }).pipe(Effect.provide(Layer.merge(Logger.layer([logger]), Layer.succeed(Tracer.Tracer, tracer))))
-    }))
+    }), { tags: ["SV33"] })
 })
 
 describe("links", () => {
@@ -366,11 +378,15 @@ describe("links", () => {
       assert.deepStrictEqual(yield* linksOf({ approvers: [{ people: ["eve"] }] }), ["eve 3600000"])
     }))
 
-  it.effect("are not made where several people approve: one reader could answer as all of them", () =>
-    Effect.gen(function*() {
-      assert.deepStrictEqual(yield* linksOf({ approvers: [{ count: 2 }] }), [])
-      assert.deepStrictEqual(yield* linksOf({ approvers: [{ people: ["bob"] }, { people: ["eve"] }] }), [])
-    }))
+  it.effect(
+    "are not made where several people approve: one reader could answer as all of them",
+    () =>
+      Effect.gen(function*() {
+        assert.deepStrictEqual(yield* linksOf({ approvers: [{ count: 2 }] }), [])
+        assert.deepStrictEqual(yield* linksOf({ approvers: [{ people: ["bob"] }, { people: ["eve"] }] }), [])
+      }),
+    { tags: ["SV33"] }
+  )
 
   it.effect("are refused at startup where users cannot be looked up by name", () =>
     Effect.gen(function*() {

@@ -139,98 +139,114 @@ layer(Postgres.layer)("the webhook of several processes", (it) => {
       yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
       yield* Effect.repeat(second, { until: () => got.length === 3 })
       assert.match(got[2]!, new RegExp(`^${asked.id}[.]120000$`))
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["AP20"] })
 
-  it.effect("says once that a request is new, also if its call waits again where its session moved, and reminds", () =>
-    Effect.gen(function*() {
-      const { one, sql, two } = yield* world()
-      const { got, url } = yield* receiver
-      const first = yield* webhookOf(one, url, 0)
-      const epoch = yield* one.registry.activate(home)
-      const asked = yield* one.ask({ approvers: [{ count: 2, remind: "1 minute" }] })
-      yield* Effect.repeat(second, { until: () => got.length === 1 })
-      yield* isTold(sql)
-      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
-      yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
-      yield* Scope.close(first, Exit.void)
-      yield* TestClock.adjust("65 seconds")
-      yield* webhookOf(two, url, 0)
-      yield* two.registry.activate(home)
-      yield* two.ask(asked.request)
-      yield* Effect.repeat(second, { until: () => got.length > 1 })
-      assert.deepStrictEqual(got, [asked.id, `${asked.id}.60000`])
-    }).pipe(Effect.scoped))
+  it.effect(
+    "says once that a request is new, also if its call waits again where its session moved, and reminds",
+    () =>
+      Effect.gen(function*() {
+        const { one, sql, two } = yield* world()
+        const { got, url } = yield* receiver
+        const first = yield* webhookOf(one, url, 0)
+        const epoch = yield* one.registry.activate(home)
+        const asked = yield* one.ask({ approvers: [{ count: 2, remind: "1 minute" }] })
+        yield* Effect.repeat(second, { until: () => got.length === 1 })
+        yield* isTold(sql)
+        const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+        yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
+        yield* Scope.close(first, Exit.void)
+        yield* TestClock.adjust("65 seconds")
+        yield* webhookOf(two, url, 0)
+        yield* two.registry.activate(home)
+        yield* two.ask(asked.request)
+        yield* Effect.repeat(second, { until: () => got.length > 1 })
+        assert.deepStrictEqual(got, [asked.id, `${asked.id}.60000`])
+      }).pipe(Effect.scoped),
+    { tags: ["AP20"] }
+  )
 
-  it.effect("says that others may approve, also if a reminder was due before anybody could say so", () =>
-    Effect.gen(function*() {
-      const { one, sql, two } = yield* world()
-      const { got, url } = yield* receiver
-      const first = yield* webhookOf(one, url, 0)
-      const epoch = yield* one.registry.activate(home)
-      const later = { after: "2 minutes", to: { people: ["eve"] } }
-      const asked = yield* one.ask({ approvers: [{ people: ["ada"], remind: "50 seconds", escalate: later }] })
-      yield* Effect.repeat(second, { until: () => got.length === 1 })
-      yield* isTold(sql)
-      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
-      yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
-      yield* Scope.close(first, Exit.void)
-      yield* TestClock.adjust("170 seconds")
-      yield* webhookOf(two, url, 0)
-      yield* Effect.repeat(second, { until: () => got.length > 1 })
-      assert.deepStrictEqual(got, [asked.id, `${asked.id}.120000`])
-    }).pipe(Effect.scoped))
+  it.effect(
+    "says that others may approve, also if a reminder was due before anybody could say so",
+    () =>
+      Effect.gen(function*() {
+        const { one, sql, two } = yield* world()
+        const { got, url } = yield* receiver
+        const first = yield* webhookOf(one, url, 0)
+        const epoch = yield* one.registry.activate(home)
+        const later = { after: "2 minutes", to: { people: ["eve"] } }
+        const asked = yield* one.ask({ approvers: [{ people: ["ada"], remind: "50 seconds", escalate: later }] })
+        yield* Effect.repeat(second, { until: () => got.length === 1 })
+        yield* isTold(sql)
+        const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+        yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
+        yield* Scope.close(first, Exit.void)
+        yield* TestClock.adjust("170 seconds")
+        yield* webhookOf(two, url, 0)
+        yield* Effect.repeat(second, { until: () => got.length > 1 })
+        assert.deepStrictEqual(got, [asked.id, `${asked.id}.120000`])
+      }).pipe(Effect.scoped),
+    { tags: ["AP20"] }
+  )
 
-  it.effect("says again that a request waits that others have to approve since its session moved", () =>
-    Effect.gen(function*() {
-      const { one, sql, two } = yield* world()
-      const { got, url } = yield* receiver
-      yield* webhookOf(one, url, 0)
-      yield* webhookOf(two, url, 0)
-      const epoch = yield* one.registry.activate(home)
-      const asked = yield* one.ask({ approvers: [{ people: ["ada"] }] })
-      yield* Effect.repeat(second, { until: () => got.length === 1 })
-      yield* isTold(sql)
-      const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
-      yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
-      yield* two.registry.activate(home)
-      yield* two.ask({ ...asked.request, approvers: [{ people: ["eve"] }] })
-      yield* Effect.repeat(second, { until: () => got.length > 1 })
-      assert.deepStrictEqual(got, [asked.id, asked.id])
-    }).pipe(Effect.scoped))
+  it.effect(
+    "says again that a request waits that others have to approve since its session moved",
+    () =>
+      Effect.gen(function*() {
+        const { one, sql, two } = yield* world()
+        const { got, url } = yield* receiver
+        yield* webhookOf(one, url, 0)
+        yield* webhookOf(two, url, 0)
+        const epoch = yield* one.registry.activate(home)
+        const asked = yield* one.ask({ approvers: [{ people: ["ada"] }] })
+        yield* Effect.repeat(second, { until: () => got.length === 1 })
+        yield* isTold(sql)
+        const { until: end } = yield* one.pending.suspendOf(home, "nothing else runs")
+        yield* Effect.provide(one.registry.release(epoch, { _tag: "Waiting", until: end }), Postgres.realTime)
+        yield* two.registry.activate(home)
+        yield* two.ask({ ...asked.request, approvers: [{ people: ["eve"] }] })
+        yield* Effect.repeat(second, { until: () => got.length > 1 })
+        assert.deepStrictEqual(got, [asked.id, asked.id])
+      }).pipe(Effect.scoped),
+    { tags: ["AP20"] }
+  )
 
-  it.effect("pushes to each device once, whichever process it subscribed at, also after that one has stopped", () =>
-    Effect.gen(function*() {
-      const { one, sql, two } = yield* world()
-      const { got, url } = yield* Push.service(201)
-      const [ada, eve] = [Push.browser(`${url}/ada`), Push.browser(`${url}/eve`)]
-      const first = yield* pushOf(one, sql)
-      const other = yield* pushOf(two, sql)
-      yield* first.push.subscribe("ada", ada.subscription)
-      yield* other.push.subscribe("eve", eve.subscription)
-      yield* one.registry.activate(home)
-      const messages = (count: number) =>
-        Effect.gen(function*() {
-          yield* Effect.repeat(second, { until: () => Queue.sizeUnsafe(got) >= count })
-          yield* Effect.repeat(second, { times: 25 })
-          const all = yield* Queue.takeAll(got)
-          return all.map((it) => [
-            it.path,
-            ((it.path === "/ada" ? ada : eve).read(it) as { readonly id: string }).id
-          ]).sort()
-        })
-      const asked = yield* one.ask()
-      assert.deepStrictEqual(yield* messages(2), [["/ada", asked.id], ["/eve", asked.id]])
-      // the process that has ada's device and the session stops: the other one notifies for it
-      const left = yield* one.ask({ callId: "left" })
-      yield* until(Effect.map(two.pending.count, (it) => it === 2))
-      yield* Scope.close(first.scope, Exit.void)
-      const reached = yield* messages(2)
-      assert.deepStrictEqual(reached, [["/ada", left.id], ["/eve", left.id]])
-      // a subscription that ends at one is over at all
-      yield* other.push.unsubscribe("ada", ada.subscription.endpoint)
-      const last = yield* two.registry.activate("bob/other")
-      assert.isDefined(last)
-      const third = yield* two.ask({ callId: "third", principal: "bob/other" })
-      assert.deepStrictEqual(yield* messages(1), [["/eve", third.id]])
-    }).pipe(Effect.scoped))
+  it.effect(
+    "pushes to each device once, whichever process it subscribed at, also after that one has stopped",
+    () =>
+      Effect.gen(function*() {
+        const { one, sql, two } = yield* world()
+        const { got, url } = yield* Push.service(201)
+        const [ada, eve] = [Push.browser(`${url}/ada`), Push.browser(`${url}/eve`)]
+        const first = yield* pushOf(one, sql)
+        const other = yield* pushOf(two, sql)
+        yield* first.push.subscribe("ada", ada.subscription)
+        yield* other.push.subscribe("eve", eve.subscription)
+        yield* one.registry.activate(home)
+        const messages = (count: number) =>
+          Effect.gen(function*() {
+            yield* Effect.repeat(second, { until: () => Queue.sizeUnsafe(got) >= count })
+            yield* Effect.repeat(second, { times: 25 })
+            const all = yield* Queue.takeAll(got)
+            return all.map((it) => [
+              it.path,
+              ((it.path === "/ada" ? ada : eve).read(it) as { readonly id: string }).id
+            ]).sort()
+          })
+        const asked = yield* one.ask()
+        assert.deepStrictEqual(yield* messages(2), [["/ada", asked.id], ["/eve", asked.id]])
+        // the process that has ada's device and the session stops: the other one notifies for it
+        const left = yield* one.ask({ callId: "left" })
+        yield* until(Effect.map(two.pending.count, (it) => it === 2))
+        yield* Scope.close(first.scope, Exit.void)
+        const reached = yield* messages(2)
+        assert.deepStrictEqual(reached, [["/ada", left.id], ["/eve", left.id]])
+        // a subscription that ends at one is over at all
+        yield* other.push.unsubscribe("ada", ada.subscription.endpoint)
+        const last = yield* two.registry.activate("bob/other")
+        assert.isDefined(last)
+        const third = yield* two.ask({ callId: "third", principal: "bob/other" })
+        assert.deepStrictEqual(yield* messages(1), [["/eve", third.id]])
+      }).pipe(Effect.scoped),
+    { tags: ["CL9"] }
+  )
 })

@@ -104,71 +104,83 @@ describe("the API of WebPush", () => {
 })
 
 describe("WebPush", () => {
-  it.effect("tells those who may approve a request, encrypted for their device and without arguments", () =>
-    Effect.gen(function*() {
-      const { got, url } = yield* service(201)
-      const { ask, push } = yield* world()
-      const [ada, eve, gone, nobody] = ["ada", "eve", "gone", "nobody"].map((name) => browser(`${url}/${name}`))
-      yield* TestClock.setTime(2_000)
-      yield* push.subscribe("eve", eve!.subscription)
-      yield* push.subscribe("gone", gone!.subscription)
-      yield* push.subscribe("nobody", nobody!.subscription)
-      yield* push.subscribe("ada", ada!.subscription)
-      yield* ask("approval one")
-      const message = yield* Queue.take(got)
-      assert.strictEqual(message.path, "/ada")
-      assert.deepStrictEqual(ada!.read(message), {
-        id: "approval one",
-        title: "Approval needed",
-        tool: "write",
-        user: "bob",
-        url: "https://tools.example.com/page/#/approvals/approval%20one"
-      })
-      assert.strictEqual(message.headers["content-encoding"], "aes128gcm")
-      assert.strictEqual(message.headers["urgency"], "high")
-      const [, claims = ""] = /^vapid t=[\w-]+\.([\w-]+)\./.exec(String(message.headers["authorization"])) ?? []
-      const { aud, sub } = JSON.parse(Buffer.from(claims, "base64url").toString())
-      assert.deepStrictEqual({ aud, sub }, { aud: url, sub: "mailto:ops@example.com" })
-      assert.include(String(message.headers["authorization"]), `k=${publicKey}`)
-      yield* Effect.repeat(turn, { times: 100 })
-      assert.strictEqual(yield* Queue.size(got), 0, "only ada may approve calls of bob")
-    }))
+  it.effect(
+    "tells those who may approve a request, encrypted for their device and without arguments",
+    () =>
+      Effect.gen(function*() {
+        const { got, url } = yield* service(201)
+        const { ask, push } = yield* world()
+        const [ada, eve, gone, nobody] = ["ada", "eve", "gone", "nobody"].map((name) => browser(`${url}/${name}`))
+        yield* TestClock.setTime(2_000)
+        yield* push.subscribe("eve", eve!.subscription)
+        yield* push.subscribe("gone", gone!.subscription)
+        yield* push.subscribe("nobody", nobody!.subscription)
+        yield* push.subscribe("ada", ada!.subscription)
+        yield* ask("approval one")
+        const message = yield* Queue.take(got)
+        assert.strictEqual(message.path, "/ada")
+        assert.deepStrictEqual(ada!.read(message), {
+          id: "approval one",
+          title: "Approval needed",
+          tool: "write",
+          user: "bob",
+          url: "https://tools.example.com/page/#/approvals/approval%20one"
+        })
+        assert.strictEqual(message.headers["content-encoding"], "aes128gcm")
+        assert.strictEqual(message.headers["urgency"], "high")
+        const [, claims = ""] = /^vapid t=[\w-]+\.([\w-]+)\./.exec(String(message.headers["authorization"])) ?? []
+        const { aud, sub } = JSON.parse(Buffer.from(claims, "base64url").toString())
+        assert.deepStrictEqual({ aud, sub }, { aud: url, sub: "mailto:ops@example.com" })
+        assert.include(String(message.headers["authorization"]), `k=${publicKey}`)
+        yield* Effect.repeat(turn, { times: 100 })
+        assert.strictEqual(yield* Queue.size(got), 0, "only ada may approve calls of bob")
+      }),
+    { tags: ["SV34"] }
+  )
 
-  it.effect("forgets a device whose subscription has ended, and tries again what failed for now", () =>
-    Effect.gen(function*() {
-      const { got, url } = yield* service(503, 201, 410, 201)
-      const { ask, push, table } = yield* world()
-      const ada = browser(`${url}/ada`)
-      yield* push.subscribe("ada", ada.subscription)
-      yield* ask("one")
-      yield* eventually(Effect.map(Queue.size(got), (it) => it === 2))
-      yield* ask("two")
-      yield* eventually(Effect.map(Effect.orDie(table.all), (it) => it.length === 0))
-      yield* ask("three")
-      yield* Effect.repeat(turn, { times: 100 })
-      const all = yield* Queue.takeAll(got)
-      assert.deepStrictEqual(
-        all.map((it) => (ada.read(it) as { readonly id: string }).id),
-        ["one", "one", "two"]
-      )
-      assert.strictEqual(all[0]!.headers["topic"], all[1]!.headers["topic"])
-    }))
+  it.effect(
+    "forgets a device whose subscription has ended, and tries again what failed for now",
+    () =>
+      Effect.gen(function*() {
+        const { got, url } = yield* service(503, 201, 410, 201)
+        const { ask, push, table } = yield* world()
+        const ada = browser(`${url}/ada`)
+        yield* push.subscribe("ada", ada.subscription)
+        yield* ask("one")
+        yield* eventually(Effect.map(Queue.size(got), (it) => it === 2))
+        yield* ask("two")
+        yield* eventually(Effect.map(Effect.orDie(table.all), (it) => it.length === 0))
+        yield* ask("three")
+        yield* Effect.repeat(turn, { times: 100 })
+        const all = yield* Queue.takeAll(got)
+        assert.deepStrictEqual(
+          all.map((it) => (ada.read(it) as { readonly id: string }).id),
+          ["one", "one", "two"]
+        )
+        assert.strictEqual(all[0]!.headers["topic"], all[1]!.headers["topic"])
+      }),
+    { tags: ["SV34"] }
+  )
 
-  it.effect("does not connect to a private address, and does not follow where a service points", () =>
-    Effect.gen(function*() {
-      const { got, url } = yield* service(307)
-      const refused = yield* world({ allowPrivate: [] })
-      yield* refused.push.subscribe("ada", browser(`${url}/ada`).subscription)
-      yield* refused.ask("one")
-      yield* Effect.repeat(turn, { times: 100 })
-      assert.strictEqual(yield* Queue.size(got), 0)
-      const { ask, push } = yield* world()
-      yield* push.subscribe("ada", browser(`${url}/ada`).subscription)
-      yield* ask("two")
-      assert.strictEqual((yield* Queue.take(got)).path, "/ada")
-      yield* Effect.repeat(turn, { times: 100 })
-      assert.strictEqual(yield* Queue.size(got), 0)
-    }))
+  it.effect(
+    "does not connect to a private address, and does not follow where a service points",
+    () =>
+      Effect.gen(function*() {
+        const { got, url } = yield* service(307)
+        const refused = yield* world({ allowPrivate: [] })
+        yield* refused.push.subscribe("ada", browser(`${url}/ada`).subscription)
+        yield* refused.ask("one")
+        yield* Effect.repeat(turn, { times: 100 })
+        assert.strictEqual(yield* Queue.size(got), 0)
+        const { ask, push } = yield* world()
+        yield* push.subscribe("ada", browser(`${url}/ada`).subscription)
+        yield* ask("two")
+        assert.strictEqual((yield* Queue.take(got)).path, "/ada")
+        yield* Effect.repeat(turn, { times: 100 })
+        assert.strictEqual(yield* Queue.size(got), 0)
+      }),
+    { tags: ["SV34"] }
+  )
 
   it.effect("keeps ten devices of a user, and lets nobody end those of others", () =>
     Effect.gen(function*() {
@@ -186,7 +198,7 @@ describe("WebPush", () => {
       yield* push.unsubscribe("ada", endpoints[5]!)
       assert.strictEqual((yield* kept).length, 9)
       assert.strictEqual((yield* table.all).length, 10)
-    }))
+    }), { tags: ["SV34"] })
 
   it.effect("refuses what is no subscription, and says where", () =>
     Effect.gen(function*() {

@@ -68,5 +68,5 @@ describe("a declared secret", () => {
         // the owner reads the whole answer
         assert.include(JSON.stringify(own.at(-1)), "Paid with 4111-1111 and zebra-77665.")
       }).pipe(Effect.provide(layer), Effect.scoped)
-    }))
+    }), { tags: ["SV26"] })
 })

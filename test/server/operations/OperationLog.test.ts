@@ -69,23 +69,27 @@ describe("the log of an operation", () => {
     assert.strictEqual(operation.info.calls, 2)
   })
 
-  it.effect("has the stored events of an earlier log, and its positions as far as they were stored", () =>
-    Effect.gen(function*() {
-      const first = new OperationLog("first", bounds)
-      for (const text of ["a", "b"]) first.append(taken(text))
-      const stored = first.kept(0).map(([place, event]) => ({ place, event }))
-      first.append(taken("c, which was not stored"))
-      const second = new OperationLog("second", bounds)
-      second.restore([{ log: "first", events: stored }])
-      second.append(taken("d"))
-      second.close()
-      assert.deepEqual(yield* textsOf(second), ["a", "b", "d"])
-      assert.deepEqual(yield* textsOf(second, "first-1"), ["b", "d"])
-      assert.deepEqual(yield* textsOf(second, "first-2"), ["d"])
-      assert.deepEqual(yield* textsOf(second, "first-3"), ["reset", "a", "b", "d"])
-      assert.deepEqual(yield* textsOf(second, "second-3"), [])
-      assert.deepEqual(yield* textsOf(second, "third-1"), ["reset", "a", "b", "d"])
-    }))
+  it.effect(
+    "has the stored events of an earlier log, and its positions as far as they were stored",
+    () =>
+      Effect.gen(function*() {
+        const first = new OperationLog("first", bounds)
+        for (const text of ["a", "b"]) first.append(taken(text))
+        const stored = first.kept(0).map(([place, event]) => ({ place, event }))
+        first.append(taken("c, which was not stored"))
+        const second = new OperationLog("second", bounds)
+        second.restore([{ log: "first", events: stored }])
+        second.append(taken("d"))
+        second.close()
+        assert.deepEqual(yield* textsOf(second), ["a", "b", "d"])
+        assert.deepEqual(yield* textsOf(second, "first-1"), ["b", "d"])
+        assert.deepEqual(yield* textsOf(second, "first-2"), ["d"])
+        assert.deepEqual(yield* textsOf(second, "first-3"), ["reset", "a", "b", "d"])
+        assert.deepEqual(yield* textsOf(second, "second-3"), [])
+        assert.deepEqual(yield* textsOf(second, "third-1"), ["reset", "a", "b", "d"])
+      }),
+    { tags: ["SV25"] }
+  )
 
   it.effect("counts fragments that were not stored as a gap", () =>
     Effect.gen(function*() {
@@ -103,5 +107,5 @@ describe("the log of an operation", () => {
       log.close()
       assert.lengthOf(yield* textsOf(log), 4)
       assert.deepEqual(yield* textsOf(log, undefined, true), ["api_key=[redacted]"])
-    }))
+    }), { tags: ["SV26"] })
 })

@@ -73,7 +73,7 @@ const reasonOf = ({ end }: Operation) => end?.reason._tag
 
 const bob = { name: "bob", run: false, approve: ["*"], records: [], operate: false }
 
-describe("an operation on a server", () => {
+describe("an operation on a server", { tags: ["R13", "SV22", "SV23", "SV26"] }, () => {
   test("runs without a client, and is found with its events and its messages", [call("look"), { text: "done" }], (
     { operations }
   ) =>
@@ -256,12 +256,12 @@ describe("an operation on a server", () => {
         assert.notInclude(lines.join("\n"), key)
       })
     ))
-  })
+  }, { tags: ["SV26"] })
 })
 
 const key = "hunter2-is-no-usual-key"
 
-describe("conversations", () => {
+describe("conversations", { tags: ["SV9"] }, () => {
   test("are listed with what runs in them, and without what other users may not see", [call("save"), {
     text: "saved"
   }], ({ approvals, operations }) =>

@@ -46,7 +46,11 @@ interface Env extends ReturnType<typeof world> {
   readonly live: (script: ScriptedModel.Script, options?: Options) => Effect.Effect<Life, unknown, Scope.Scope>
 }
 
-const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Scope.Scope>) =>
+const test = <A, E>(
+  name: string,
+  program: (env: Env) => Effect.Effect<A, E, Scope.Scope>,
+  options?: { tags: Array<string> }
+) =>
   it.effect(name, () =>
     VirtualTime.run(
       Effect.scoped(Effect.gen(function*() {
@@ -66,7 +70,7 @@ const test = <A, E>(name: string, program: (env: Env) => Effect.Effect<A, E, Sco
         return yield* program({ ...it, filename, live })
       })),
       { limit: "10 days" }
-    ))
+    ), options)
 
 const operationsOf = ({ context }: Life) => Context.get(context, Operations)
 
@@ -104,46 +108,54 @@ const drain = ({ context }: Life) =>
   )
 
 describe("a server with agents that is killed and started again", () => {
-  test("continues an operation in the middle of a call, under its name", ({ lives, live, ran }) =>
-    Effect.gen(function*() {
-      const first = yield* live([call("slow")])
-      yield* start(first)
-      yield* Effect.sleep("1 second")
-      yield* first.kill
-      lives.now++
-      const second = yield* live([{ text: "done" }])
-      const handle = yield* found(second)
-      assert.deepInclude((yield* handle.ended).end, { text: "done" })
-      assert.deepEqual(ran, ["slow"])
-      const history = yield* operationsOf(second).history(ada)
-      assert.deepEqual(problemsOf(history), [])
-      assert.deepEqual(history.content.map(({ role }) => role), ["user", "assistant", "tool", "assistant"])
-    }))
+  test(
+    "continues an operation in the middle of a call, under its name",
+    ({ lives, live, ran }) =>
+      Effect.gen(function*() {
+        const first = yield* live([call("slow")])
+        yield* start(first)
+        yield* Effect.sleep("1 second")
+        yield* first.kill
+        lives.now++
+        const second = yield* live([{ text: "done" }])
+        const handle = yield* found(second)
+        assert.deepInclude((yield* handle.ended).end, { text: "done" })
+        assert.deepEqual(ran, ["slow"])
+        const history = yield* operationsOf(second).history(ada)
+        assert.deepEqual(problemsOf(history), [])
+        assert.deepEqual(history.content.map(({ role }) => role), ["user", "assistant", "tool", "assistant"])
+      }),
+    { tags: ["SV24"] }
+  )
 
-  test("has all other conversations where the records of one cannot be read, and says so in the log", ({ filename, lives, live }) =>
-    Effect.gen(function*() {
-      const errors: Array<string> = []
-      const logger = Logger.make<unknown, void>(({ logLevel, message }) => {
-        if (logLevel === "Error") errors.push(String(Array.isArray(message) ? message[0] : message))
-      })
-      const other = { ...ada, session: "two" }
-      const first = yield* live([call("slow"), call("slow")])
-      yield* start(first)
-      yield* operationsOf(first).start(other, { agent: "helper", prompt: "go", id: "y" })
-      yield* Effect.sleep("1 second")
-      yield* first.kill
-      lives.now++
-      const db = new DatabaseSync(filename)
-      const { changes } = db.prepare(
-        `UPDATE tool_executor_session_rows SET value = '{' WHERE key LIKE 'served.operation.%' AND value LIKE '%"operation":"x"%'`
-      ).run()
-      assert.isAbove(Number(changes), 0)
-      db.close()
-      const second = yield* live([{ text: "done" }]).pipe(Effect.provide(Logger.layer([logger])))
-      const ended = Effect.flatMap(operationsOf(second).get(other, "y"), (it) => Option.getOrThrow(it).ended)
-      assert.deepInclude((yield* ended).end, { text: "done" })
-      assert.deepStrictEqual(errors, ["A conversation could not be opened and is left for the next start"])
-    }))
+  test(
+    "has all other conversations where the records of one cannot be read, and says so in the log",
+    ({ filename, lives, live }) =>
+      Effect.gen(function*() {
+        const errors: Array<string> = []
+        const logger = Logger.make<unknown, void>(({ logLevel, message }) => {
+          if (logLevel === "Error") errors.push(String(Array.isArray(message) ? message[0] : message))
+        })
+        const other = { ...ada, session: "two" }
+        const first = yield* live([call("slow"), call("slow")])
+        yield* start(first)
+        yield* operationsOf(first).start(other, { agent: "helper", prompt: "go", id: "y" })
+        yield* Effect.sleep("1 second")
+        yield* first.kill
+        lives.now++
+        const db = new DatabaseSync(filename)
+        const { changes } = db.prepare(
+          `UPDATE tool_executor_session_rows SET value = '{' WHERE key LIKE 'served.operation.%' AND value LIKE '%"operation":"x"%'`
+        ).run()
+        assert.isAbove(Number(changes), 0)
+        db.close()
+        const second = yield* live([{ text: "done" }]).pipe(Effect.provide(Logger.layer([logger])))
+        const ended = Effect.flatMap(operationsOf(second).get(other, "y"), (it) => Option.getOrThrow(it).ended)
+        assert.deepInclude((yield* ended).end, { text: "done" })
+        assert.deepStrictEqual(errors, ["A conversation could not be opened and is left for the next start"])
+      }),
+    { tags: ["SV7"] }
+  )
 
   test("keeps a conversation whose model called with arguments nested too deeply", ({ live }) =>
     Effect.gen(function*() {
@@ -159,23 +171,27 @@ describe("a server with agents that is killed and started again", () => {
       assert.deepInclude(more.end, { text: "and more" })
     }))
 
-  test("has the same approval request, and runs its call once it is approved", ({ live, ran }) =>
-    Effect.gen(function*() {
-      const first = yield* live([call("save")])
-      yield* start(first)
-      yield* Effect.sleep("1 second")
-      const { open: [before] } = yield* Context.get(first.context, PendingApprovals).list(bob)
-      yield* first.kill
-      const second = yield* live([{ text: "saved" }])
-      yield* Effect.sleep("1 second")
-      const { open: [after] } = yield* Context.get(second.context, PendingApprovals).list(bob)
-      assert.equal(after?.id, before?.id)
-      assert.equal(after?.operation, "x")
-      assert.deepEqual(ran, [])
-      yield* approve(second)
-      assert.deepInclude((yield* (yield* found(second)).ended).end, { text: "saved" })
-      assert.deepEqual(ran, ["save"])
-    }))
+  test(
+    "has the same approval request, and runs its call once it is approved",
+    ({ live, ran }) =>
+      Effect.gen(function*() {
+        const first = yield* live([call("save")])
+        yield* start(first)
+        yield* Effect.sleep("1 second")
+        const { open: [before] } = yield* Context.get(first.context, PendingApprovals).list(bob)
+        yield* first.kill
+        const second = yield* live([{ text: "saved" }])
+        yield* Effect.sleep("1 second")
+        const { open: [after] } = yield* Context.get(second.context, PendingApprovals).list(bob)
+        assert.equal(after?.id, before?.id)
+        assert.equal(after?.operation, "x")
+        assert.deepEqual(ran, [])
+        yield* approve(second)
+        assert.deepInclude((yield* (yield* found(second)).ended).end, { text: "saved" })
+        assert.deepEqual(ran, ["save"])
+      }),
+    { tags: ["SV24"] }
+  )
 
   test("reads messages that it had accepted and not read", ({ lives, live }) =>
     Effect.gen(function*() {
@@ -191,7 +207,7 @@ describe("a server with agents that is killed and started again", () => {
       assert.lengthOf(said, 2)
       // submitted again, it is not read twice
       assert.equal((yield* start(second, "and this", "y")).id, "x")
-    }))
+    }), { tags: ["SV24"] })
 
   test("counts turns on, for its limit too", ({ lives, live }) =>
     Effect.gen(function*() {
@@ -211,38 +227,42 @@ describe("a server with agents that is killed and started again", () => {
       assert.deepEqual([...turns, turn], [1, 3])
       const finals = (yield* eventsOf(handle)).filter(({ event }) => event === "assistant_message_final")
       assert.deepEqual(finals.map(({ data }) => "turn" in data ? data.turn : 0), [1, 2, 3])
-    }))
+    }), { tags: ["SV24"] })
 
-  test("gives a client that comes again every event once, or says that it must begin anew", ({ lives, live }) =>
-    Effect.gen(function*() {
-      const first = yield* live([{ text: "I look", ...call("slow") }])
-      const seen = yield* reading(yield* start(first))
-      yield* Effect.sleep("1 second")
-      yield* first.kill
-      lives.now++
-      const second = yield* live([{ text: "done" }])
-      const handle = yield* found(second)
-      yield* handle.ended
-      const all = yield* eventsOf(handle)
-      const kept = all.filter(({ event }) => event !== "gap" && event !== "assistant_message_part")
-      for (const { id } of seen) {
-        if (id === undefined) continue
-        const rest = yield* eventsOf(handle, id)
-        if (rest[0]?.event === "reset") {
-          assert.deepEqual(rest.slice(1), all)
-          continue
+  test(
+    "gives a client that comes again every event once, or says that it must begin anew",
+    ({ lives, live }) =>
+      Effect.gen(function*() {
+        const first = yield* live([{ text: "I look", ...call("slow") }])
+        const seen = yield* reading(yield* start(first))
+        yield* Effect.sleep("1 second")
+        yield* first.kill
+        lives.now++
+        const second = yield* live([{ text: "done" }])
+        const handle = yield* found(second)
+        yield* handle.ended
+        const all = yield* eventsOf(handle)
+        const kept = all.filter(({ event }) => event !== "gap" && event !== "assistant_message_part")
+        for (const { id } of seen) {
+          if (id === undefined) continue
+          const rest = yield* eventsOf(handle, id)
+          if (rest[0]?.event === "reset") {
+            assert.deepEqual(rest.slice(1), all)
+            continue
+          }
+          const before = seen.slice(0, seen.findIndex((it) => it.id === id) + 1)
+          const together = [...before, ...rest].filter(({ event }) =>
+            !["gap", "heartbeat", "assistant_message_part"].includes(event)
+          )
+          assert.deepEqual(together.map(({ data }) => data), kept.map(({ data }) => data))
         }
-        const before = seen.slice(0, seen.findIndex((it) => it.id === id) + 1)
-        const together = [...before, ...rest].filter(({ event }) =>
-          !["gap", "heartbeat", "assistant_message_part"].includes(event)
-        )
-        assert.deepEqual(together.map(({ data }) => data), kept.map(({ data }) => data))
-      }
-      assert.isTrue(seen.some(({ id }) => id !== undefined))
-      // positions of events that were stored are valid
-      const stored = seen.findLast(({ event }) => event === "tool_call_start")!
-      assert.notEqual((yield* eventsOf(handle, stored.id))[0]?.event, "reset")
-    }))
+        assert.isTrue(seen.some(({ id }) => id !== undefined))
+        // positions of events that were stored are valid
+        const stored = seen.findLast(({ event }) => event === "tool_call_start")!
+        assert.notEqual((yield* eventsOf(handle, stored.id))[0]?.event, "reset")
+      }),
+    { tags: ["SV25"] }
+  )
 
   test("tells what it did in the moment before it was killed", ({ lives, live }) =>
     Effect.gen(function*() {
@@ -271,7 +291,7 @@ describe("a server with agents that is killed and started again", () => {
         assert.deepEqual(told(name).map((it) => "tool" in it ? it.tool : ""), ["fast", "slow"], name)
       }
       assert.equal(events.at(-1)?.event, "operation_end")
-    }))
+    }), { tags: ["SV25"] })
 
   test("does not repeat an operation that has ended, and knows its result and its events", ({ live }) =>
     Effect.gen(function*() {
@@ -395,7 +415,7 @@ describe("a server with agents that is killed as soon as it has answered a cance
       const { end } = yield* (yield* found(second, "y")).ended
       assert.deepEqual(end?.reason, { _tag: "Cancelled", reason: "not this either" })
       assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
-    }))
+    }), { tags: ["SV24"] })
 
   test("ends the operation that a message interrupts, and runs the message", (env) =>
     Effect.gen(function*() {
@@ -415,7 +435,7 @@ describe("a server with agents that is killed as soon as it has answered a cance
       assert.deepEqual((yield* (yield* found(second)).info).end?.reason, reason)
       assert.deepEqual(env.ran, [])
       assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
-    }))
+    }), { tags: ["SV24"] })
 })
 
 describe("a server with agents that is told to stop", () => {
@@ -442,7 +462,7 @@ describe("a server with agents that is told to stop", () => {
       assert.notInclude(rest.map(({ event }) => event), "reset")
       assert.notInclude(rest.map(({ id }) => id), last?.id)
       assert.equal(rest.at(-1)?.event, "operation_end")
-    }))
+    }), { tags: ["SV24"] })
 
   test("cancels what does not end in time, with an answer to every call", ({ live }) =>
     Effect.gen(function*() {
@@ -457,7 +477,7 @@ describe("a server with agents that is told to stop", () => {
       assert.deepEqual(problemsOf(yield* operationsOf(second).history(ada)), [])
       const next = yield* start(second, "again", "y")
       assert.deepInclude((yield* next.ended).end, { text: "go on" })
-    }))
+    }), { tags: ["SV24"] })
 
   test("accepts no message", ({ live }) =>
     Effect.gen(function*() {

@@ -104,7 +104,7 @@ describe("a conversation whose operations are no longer in memory", () => {
   )
 })
 
-describe("an operation on a server whose store is slow or fails", () => {
+describe("an operation on a server whose store is slow or fails", { tags: ["SV22"] }, () => {
   for (const what of ["submit", "keepConversation"] as const) {
     for (const when of ["before", "after"] as const) {
       test(
@@ -215,7 +215,7 @@ describe("an operation on a server whose store is slow or fails", () => {
   )
 })
 
-describe("a message to a busy session", () => {
+describe("a message to a busy session", { tags: ["SV23"] }, () => {
   test(
     "that is refused for a limit interrupts nothing",
     [call("slow"), { text: "done" }],

@@ -1,4 +1,9 @@
-/** The journal as a list of calls, over each kind of journal: what is listed, under which filters, page by page. */
+/**
+ * The journal as a list of calls, over each kind of journal: what is listed, under which filters, page by page.
+ *
+ * @module-tag J9
+ * @module-tag J11
+ */
 import { assert, describe, it, layer } from "@effect/vitest"
 import { SqlJournal } from "effect-tool-executor/sql"
 import * as Sqlite from "effect-tool-executor/sqlite"

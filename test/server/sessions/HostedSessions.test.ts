@@ -142,7 +142,7 @@ describe("a random session", () => {
         }
         assert.isAbove(suspended, 0)
       }),
-    timeout
+    { tags: ["SV30"], timeout }
   )
 
   it.effect(
@@ -160,7 +160,7 @@ describe("a random session", () => {
         }
         assert.isAbove(suspended, 0)
       }),
-    timeout
+    { tags: ["SV30"], timeout }
   )
 
   it.effect(

@@ -129,7 +129,7 @@ const call = (name: string, params: object = { index: 0 }) => ({ calls: [{ name,
 
 const hour = 3_600_000
 
-describe("a session with a wave", () => {
+describe("a session with a wave", { tags: ["K15", "SV30", "SV31"] }, () => {
   test("is idle once only approvals are left, leaves no memory, and continues with the answer under the same id", (env) =>
     Effect.gen(function*() {
       const { host, ran, waves } = env
@@ -280,7 +280,7 @@ const ended = Effect.fnUntraced(function*({ operations }: Env) {
   return yield* Option.getOrThrow(yield* operations.get(ada, "x")).ended
 })
 
-describe("a session with an operation", () => {
+describe("a session with an operation", { tags: ["SV29", "SV31"] }, () => {
   test("is idle while its call waits for approval, not while the model works", (env) =>
     Effect.gen(function*() {
       const { host, ran } = env
@@ -422,7 +422,7 @@ describe("a session with an operation", () => {
   )
 })
 
-describe("a wave that has ended", () => {
+describe("a wave that has ended", { tags: ["SV31"] }, () => {
   test("has one log, wherever it is read from the store", (env) =>
     Effect.gen(function*() {
       const { host, waves } = env

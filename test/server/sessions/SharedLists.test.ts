@@ -17,7 +17,7 @@ const conversation = (session: string, operation?: string): Conversation => ({
 })
 
 describe("waves of other processes", () => {
-  it("are listed by their age, and unfinished ones however old they are", () => {
+  it("are listed by their age, and unfinished ones however old they are", { tags: ["SE10"] }, () => {
     const wave = (beganAt: number, status: WaveInfo["status"]): WaveInfo => ({
       user: "ada",
       session: "s",
@@ -38,22 +38,26 @@ describe("waves of other processes", () => {
 })
 
 describe("conversations of other processes", () => {
-  it("wait where requests of their open operation are pending, and those of others do not count", () => {
-    const all = [conversation("s", "one"), conversation("t", "one"), conversation("u"), conversation("v", "two")]
-    const of = (session: string, operation?: string) => ({
-      user: "ada",
-      session,
-      ...operation === undefined ? {} : { operation }
-    })
-    const requests = [of("s", "one"), of("s", "one"), of("t", "before"), of("u"), of("v"), {
-      ...of("v", "two"),
-      user: "bob"
-    }]
-    assert.deepStrictEqual(waiting(all, requests).map(({ pending, state }) => [state, pending]), [
-      ["waiting", 2],
-      ["running", 0],
-      ["ended", 0],
-      ["running", 0]
-    ])
-  })
+  it(
+    "wait where requests of their open operation are pending, and those of others do not count",
+    { tags: ["SE10"] },
+    () => {
+      const all = [conversation("s", "one"), conversation("t", "one"), conversation("u"), conversation("v", "two")]
+      const of = (session: string, operation?: string) => ({
+        user: "ada",
+        session,
+        ...operation === undefined ? {} : { operation }
+      })
+      const requests = [of("s", "one"), of("s", "one"), of("t", "before"), of("u"), of("v"), {
+        ...of("v", "two"),
+        user: "bob"
+      }]
+      assert.deepStrictEqual(waiting(all, requests).map(({ pending, state }) => [state, pending]), [
+        ["waiting", 2],
+        ["running", 0],
+        ["ended", 0],
+        ["running", 0]
+      ])
+    }
+  )
 })

@@ -69,11 +69,15 @@ const megabytes = Effect.promise(async () => {
 const waiting = Number(process.env["WAITING"] ?? 1_000)
 
 layer(Postgres.layer, { excludeTestServices: true })("sessions over PostgreSQL", (it) => {
-  const test = <A, E>(name: string, program: (url: string) => Effect.Effect<A, E, Scope.Scope>) =>
+  const test = <A, E>(
+    name: string,
+    program: (url: string) => Effect.Effect<A, E, Scope.Scope>,
+    options?: { tags: Array<string> }
+  ) =>
     it.effect(name, () =>
       Effect.scoped(Effect.gen(function*() {
         return yield* program(yield* (yield* Postgres.Postgres).database)
-      })), 600_000)
+      })), { timeout: 600_000, ...options })
 
   test("are answered in one process while none holds them, and continue in another", (url) =>
     Effect.gen(function*() {
@@ -116,42 +120,46 @@ layer(Postgres.layer, { excludeTestServices: true })("sessions over PostgreSQL",
       )
     }))
 
-  test("that another process takes are lost at once, and nothing of them is written or run twice", (url) =>
-    Effect.gen(function*() {
-      const ran: Array<string> = []
-      const [one, two] = [yield* runner(url, ran), yield* runner(url, ran)]
-      const owners = Array.from({ length: 20 }, (_, n) => ({ user: "ada", session: `s${n}` }))
-      yield* Effect.forEach(
-        owners,
-        Effect.fnUntraced(function*(owner) {
-          const epoch = yield* one.registry.activate(toPrincipal(owner))
-          epoch.onOver(() => Effect.runFork(one.host.lose(owner, "another process has taken the session")))
-          yield* one.waves.submit(owner, { message: message("look", "save", "save"), wave: owner.session })
-          yield* one.host.idle(owner)
-          // the first call is approved where the session is, and here as well
-          yield* Effect.all([
-            approve(one, owner),
-            Effect.gen(function*() {
-              yield* two.registry.activate(toPrincipal(owner))
-              yield* two.host.open(owner)
+  test(
+    "that another process takes are lost at once, and nothing of them is written or run twice",
+    (url) =>
+      Effect.gen(function*() {
+        const ran: Array<string> = []
+        const [one, two] = [yield* runner(url, ran), yield* runner(url, ran)]
+        const owners = Array.from({ length: 20 }, (_, n) => ({ user: "ada", session: `s${n}` }))
+        yield* Effect.forEach(
+          owners,
+          Effect.fnUntraced(function*(owner) {
+            const epoch = yield* one.registry.activate(toPrincipal(owner))
+            epoch.onOver(() => Effect.runFork(one.host.lose(owner, "another process has taken the session")))
+            yield* one.waves.submit(owner, { message: message("look", "save", "save"), wave: owner.session })
+            yield* one.host.idle(owner)
+            // the first call is approved where the session is, and here as well
+            yield* Effect.all([
+              approve(one, owner),
+              Effect.gen(function*() {
+                yield* two.registry.activate(toPrincipal(owner))
+                yield* two.host.open(owner)
+              })
+            ], { concurrency: 2 })
+            yield* Effect.gen(function*() {
+              const handle = Option.getOrThrow(yield* two.waves.get(owner, owner.session))
+              while ((yield* handle.info).status !== "ended") {
+                yield* two.host.idle(owner)
+                yield* approve(two, owner)
+                yield* Effect.sleep("20 millis")
+              }
             })
-          ], { concurrency: 2 })
-          yield* Effect.gen(function*() {
-            const handle = Option.getOrThrow(yield* two.waves.get(owner, owner.session))
-            while ((yield* handle.info).status !== "ended") {
-              yield* two.host.idle(owner)
-              yield* approve(two, owner)
-              yield* Effect.sleep("20 millis")
-            }
-          })
-        }),
-        { concurrency: 10, discard: true }
-      )
-      yield* Effect.sleep("100 millis")
-      assert.deepStrictEqual(yield* one.waves.counts, { sessions: 0, waves: 0 })
-      assert.strictEqual(ran.filter((it) => it === "save 1").length, owners.length)
-      assert.strictEqual(ran.filter((it) => it === "save 2").length, owners.length)
-    }))
+          }),
+          { concurrency: 10, discard: true }
+        )
+        yield* Effect.sleep("100 millis")
+        assert.deepStrictEqual(yield* one.waves.counts, { sessions: 0, waves: 0 })
+        assert.strictEqual(ran.filter((it) => it === "save 1").length, owners.length)
+        assert.strictEqual(ran.filter((it) => it === "save 2").length, owners.length)
+      }),
+    { tags: ["SV31"] }
+  )
 
   test(`add at most 5 MB of heap after ${waiting} of them wait for people`, (url) =>
     Effect.gen(function*() {
@@ -169,5 +177,5 @@ layer(Postgres.layer, { excludeTestServices: true })("sessions over PostgreSQL",
       console.log(`${waiting} sessions that wait for people: heap ${before.toFixed(1)} MB, then ${after.toFixed(1)} MB`)
       assert.deepStrictEqual(yield* one.waves.counts, { sessions: 0, waves: 0 })
       assert.isBelow(after - before, 5)
-    }))
+    }), { tags: ["SV30"] })
 })

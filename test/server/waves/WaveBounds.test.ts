@@ -49,7 +49,7 @@ describe("turns beyond the open ones", () => {
         assert.deepStrictEqual(yield* inTurn("t0", "read", "write"), ["Succeeded", "Succeeded"])
       }),
       { rules, waves: { maxTurnsPerUser: 2 } }
-    ))
+    ), { tags: ["SV15"] })
 
   it.effect("are forgotten with their session, once they were idle, and where they are far too many", () =>
     run(
@@ -111,5 +111,5 @@ describe("the running waves of a user", () => {
         assert.strictEqual(yield* refused(ada, large(5_000)), "taken")
       }),
       { waves: { maxOpenCallsPerUser: 4, maxOpenCharsPerUser: 1_500, maxOpenChars: 3_000 } }
-    ))
+    ), { tags: ["SV5"] })
 })

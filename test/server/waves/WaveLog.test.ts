@@ -73,25 +73,36 @@ describe("a client of a wave that is cut anywhere and comes again", () => {
       assert.strictEqual(sequences.length + dropped, count)
     }).pipe(Random.withSeed(seed), (program) => VirtualTime.run(program, { limit: "1 day" }))
 
-  it.effect("has every life-cycle event exactly once and in order, and of the others each, or a gap that counts it", () =>
-    Effect.forEach(seeds(300), play, { discard: true }))
+  it.effect(
+    "has every life-cycle event exactly once and in order, and of the others each, or a gap that counts it",
+    () => Effect.forEach(seeds(300), play, { discard: true }),
+    { tags: ["SV3"] }
+  )
 })
 
 describe("the log of a wave", () => {
-  it.effect("says of a place that is not its own, or not there yet, that all is void, and tells everything", () =>
-    Effect.gen(function*() {
-      const log = new WaveLog("log", bounds)
-      log.append(queued(0, 1))
-      log.append(started(0, 2))
-      log.close()
-      for (const after of ["other-1", "log-3", "log-", "log-1x", "1", "", "log--1", "log-1e0"]) {
-        const items = yield* Stream.runCollect(log.stream(after))
-        assert.deepStrictEqual(items.map(({ event }) => event), ["reset", "tool_call_queued", "tool_call_start"], after)
-      }
-      const rest = yield* Stream.runCollect(log.stream("log-1"))
-      assert.deepStrictEqual(rest.map(({ event }) => event), ["tool_call_start"])
-      assert.deepStrictEqual(yield* Stream.runCollect(log.stream("log-2")), [])
-    }))
+  it.effect(
+    "says of a place that is not its own, or not there yet, that all is void, and tells everything",
+    () =>
+      Effect.gen(function*() {
+        const log = new WaveLog("log", bounds)
+        log.append(queued(0, 1))
+        log.append(started(0, 2))
+        log.close()
+        for (const after of ["other-1", "log-3", "log-", "log-1x", "1", "", "log--1", "log-1e0"]) {
+          const items = yield* Stream.runCollect(log.stream(after))
+          assert.deepStrictEqual(
+            items.map(({ event }) => event),
+            ["reset", "tool_call_queued", "tool_call_start"],
+            after
+          )
+        }
+        const rest = yield* Stream.runCollect(log.stream("log-1"))
+        assert.deepStrictEqual(rest.map(({ event }) => event), ["tool_call_start"])
+        assert.deepStrictEqual(yield* Stream.runCollect(log.stream("log-2")), [])
+      }),
+    { tags: ["SV3"] }
+  )
 
   it.effect("keeps the latest of what tools emit within both bounds, and of the rest all", () =>
     Effect.gen(function*() {
@@ -135,24 +146,28 @@ describe("the log of a wave", () => {
       yield* Fiber.join(reading)
     }))
 
-  it.effect("holds nothing of a reader that is slow: what it did not take in time is a gap", () =>
-    Effect.gen(function*() {
-      const log = new WaveLog("log", bounds)
-      const counts: Array<number> = []
-      log.append(queued(0, 1))
-      const reading = yield* Effect.forkChild(Stream.runForEach(log.stream(undefined), ({ data }) =>
-        Effect.andThen(
-          Effect.sync(() => {
-            if (data._tag === "Gap") counts.push(data.dropped)
-          }),
-          Effect.sleep("1 minute")
-        )))
-      yield* TestClock.adjust("1 second")
-      for (let n = 2; n <= 10_001; n++) log.append(emitted(0, n))
-      assert.strictEqual(log.happened(0).events.length, 6)
-      log.close()
-      yield* TestClock.adjust("1 hour")
-      yield* Fiber.join(reading)
-      assert.deepStrictEqual(counts, [9_995])
-    }))
+  it.effect(
+    "holds nothing of a reader that is slow: what it did not take in time is a gap",
+    () =>
+      Effect.gen(function*() {
+        const log = new WaveLog("log", bounds)
+        const counts: Array<number> = []
+        log.append(queued(0, 1))
+        const reading = yield* Effect.forkChild(Stream.runForEach(log.stream(undefined), ({ data }) =>
+          Effect.andThen(
+            Effect.sync(() => {
+              if (data._tag === "Gap") counts.push(data.dropped)
+            }),
+            Effect.sleep("1 minute")
+          )))
+        yield* TestClock.adjust("1 second")
+        for (let n = 2; n <= 10_001; n++) log.append(emitted(0, n))
+        assert.strictEqual(log.happened(0).events.length, 6)
+        log.close()
+        yield* TestClock.adjust("1 hour")
+        yield* Fiber.join(reading)
+        assert.deepStrictEqual(counts, [9_995])
+      }),
+    { tags: ["SV4"] }
+  )
 })

@@ -82,7 +82,7 @@ describe("a submitted message", () => {
       }),
       { told }
     )
-  })
+  }, { tags: ["SV2"] })
 
   it.effect("ends at once where it has no calls", () =>
     run(
@@ -117,7 +117,7 @@ describe("a submitted message", () => {
       }),
       { waves: { maxCalls: 2 } }
     )
-  })
+  }, { tags: ["SV2"] })
 
   it.effect("is run once, wherever those who hand it over at once are interleaved", () =>
     Effect.forEach(Array.from({ length: 20 }, (_, steps) => steps + 5), (steps) => {
@@ -166,7 +166,7 @@ describe("a submitted message", () => {
         assert.lengthOf(yield* waves.list, 3)
       })
     )
-  })
+  }, { tags: ["SV1"] })
 
   it.effect("runs on when its client is gone, and is there when it comes again", () =>
     run(
@@ -187,7 +187,7 @@ describe("a submitted message", () => {
         assert.isTrue(Option.isNone(yield* waves.get(ada, "other")))
         assert.isTrue(Option.isNone(yield* waves.get({ ...ada, user: "bob" }, "w")))
       })
-    ))
+    ), { tags: ["SV1"] })
 
   for (const format of ["native", "effect-ai"] as const) {
     it.effect(`says nothing in ${format} format of what failed inside of a tool, in no answer and no event`, () => {
@@ -385,7 +385,7 @@ describe("an answer that is confirmed", () => {
       assert.match(first!, /^ApprovedBy .*"bob"/)
       assert.lengthOf(others, 0)
       assert.lengthOf(yield* recorded("ask", { _tag: "ApproveOnce" }, "bob", "cy"), 3)
-    }))
+    }), { tags: ["SV10"] })
 })
 
 describe("a turn", () => {
@@ -510,7 +510,7 @@ describe("a server that stops", () => {
       }),
       { policy: { default: "allow", ask: ["ask"] } }
     )
-  })
+  }, { tags: ["SV9"] })
 
   it.effect("waits no longer than what runs", () =>
     run(

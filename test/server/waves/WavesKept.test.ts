@@ -42,8 +42,11 @@ const file = Effect.map(
   (folder) => join(folder, "server.db")
 )
 
-const test = <A, E>(name: string, program: (filename: string) => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.flatMap(file, program)), { limit: "1 day" }))
+const test = <A, E>(
+  name: string,
+  program: (filename: string) => Effect.Effect<A, E, Scope.Scope>,
+  options?: { tags: Array<string> }
+) => it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.flatMap(file, program)), { limit: "1 day" }), options)
 
 const wavesOf = ({ context }: Life) => Context.get(context, Waves)
 
@@ -133,21 +136,25 @@ describe("a store that fails while a wave ends", () => {
       assert.lengthOf(runs, 1)
     }))
 
-  test("because another process has the session shows nobody results that are not stored", (filename) =>
-    Effect.gen(function*() {
-      const lines: Array<string> = []
-      const logger = Logger.make<unknown, void>(({ message }) => void lines.push(JSON.stringify(message)))
-      const cause = new SessionLost({ principal: "ada/one" })
-      const life = yield* begin(filename, world().tools, {
-        lease: "1 minute",
-        around: (store) => ({ ...store, end: () => Effect.fail(new WaveStoreError({ operation: "end", cause })) })
-      })
-      const wave = yield* Effect.flatMap(
-        wavesOf(life).submit(ada, { message: message("write"), wave: "w", turn: "t" }),
-        (it) => it.ended
-      ).pipe(Effect.provide(Logger.layer([logger])))
-      assert.strictEqual(wave.status, "suspended")
-      assert.isUndefined(wave.messages)
-      assert.isFalse(lines.some((it) => it.includes("could not be stored")), lines.join("\n"))
-    }))
+  test(
+    "because another process has the session shows nobody results that are not stored",
+    (filename) =>
+      Effect.gen(function*() {
+        const lines: Array<string> = []
+        const logger = Logger.make<unknown, void>(({ message }) => void lines.push(JSON.stringify(message)))
+        const cause = new SessionLost({ principal: "ada/one" })
+        const life = yield* begin(filename, world().tools, {
+          lease: "1 minute",
+          around: (store) => ({ ...store, end: () => Effect.fail(new WaveStoreError({ operation: "end", cause })) })
+        })
+        const wave = yield* Effect.flatMap(
+          wavesOf(life).submit(ada, { message: message("write"), wave: "w", turn: "t" }),
+          (it) => it.ended
+        ).pipe(Effect.provide(Logger.layer([logger])))
+        assert.strictEqual(wave.status, "suspended")
+        assert.isUndefined(wave.messages)
+        assert.isFalse(lines.some((it) => it.includes("could not be stored")), lines.join("\n"))
+      }),
+    { tags: ["SE8"] }
+  )
 })

@@ -46,8 +46,11 @@ const file = Effect.map(
   (folder) => join(folder, "server.db")
 )
 
-const test = <A, E>(name: string, program: (filename: string) => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.flatMap(file, program)), { limit: "10 days" }))
+const test = <A, E>(
+  name: string,
+  program: (filename: string) => Effect.Effect<A, E, Scope.Scope>,
+  options?: { tags: Array<string> }
+) => it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.flatMap(file, program)), { limit: "10 days" }), options)
 
 const wavesOf = ({ context }: Life) => Context.get(context, Waves)
 
@@ -90,22 +93,26 @@ describe("a server that is killed and started again", () => {
       assert.strictEqual(names.filter((it) => it === "tool_call_complete").length, 3)
       assert.strictEqual(names.filter((it) => it === "tools_end" || it === "wave_suspended").length, 1)
       assert.strictEqual(names.at(-1), "tools_end")
-    }))
+    }), { tags: ["SV7"] })
 
-  test("continues a message with a call whose arguments are nested too deeply, which is refused", (filename) =>
-    Effect.gen(function*() {
-      const { lives, tools } = world()
-      const first = yield* begin(filename, tools)
-      const { tool_calls: [deep, ...others], ...rest } = message("patient", "patient", "write")
-      const nested = { ...deep!, function: { name: "write", arguments: "[".repeat(20_000) + "]".repeat(20_000) } }
-      yield* wavesOf(first).submit(ada, { message: { ...rest, tool_calls: [nested, ...others] }, wave: "w" })
-      yield* Effect.sleep("1 second")
-      yield* first.kill
-      lives.now++
-      const second = yield* begin(filename, tools)
-      const wave = yield* Effect.flatMap(found(second, "w"), ({ ended }) => ended)
-      assert.deepStrictEqual(tagsOf(wave), ["Denied", "Succeeded", "Succeeded"])
-    }))
+  test(
+    "continues a message with a call whose arguments are nested too deeply, which is refused",
+    (filename) =>
+      Effect.gen(function*() {
+        const { lives, tools } = world()
+        const first = yield* begin(filename, tools)
+        const { tool_calls: [deep, ...others], ...rest } = message("patient", "patient", "write")
+        const nested = { ...deep!, function: { name: "write", arguments: "[".repeat(20_000) + "]".repeat(20_000) } }
+        yield* wavesOf(first).submit(ada, { message: { ...rest, tool_calls: [nested, ...others] }, wave: "w" })
+        yield* Effect.sleep("1 second")
+        yield* first.kill
+        lives.now++
+        const second = yield* begin(filename, tools)
+        const wave = yield* Effect.flatMap(found(second, "w"), ({ ended }) => ended)
+        assert.deepStrictEqual(tagsOf(wave), ["Denied", "Succeeded", "Succeeded"])
+      }),
+    { tags: ["SV7"] }
+  )
 
   test("goes on at once where nobody else can be there, however long leases are", (filename) =>
     Effect.gen(function*() {
@@ -166,66 +173,74 @@ describe("a server that is killed and started again", () => {
       yield* approvals.answer(asked!.id, { _tag: "ApproveOnce" })
       assert.deepStrictEqual(tagsOf(yield* (yield* found(second, "w")).ended), ["Succeeded"])
       assert.deepStrictEqual(begun, ["0"])
-    }))
+    }), { tags: ["SV7"] })
 
-  test("goes on with nothing of a user who may not run calls any more: recorded outcomes are returned", (filename) =>
-    Effect.gen(function*() {
-      const { begun, lives, tools } = world()
-      const options: Options = { policy: { default: "allow", ask: ["patient"] } }
-      const first = yield* begin(filename, tools, options)
-      const open = message("write", "slow", "read", "write", "patient")
-      yield* wavesOf(first).submit(ada, { message: open, wave: "w", turn: "t" })
-      yield* wavesOf(first).submit({ ...ada, session: "two" }, { message: message("patient"), wave: "asks" })
-      yield* wavesOf(first).submit({ user: "bob", session: "one" }, { message: message("slow"), wave: "w" })
-      yield* Effect.sleep("1 second")
-      yield* first.kill
-      lives.now++
-      const second = yield* begin(filename, tools, { ...options, mayRun: (user) => user === "bob" })
-      const handle = yield* found(second, "w")
-      assert.deepStrictEqual(tagsOf(yield* handle.ended), [
-        "Succeeded",
-        "Unknown",
-        "Cancelled",
-        "Cancelled",
-        "Cancelled"
-      ])
-      const asks = Option.getOrThrow(yield* wavesOf(second).get({ ...ada, session: "two" }, "asks"))
-      assert.deepStrictEqual(tagsOf(yield* asks.ended), ["Cancelled"])
-      // those of others go on
-      const bobs = Option.getOrThrow(yield* wavesOf(second).get({ user: "bob", session: "one" }, "w"))
-      assert.deepStrictEqual(tagsOf(yield* bobs.ended), ["Unknown"])
-      // what was killed may still read; nothing behind it was begun by anybody
-      assert.deepStrictEqual(begun.filter((index) => index === "3" || index === "4"), [])
-      assert.lengthOf(yield* Context.get(second.context, Approvals.Approvals).list, 0)
-      assert.lengthOf((yield* Context.get(second.context, PendingApprovals).list(everybody)).open, 0)
-      // it has its end: the next start does not find it open
-      yield* second.close
-      const third = yield* begin(filename, tools, options)
-      assert.lengthOf(yield* wavesOf(third).list, 0)
-    }))
+  test(
+    "goes on with nothing of a user who may not run calls any more: recorded outcomes are returned",
+    (filename) =>
+      Effect.gen(function*() {
+        const { begun, lives, tools } = world()
+        const options: Options = { policy: { default: "allow", ask: ["patient"] } }
+        const first = yield* begin(filename, tools, options)
+        const open = message("write", "slow", "read", "write", "patient")
+        yield* wavesOf(first).submit(ada, { message: open, wave: "w", turn: "t" })
+        yield* wavesOf(first).submit({ ...ada, session: "two" }, { message: message("patient"), wave: "asks" })
+        yield* wavesOf(first).submit({ user: "bob", session: "one" }, { message: message("slow"), wave: "w" })
+        yield* Effect.sleep("1 second")
+        yield* first.kill
+        lives.now++
+        const second = yield* begin(filename, tools, { ...options, mayRun: (user) => user === "bob" })
+        const handle = yield* found(second, "w")
+        assert.deepStrictEqual(tagsOf(yield* handle.ended), [
+          "Succeeded",
+          "Unknown",
+          "Cancelled",
+          "Cancelled",
+          "Cancelled"
+        ])
+        const asks = Option.getOrThrow(yield* wavesOf(second).get({ ...ada, session: "two" }, "asks"))
+        assert.deepStrictEqual(tagsOf(yield* asks.ended), ["Cancelled"])
+        // those of others go on
+        const bobs = Option.getOrThrow(yield* wavesOf(second).get({ user: "bob", session: "one" }, "w"))
+        assert.deepStrictEqual(tagsOf(yield* bobs.ended), ["Unknown"])
+        // what was killed may still read; nothing behind it was begun by anybody
+        assert.deepStrictEqual(begun.filter((index) => index === "3" || index === "4"), [])
+        assert.lengthOf(yield* Context.get(second.context, Approvals.Approvals).list, 0)
+        assert.lengthOf((yield* Context.get(second.context, PendingApprovals).list(everybody)).open, 0)
+        // it has its end: the next start does not find it open
+        yield* second.close
+        const third = yield* begin(filename, tools, options)
+        assert.lengthOf(yield* wavesOf(third).list, 0)
+      }),
+    { tags: ["SV8"] }
+  )
 
-  test("has the same wave, results and events for a client that submits it again or asks", (filename) =>
-    Effect.gen(function*() {
-      const { begun, tools } = world()
-      const first = yield* begin(filename, tools, { lease: "10 hours" })
-      const one = { message: message("write", "read", "none"), wave: "w" }
-      const handle = yield* wavesOf(first).submit(ada, one)
-      const wave = yield* handle.ended
-      const events = (yield* eventsOf(handle)).map(({ data }) => data)
-      yield* first.kill
-      yield* Effect.sleep("2 hours")
-      const second = yield* begin(filename, tools, { lease: "10 hours" })
-      assert.lengthOf(yield* wavesOf(second).list, 0)
-      const again = yield* wavesOf(second).submit(ada, one)
-      assert.deepStrictEqual(yield* again.wave, wave)
-      assert.deepStrictEqual((yield* eventsOf(again)).map(({ data }) => data), events)
-      const other = yield* Effect.flip(wavesOf(second).submit(ada, { ...one, message: message("read") }))
-      assert.strictEqual(other._tag, "WaveConflict")
-      assert.deepStrictEqual(begun, ["0", "1"])
-      // a day later nobody knows it any more
-      yield* Effect.sleep("25 hours")
-      assert.isTrue(Option.isNone(yield* wavesOf(second).get(ada, "w")))
-    }))
+  test(
+    "has the same wave, results and events for a client that submits it again or asks",
+    (filename) =>
+      Effect.gen(function*() {
+        const { begun, tools } = world()
+        const first = yield* begin(filename, tools, { lease: "10 hours" })
+        const one = { message: message("write", "read", "none"), wave: "w" }
+        const handle = yield* wavesOf(first).submit(ada, one)
+        const wave = yield* handle.ended
+        const events = (yield* eventsOf(handle)).map(({ data }) => data)
+        yield* first.kill
+        yield* Effect.sleep("2 hours")
+        const second = yield* begin(filename, tools, { lease: "10 hours" })
+        assert.lengthOf(yield* wavesOf(second).list, 0)
+        const again = yield* wavesOf(second).submit(ada, one)
+        assert.deepStrictEqual(yield* again.wave, wave)
+        assert.deepStrictEqual((yield* eventsOf(again)).map(({ data }) => data), events)
+        const other = yield* Effect.flip(wavesOf(second).submit(ada, { ...one, message: message("read") }))
+        assert.strictEqual(other._tag, "WaveConflict")
+        assert.deepStrictEqual(begun, ["0", "1"])
+        // a day later nobody knows it any more
+        yield* Effect.sleep("25 hours")
+        assert.isTrue(Option.isNone(yield* wavesOf(second).get(ada, "w")))
+      }),
+    { tags: ["SV7"] }
+  )
 
   const rules: ReadonlyArray<ToolRule.ToolRule> = [{ _tag: "RequiresPrecedingTools", tool: "read", tools: ["write"] }]
 
@@ -320,7 +335,7 @@ describe("a server that is stopped and started again", () => {
         "Succeeded",
         "Succeeded"
       ])
-    }))
+    }), { tags: ["SV15"] })
 
   test("counts anew in a turn that is ended while it runs", (filename) =>
     Effect.gen(function*() {
@@ -362,7 +377,7 @@ describe("a server that is stopped and started again", () => {
       // what ran when it was told to stop has that for its end
       assert.deepStrictEqual(tagsOf(yield* other!.ended), ["Cancelled", "Succeeded"])
       assert.deepStrictEqual(begun.toSorted(), ["0", "0", "1"])
-    }))
+    }), { tags: ["SV9"] })
 
   test("goes on even where nobody waited for anything to end", (filename) =>
     Effect.gen(function*() {

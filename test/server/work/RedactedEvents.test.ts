@@ -35,7 +35,7 @@ describe("what others are shown of a wave", () => {
         assert.include(text, "[redacted]")
         for (const secret of [token, key]) assert.notInclude(text, secret)
       }
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["SV13"] })
 })
 
 describe("a grant", () => {

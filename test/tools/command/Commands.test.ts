@@ -190,7 +190,7 @@ describe("any file that tools execute automatically", () => {
         for (const text of texts) assert.include(text, "is protected")
       }
       assert.deepStrictEqual(pathsIn(root), [])
-    }))
+    }), { tags: ["P3"] })
 })
 
 describe("files that other programs execute", () => {

@@ -344,7 +344,7 @@ describe("undoing over later changes", () => {
   )
 })
 
-describe("undoing what is not possible", () => {
+describe("undoing what is not possible", { tags: ["W7"] }, () => {
   check(
     "is refused where a file became a link, even if one insists",
     ({ change, outside, refused, root, set }) =>

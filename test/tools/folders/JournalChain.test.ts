@@ -41,7 +41,7 @@ const checkpointOf = Effect.fnUntraced(function*(path: string) {
 const test = (name: string, effect: Effect.Effect<void, unknown, Scope.Scope>, timeout?: number) =>
   it.live(name, () => Effect.scoped(effect), timeout)
 
-describe("the hash chain of a journal in files", () => {
+describe("the hash chain of a journal in files", { tags: ["J12"] }, () => {
   test(
     "reveals every flipped bit, every removed line and every pair of lines that changed places",
     Effect.gen(function*() {

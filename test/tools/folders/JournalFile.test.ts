@@ -162,7 +162,7 @@ describe("the journal in a file", () => {
         writeFileSync(path, before)
         rmSync(`${path}.end`)
       }
-    })))
+    })), { tags: ["J6"] })
 
   it.live("says where an entry is not valid", () =>
     run(Effect.gen(function*() {
@@ -233,7 +233,7 @@ describe("the journal in a file", () => {
         "5",
         "6"
       ])
-    })))
+    })), { tags: ["J7"] })
 
   it.live("is not written any more once somebody cuts, empties or removes it", () =>
     run(Effect.gen(function*() {
@@ -253,7 +253,7 @@ describe("the journal in a file", () => {
           assert.deepStrictEqual((yield* read(written)).slice(-2).map((it) => it.split(" ")[1]), ["1", "1"])
         }))
       }
-    })))
+    })), { tags: ["J7"] })
 
   it.live("finds calls by the indexes of its parts, and reads nothing else", () =>
     run(Effect.gen(function*() {
@@ -310,7 +310,7 @@ describe("the journal in a file", () => {
         ])
       }))
       assert.includeMembers(readdirSync(join(path, "..")), indexes)
-    })))
+    })), { tags: ["J8"] })
 
   it.live("leaves out parts that are older than what is asked for", () =>
     run(Effect.gen(function*() {
@@ -339,5 +339,5 @@ describe("the journal in a file", () => {
       assert.deepStrictEqual(yield* other.claim(["0"], "p"), { _tag: "Claimed", ended: [] })
       yield* append(other, entry("Settled", { key: "0" }))
       assert.deepStrictEqual((yield* read(other)).slice(0, -1), before)
-    })))
+    })), { tags: ["J3"] })
 })

@@ -81,7 +81,7 @@ describe("sessions in a folder", () => {
         assert.deepStrictEqual(messages, messages.map((_, index) => user(`${index} ${"x".repeat(index)}`)))
         kept = messages.length
       }
-    }))
+    }), { tags: ["AG18"] })
 
   it.live("take no notice of what a process left that was killed while it wrote", () =>
     Effect.gen(function*() {

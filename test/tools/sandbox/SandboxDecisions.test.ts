@@ -92,7 +92,7 @@ const mountinfo = (changes: Readonly<Record<string, string>> = {}): string =>
   }).map(([, line]) => line).join("\n")
 
 describe("what is mounted", () => {
-  it("is compared with what was meant", () => {
+  it("is compared with what was meant", { tags: ["SB4"] }, () => {
     assert.isUndefined(BwrapArguments.wrongMount(confinement, mountinfo()))
   })
 
@@ -135,7 +135,7 @@ describe("a probe", () => {
     assert.deepStrictEqual(without.missing, ["syscalls"])
   })
 
-  it("fails if an attempt succeeds, says nothing, or says both", () => {
+  it("fails if an attempt succeeds, says nothing, or says both", { tags: ["SB2"] }, () => {
     for (const it of ["files", "home", "secrets", "network", "processes", "mounts", "privileges"]) {
       assert.isTrue(Result.isFailure(SandboxProbe.verdict(held({ [it]: "yes" }))), it)
       assert.isTrue(Result.isFailure(SandboxProbe.verdict(held({ [it]: "maybe" }))), it)
@@ -267,45 +267,50 @@ describe("run_command with a sandbox", () => {
       assert.deepInclude(requests[0], { isAlways: true, remember: "call" })
       assert.deepInclude(requests[0]?.evidence?.[0], { _tag: "Sandboxed", driver: "none", network: "open" })
       assert.deepStrictEqual(requests[0]?.targets.map(({ text }) => text), ["without sandbox: true"])
-    }))
+    }), { tags: ["SB7"] })
 
-  it.live("does not take what allows a command for one with network, nor an approval of it", () =>
-    Effect.gen(function*() {
-      const listed = fake({ _tag: "Holds", driver: "box", network: "listed", holds: Sandbox.all, missing: [] })
-      const asked = (policy: Policy.Policy) =>
-        Effect.map(
-          run(listed, policy, { command: "npm test", network: true }),
-          ({ requests }) => requests.map(({ targets, wider }) => [targets[0]?.text, wider])
-        )
-      const one = [["with network: npm test", undefined]]
-      assert.deepStrictEqual(yield* asked({ sandboxed: "allow", allow: ["run_command(npm *)"] }), one)
-      assert.deepStrictEqual(yield* asked({ ask: ["run_command(npm *)"], default: "allow" }), one)
-      assert.deepStrictEqual(yield* asked({ allow: ["run_command(with network: npm *)"] }), [])
-      assert.deepStrictEqual(yield* asked({ allow: ["run_command"] }), [])
-      const denied = yield* run(listed, { deny: ["run_command(npm *)"], default: "allow" }, {
-        command: "npm test",
-        network: true
-      })
-      assert.deepStrictEqual(denied.requests, [])
-      assert.strictEqual(denied.outcome?._tag === "Denied" ? denied.outcome.reason._tag : "", "PolicyDenied")
-      const ofCommand = (network: boolean) => RunCommand.targets({ command: "npm test", ...network ? { network } : {} })
-      const [plain, wide] = [ofCommand(false), ofCommand(true)]
-      const grant = (targets: ReturnType<typeof ofCommand>, patterns: ReadonlyArray<string> = []) => ({
-        id: "1",
-        principal: "bob",
-        tool: "run_command",
-        agentPath: [],
-        targets: targets.map((it) => it.text),
-        patterns,
-        answer: "ApproveForScope" as const,
-        grantedAt: 0
-      })
-      const covers = (it: ReturnType<typeof grant>, targets: typeof plain) =>
-        Grant.covers(it, { tool: "run_command", agentPath: [], targets }, 1)
-      assert.isTrue(covers(grant(plain, ["npm *"]), plain))
-      assert.isFalse(covers(grant(plain, ["npm *"]), wide))
-      assert.isTrue(covers(grant(wide), wide))
-    }))
+  it.live(
+    "does not take what allows a command for one with network, nor an approval of it",
+    () =>
+      Effect.gen(function*() {
+        const listed = fake({ _tag: "Holds", driver: "box", network: "listed", holds: Sandbox.all, missing: [] })
+        const asked = (policy: Policy.Policy) =>
+          Effect.map(
+            run(listed, policy, { command: "npm test", network: true }),
+            ({ requests }) => requests.map(({ targets, wider }) => [targets[0]?.text, wider])
+          )
+        const one = [["with network: npm test", undefined]]
+        assert.deepStrictEqual(yield* asked({ sandboxed: "allow", allow: ["run_command(npm *)"] }), one)
+        assert.deepStrictEqual(yield* asked({ ask: ["run_command(npm *)"], default: "allow" }), one)
+        assert.deepStrictEqual(yield* asked({ allow: ["run_command(with network: npm *)"] }), [])
+        assert.deepStrictEqual(yield* asked({ allow: ["run_command"] }), [])
+        const denied = yield* run(listed, { deny: ["run_command(npm *)"], default: "allow" }, {
+          command: "npm test",
+          network: true
+        })
+        assert.deepStrictEqual(denied.requests, [])
+        assert.strictEqual(denied.outcome?._tag === "Denied" ? denied.outcome.reason._tag : "", "PolicyDenied")
+        const ofCommand = (network: boolean) =>
+          RunCommand.targets({ command: "npm test", ...network ? { network } : {} })
+        const [plain, wide] = [ofCommand(false), ofCommand(true)]
+        const grant = (targets: ReturnType<typeof ofCommand>, patterns: ReadonlyArray<string> = []) => ({
+          id: "1",
+          principal: "bob",
+          tool: "run_command",
+          agentPath: [],
+          targets: targets.map((it) => it.text),
+          patterns,
+          answer: "ApproveForScope" as const,
+          grantedAt: 0
+        })
+        const covers = (it: ReturnType<typeof grant>, targets: typeof plain) =>
+          Grant.covers(it, { tool: "run_command", agentPath: [], targets }, 1)
+        assert.isTrue(covers(grant(plain, ["npm *"]), plain))
+        assert.isFalse(covers(grant(plain, ["npm *"]), wide))
+        assert.isTrue(covers(grant(wide), wide))
+      }),
+    { tags: ["AP23"] }
+  )
 
   it.live("does not know the argument where the host does not permit it", () =>
     Effect.gen(function*() {
@@ -316,20 +321,24 @@ describe("run_command with a sandbox", () => {
       assert.strictEqual(other?._tag === "Denied" ? other.reason._tag : other?._tag, "InvalidParameters")
     }))
 
-  it.live("is refused where the sandbox is required and is not there, and runs where it is not required", () =>
-    Effect.gen(function*() {
-      const missing = (mode: "required" | "auto") =>
-        SandboxBwrap.make({ mode, program: "/no/such/bwrap" }, { home: undefined, path: undefined })
-      const refused = yield* run(yield* missing("required"), { default: "allow" }, { command: "true" })
-      assert.strictEqual(refused.outcome?._tag === "Denied" ? refused.outcome.reason._tag : "", "SandboxUnavailable")
-      const auto = yield* missing("auto")
-      assert.include(Sandbox.describe(auto.status), "WITHOUT a sandbox")
-      const open = yield* run(auto, { default: "allow" }, { command: "true" })
-      assert.strictEqual(open.outcome?._tag, "Succeeded")
-      // and nothing takes it for confined
-      const asked = yield* run(auto, { sandboxed: "allow" }, { command: "true" })
-      assert.deepInclude(asked.requests[0]?.evidence?.[0], { _tag: "Sandboxed", driver: "none" })
-    }))
+  it.live(
+    "is refused where the sandbox is required and is not there, and runs where it is not required",
+    () =>
+      Effect.gen(function*() {
+        const missing = (mode: "required" | "auto") =>
+          SandboxBwrap.make({ mode, program: "/no/such/bwrap" }, { home: undefined, path: undefined })
+        const refused = yield* run(yield* missing("required"), { default: "allow" }, { command: "true" })
+        assert.strictEqual(refused.outcome?._tag === "Denied" ? refused.outcome.reason._tag : "", "SandboxUnavailable")
+        const auto = yield* missing("auto")
+        assert.include(Sandbox.describe(auto.status), "WITHOUT a sandbox")
+        const open = yield* run(auto, { default: "allow" }, { command: "true" })
+        assert.strictEqual(open.outcome?._tag, "Succeeded")
+        // and nothing takes it for confined
+        const asked = yield* run(auto, { sandboxed: "allow" }, { command: "true" })
+        assert.deepInclude(asked.requests[0]?.evidence?.[0], { _tag: "Sandboxed", driver: "none" })
+      }),
+    { tags: ["SB2"] }
+  )
 })
 
 describe("the note about a sandbox", () => {

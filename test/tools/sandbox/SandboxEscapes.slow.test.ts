@@ -476,7 +476,7 @@ describe.skipIf(!isThere)("a confined command", () => {
           const open = yield* attempt(way, undefined)
           assert.isTrue(open.leads, JSON.stringify(open.result))
         }
-      }))
+      }), { tags: ["SB1"] })
   }
 })
 
@@ -510,7 +510,8 @@ describe.skipIf(!isThereForSrt)("a command confined by the sandbox runtime", () 
         })
         assert.deepInclude(result, { exitCode: 3 })
         assert.deepStrictEqual(NodeFs.readdirSync(root), ["made.txt"])
-      }).pipe(Effect.scoped)
+      }).pipe(Effect.scoped),
+    { tags: ["SB1"] }
   )
   for (const way of ways.filter(({ name }) => !within.includes(name))) {
     it.live.skipIf(process.getuid?.() === 0)(`finds no way out by ${way.name}`, () =>

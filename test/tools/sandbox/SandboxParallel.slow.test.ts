@@ -38,7 +38,7 @@ describe.skipIf(!isThere)("confined commands in one workspace", () => {
       )
       assert.deepStrictEqual(results.filter(({ exitCode }) => exitCode !== 0), [])
       assert.strictEqual(git(root, "status", "--porcelain", "--ignored"), "")
-    }))
+    }), { tags: ["SB5"] })
 
   it.live(
     "do not lead one another outside by exchanging folders while a sandbox is being made",
@@ -92,5 +92,5 @@ describe.skipIf(!isThere)("confined commands in one workspace", () => {
       host.kill("SIGKILL")
       yield* until(() => running() === "")
       assert.strictEqual(git(root, "status", "--porcelain", "--ignored"), "")
-    }))
+    }), { tags: ["SB5"] })
 })

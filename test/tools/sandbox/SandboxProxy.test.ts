@@ -109,7 +109,7 @@ describe("the proxy of a sandbox", () => {
       assert.deepStrictEqual(names, [])
       assert.deepStrictEqual(hosts, [])
       assert.include(refused(), "c.example")
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["SB6"] })
 
   it.live("refuses what is no host, and what is no request to a proxy", () =>
     Effect.gen(function*() {
@@ -147,7 +147,7 @@ describe("the proxy of a sandbox", () => {
         assert.include(yield* tunnel(socket, `rebound.example:${port}`), "403", addresses.join())
       }
       assert.deepStrictEqual(hosts, [])
-    }).pipe(Effect.scoped))
+    }).pipe(Effect.scoped), { tags: ["SB6"] })
 
   it.live("looks a name up once for each connection, and connects to what was checked", () =>
     Effect.gen(function*() {

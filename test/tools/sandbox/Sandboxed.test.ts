@@ -31,7 +31,7 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
     Effect.gen(function*() {
       const { status } = yield* bwrap
       assert.deepInclude(status, { _tag: "Holds", driver: "bwrap", network: "none", missing: [] })
-    }))
+    }), { tags: ["SB1"] })
 
   it.live("changes the workspace, and gives exit code and outputs", () =>
     Effect.gen(function*() {
@@ -89,7 +89,7 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
         (yield* call({ root, sandbox: shown }, "run_command", { command: "cat .env" })).stdout,
         "SECRET=1"
       )
-    }))
+    }), { tags: ["SB8"] })
 
   it.live("reads no file that the policy denies to every tool", () =>
     Effect.gen(function*() {
@@ -114,7 +114,7 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       const text = JSON.stringify(outcome)
       assert.notInclude(text, "SECRET")
       assert.include(text, "openother")
-    }))
+    }), { tags: ["SB8"] })
 
   it.live("keeps what other programs execute as it is, and moves away what is made anew", () =>
     Effect.gen(function*() {
@@ -132,7 +132,7 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.deepStrictEqual(NodeFs.readdirSync(root).sort(), [".git", "a.txt", "deep", "new"])
       assert.deepStrictEqual(NodeFs.readdirSync(`${root}/new`), [])
       assert.include(result.sandbox, ".npmrc")
-    }))
+    }), { tags: ["SB4"] })
 
   it.live("reaches a host that a person approves, and none without being asked for network", () =>
     Effect.gen(function*() {

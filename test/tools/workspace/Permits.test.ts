@@ -42,7 +42,7 @@ describe("what the policy does not allow", () => {
       assert.include(foundInGit, "1 file is omitted")
       assert.include(listed, "4 entries are omitted")
       for (const text of texts.slice(-2)) assert.include(text, "is protected")
-    }))
+    }), { tags: ["P5"] })
 
   it.live("is counted whatever the glob is, so that no glob tells a name", () =>
     Effect.gen(function*() {

@@ -48,21 +48,25 @@ const valueOf = ({ toolMessages }: { readonly toolMessages: ReadonlyArray<{ read
   toolMessages[0]?.text
 
 describe("one more target of a running call", () => {
-  it.live("is asked about although the policy allows the tool, and the call continues with the answer", () =>
-    run((it) =>
-      Effect.gen(function*() {
-        const fiber = yield* Effect.forkChild(it.process.executeWave([Harness.call("1", "fetch", {})]))
-        const request = yield* asked(it.approvals)
-        assert.deepInclude(request, { isRunning: true, targets: [host("api.example.com")], remember: "resources" })
-        // longer than the call may run
-        yield* Effect.sleep("3 minutes")
-        yield* it.approvals.answer(request.id, { _tag: "ApproveForScope", scope: "resources" })
-        assert.strictEqual(valueOf(yield* Fiber.join(fiber)), "reached")
-        // the answer holds for the host from now on
-        const again = yield* it.process.executeWave([Harness.call("2", "fetch", { again: true })])
-        assert.strictEqual(valueOf(again), "reached")
-      })
-    ))
+  it.live(
+    "is asked about although the policy allows the tool, and the call continues with the answer",
+    () =>
+      run((it) =>
+        Effect.gen(function*() {
+          const fiber = yield* Effect.forkChild(it.process.executeWave([Harness.call("1", "fetch", {})]))
+          const request = yield* asked(it.approvals)
+          assert.deepInclude(request, { isRunning: true, targets: [host("api.example.com")], remember: "resources" })
+          // longer than the call may run
+          yield* Effect.sleep("3 minutes")
+          yield* it.approvals.answer(request.id, { _tag: "ApproveForScope", scope: "resources" })
+          assert.strictEqual(valueOf(yield* Fiber.join(fiber)), "reached")
+          // the answer holds for the host from now on
+          const again = yield* it.process.executeWave([Harness.call("2", "fetch", { again: true })])
+          assert.strictEqual(valueOf(again), "reached")
+        })
+      ),
+    { tags: ["SB6"] }
+  )
 
   it.live("is refused by a denial, and the call continues", () =>
     run((it) =>

@@ -193,40 +193,48 @@ describe("a write from inside a handler", () => {
 })
 
 describe("a call that previews its write", () => {
-  it.effect("is asked about once, with the diff, and writes after a yes", () =>
-    run(({ approvals, files, process }) =>
-      Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
-        const request = yield* asked(approvals)
-        assert.deepStrictEqual(request.preview, {
-          _tag: "Diff",
-          diff: "--- a\n+++ a\n@@ -1 +1 @@\n-one\n\\ No newline at end of file\n+ONE\n\\ No newline at end of file\n"
+  it.effect(
+    "is asked about once, with the diff, and writes after a yes",
+    () =>
+      run(({ approvals, files, process }) =>
+        Effect.gen(function*() {
+          const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
+          const request = yield* asked(approvals)
+          assert.deepStrictEqual(request.preview, {
+            _tag: "Diff",
+            diff: "--- a\n+++ a\n@@ -1 +1 @@\n-one\n\\ No newline at end of file\n+ONE\n\\ No newline at end of file\n"
+          })
+          assert.isFalse(request.isRunning)
+          assert.strictEqual(files.a, "one")
+          yield* approvals.answer(request.id, yes)
+          const { outcomes } = yield* Fiber.join(fiber)
+          assert.strictEqual(outcomes[0]!._tag, "Succeeded")
+          assert.strictEqual(outcomes[0]!.commits, 1)
+          assert.strictEqual(files.a, "ONE")
+          assert.lengthOf(yield* approvals.list, 0)
         })
-        assert.isFalse(request.isRunning)
-        assert.strictEqual(files.a, "one")
-        yield* approvals.answer(request.id, yes)
-        const { outcomes } = yield* Fiber.join(fiber)
-        assert.strictEqual(outcomes[0]!._tag, "Succeeded")
-        assert.strictEqual(outcomes[0]!.commits, 1)
-        assert.strictEqual(files.a, "ONE")
-        assert.lengthOf(yield* approvals.list, 0)
-      })
-    ))
+      ),
+    { tags: ["W1"] }
+  )
 
-  it.effect("writes nothing if the file changed between the diff and the write", () =>
-    run(({ approvals, checkpoints, files, process }) =>
-      Effect.gen(function*() {
-        const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
-        const { id } = yield* asked(approvals)
-        files.a = "two"
-        yield* approvals.answer(id, yes)
-        const outcome = (yield* Fiber.join(fiber)).outcomes[0]!
-        assert.deepStrictEqual(tell({ tag: "error", outcome }), { error: "ChangedMeanwhile", paths: ["a"] })
-        assert.strictEqual(outcome.commits, 0)
-        assert.strictEqual(files.a, "two")
-        assert.lengthOf(yield* checkpoints.list("default"), 0)
-      })
-    ))
+  it.effect(
+    "writes nothing if the file changed between the diff and the write",
+    () =>
+      run(({ approvals, checkpoints, files, process }) =>
+        Effect.gen(function*() {
+          const fiber = yield* Effect.forkScoped(process.executeWave(Harness.calls("edit")))
+          const { id } = yield* asked(approvals)
+          files.a = "two"
+          yield* approvals.answer(id, yes)
+          const outcome = (yield* Fiber.join(fiber)).outcomes[0]!
+          assert.deepStrictEqual(tell({ tag: "error", outcome }), { error: "ChangedMeanwhile", paths: ["a"] })
+          assert.strictEqual(outcome.commits, 0)
+          assert.strictEqual(files.a, "two")
+          assert.lengthOf(yield* checkpoints.list("default"), 0)
+        })
+      ),
+    { tags: ["W2"] }
+  )
 
   it.effect("with edited arguments is not held to what was shown before", () =>
     run(({ approvals, files, process }) =>
@@ -314,26 +322,30 @@ describe("a call that previews its write", () => {
 })
 
 describe("a running call that has its write confirmed", () => {
-  it.effect("gives its permits up while a person thinks, and its time stands still", () =>
-    run(({ approvals, files, process }) =>
-      Effect.gen(function*() {
-        const patch = yield* Effect.forkScoped(process.execute(Harness.call("1", "patch", {})))
-        yield* approvals.answer((yield* asked(approvals)).id, yes)
-        yield* Effect.sleep("10 millis")
-        const request = yield* asked(approvals)
-        assert.isTrue(request.isRunning)
-        assert.deepStrictEqual(request.targets, [{ text: "a", kind: undefined }])
-        // the one serial permit is free meanwhile
-        const other = yield* process.execute(Harness.call("2", "other", {}))
-        assert.strictEqual(other._tag, "Succeeded")
-        // longer than the call may run
-        yield* Effect.sleep("200 seconds")
-        yield* approvals.answer(request.id, yes)
-        const outcome = yield* Fiber.join(patch)
-        assert.strictEqual(outcome._tag, "Succeeded")
-        assert.strictEqual(files.a, "ONE")
-      })
-    ))
+  it.effect(
+    "gives its permits up while a person thinks, and its time stands still",
+    () =>
+      run(({ approvals, files, process }) =>
+        Effect.gen(function*() {
+          const patch = yield* Effect.forkScoped(process.execute(Harness.call("1", "patch", {})))
+          yield* approvals.answer((yield* asked(approvals)).id, yes)
+          yield* Effect.sleep("10 millis")
+          const request = yield* asked(approvals)
+          assert.isTrue(request.isRunning)
+          assert.deepStrictEqual(request.targets, [{ text: "a", kind: undefined }])
+          // the one serial permit is free meanwhile
+          const other = yield* process.execute(Harness.call("2", "other", {}))
+          assert.strictEqual(other._tag, "Succeeded")
+          // longer than the call may run
+          yield* Effect.sleep("200 seconds")
+          yield* approvals.answer(request.id, yes)
+          const outcome = yield* Fiber.join(patch)
+          assert.strictEqual(outcome._tag, "Succeeded")
+          assert.strictEqual(files.a, "ONE")
+        })
+      ),
+    { tags: ["W3"] }
+  )
 
   it.effect("still ends at its limit, which goes on after the answer", () =>
     VirtualTime.run(
@@ -361,29 +373,33 @@ describe("a running call that has its write confirmed", () => {
       { limit: "1 hour" }
     ))
 
-  it.effect("ends with a no that cannot be caught, and writes nothing afterwards", () =>
-    run(({ approvals, executor, files, process }) =>
-      Effect.gen(function*() {
-        for (const tool of ["patch", "stubborn"]) {
-          const fiber = yield* Effect.forkScoped(process.execute(Harness.call(tool, tool, {})))
-          yield* approvals.answer((yield* asked(approvals)).id, yes)
-          yield* Effect.sleep("10 millis")
-          yield* approvals.answer((yield* asked(approvals)).id, no)
-          const outcome = yield* Fiber.join(fiber)
-          assert.deepStrictEqual(tell({ tag: "reason", outcome }), {
-            _tag: "WriteDenied",
-            by: "user",
-            reason: "not this way"
-          })
-          assert.isDefined(outcome.startedAt)
-          assert.strictEqual(files.a, "one")
-        }
-        yield* Effect.sleep("1 second")
-        const { lateWritesBlocked, running } = yield* executor.orphans
-        assert.strictEqual(lateWritesBlocked, 1)
-        assert.lengthOf(running, 0)
-      })
-    ))
+  it.effect(
+    "ends with a no that cannot be caught, and writes nothing afterwards",
+    () =>
+      run(({ approvals, executor, files, process }) =>
+        Effect.gen(function*() {
+          for (const tool of ["patch", "stubborn"]) {
+            const fiber = yield* Effect.forkScoped(process.execute(Harness.call(tool, tool, {})))
+            yield* approvals.answer((yield* asked(approvals)).id, yes)
+            yield* Effect.sleep("10 millis")
+            yield* approvals.answer((yield* asked(approvals)).id, no)
+            const outcome = yield* Fiber.join(fiber)
+            assert.deepStrictEqual(tell({ tag: "reason", outcome }), {
+              _tag: "WriteDenied",
+              by: "user",
+              reason: "not this way"
+            })
+            assert.isDefined(outcome.startedAt)
+            assert.strictEqual(files.a, "one")
+          }
+          yield* Effect.sleep("1 second")
+          const { lateWritesBlocked, running } = yield* executor.orphans
+          assert.strictEqual(lateWritesBlocked, 1)
+          assert.lengthOf(running, 0)
+        })
+      ),
+    { tags: ["W4"] }
+  )
 
   it.effect("is refused by silence, by nobody being there, and by the policy", () =>
     Effect.gen(function*() {
@@ -566,7 +582,7 @@ describe("the contents from before a write", () => {
         content: () => Effect.undefined,
         forget: () => Effect.void
       }
-    }))
+    }), { tags: ["W6"] })
 
   it.effect("is noted as unknown before a tool starts that does not tell, and not where nothing was written", () =>
     run(({ approvals, checkpoints, process }) =>
@@ -647,5 +663,5 @@ describe("the contents from before a write", () => {
       // what is written can be undone: nobody knows what others do, unless they say so
       assert.deepStrictEqual(yield* notedOf({ edit: previewing, mail: mutates }), ["mail"])
       assert.deepStrictEqual(yield* notedOf({ edit: previewing, mail: marked(false), other: mutates }), ["other"])
-    }))
+    }), { tags: ["W5"] })
 })

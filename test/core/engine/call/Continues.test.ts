@@ -52,8 +52,11 @@ const lives = Effect.fnUntraced(function*(spec: ToolSpec, how: "closed" | "inter
   return { wave, suspended: entries.flatMap((it) => it._tag === "Suspended" ? [it.isStarted === true] : []) }
 })
 
-const test = (name: string, program: () => Effect.Effect<void, unknown, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+const test = (
+  name: string,
+  program: () => Effect.Effect<void, unknown, Scope.Scope>,
+  options?: { tags: Array<string> }
+) => it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }), options)
 
 describe("a running call whose handler can continue", () => {
   for (const how of ["closed", "interrupted", "suspends"] as const) {
@@ -64,7 +67,7 @@ describe("a running call whose handler can continue", () => {
         assert.strictEqual(value(wave.outcomes[0]), "continued")
         assert.deepStrictEqual(suspended, [true])
         assert.deepStrictEqual([keys.length, new Set(keys).size], [2, 1])
-      }))
+      }), { tags: ["K14"] })
   }
 
   test("stays cancelled where its process cancelled it", () =>
@@ -79,7 +82,7 @@ describe("a running call whose handler can continue", () => {
       const { lives: keys, spec } = hanging(false)
       const { wave } = yield* lives(spec, "closed")
       assert.deepStrictEqual([tags(wave), keys.length], [["Unknown"], 1])
-    }))
+    }), { tags: ["K14"] })
 })
 
 describe("a running call whose handler cannot continue", () => {
@@ -96,6 +99,6 @@ describe("a running call whose handler cannot continue", () => {
         if (how === "closed") yield* process.cancel("enough")
         const wave = yield* Fiber.join(running)
         assert.deepStrictEqual([tags(wave), wave.suspended, keys.length], [["Cancelled"], undefined, 1])
-      }))
+      }), { tags: ["K14"] })
   }
 })

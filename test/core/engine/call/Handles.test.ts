@@ -145,7 +145,7 @@ describe("what a handler kept", () => {
               assert.deepStrictEqual(tags(yield* process.executeWave(calls(["read", { n: 3 }]))), ["Succeeded"])
             })
         )
-      })
+      }, { tags: ["H5"] })
     }
   }
 
@@ -190,7 +190,7 @@ describe("what a handler kept", () => {
       assert.lengthOf(yield* executor.grants, 1)
       assert.deepStrictEqual(tags(yield* Fiber.join(reading)), ["Succeeded"])
     })))
-  })
+  }, { tags: ["H5"] })
 })
 
 describe("a batch that was entered with a handle", () => {

@@ -21,24 +21,28 @@ const times = ({ outcomes }: ToolOutcome.WaveResult) =>
 describe("the mode of a wave", () => {
   const tools = { w: timed(), other: timed(), r: timed({ class: "ReadOnly" }) }
 
-  it.effect("is what its caller says, else that of the settings", () =>
-    run(tools, { mode: "sequential" }, ({ process }) =>
-      Effect.gen(function*() {
-        const own = (mode: "classes" | "parallel" | "sequential" | undefined) =>
-          Effect.map(process.executeWave(calls(["r", { mode, n: 1 }], ["r", { mode, n: 2 }]), { mode }), (it) => {
-            const [first, second] = times(it)
-            return second![0]! - first![0]!
-          })
-        assert.deepStrictEqual(
-          yield* Effect.all([own("parallel"), own("classes"), own("sequential"), own(undefined)]),
-          [
-            0,
-            0,
-            10,
-            10
-          ]
-        )
-      })))
+  it.effect(
+    "is what its caller says, else that of the settings",
+    () =>
+      run(tools, { mode: "sequential" }, ({ process }) =>
+        Effect.gen(function*() {
+          const own = (mode: "classes" | "parallel" | "sequential" | undefined) =>
+            Effect.map(process.executeWave(calls(["r", { mode, n: 1 }], ["r", { mode, n: 2 }]), { mode }), (it) => {
+              const [first, second] = times(it)
+              return second![0]! - first![0]!
+            })
+          assert.deepStrictEqual(
+            yield* Effect.all([own("parallel"), own("classes"), own("sequential"), own(undefined)]),
+            [
+              0,
+              0,
+              10,
+              10
+            ]
+          )
+        })),
+    { tags: ["C8"] }
+  )
 
   it.effect("lets writers overlap where it is parallel, and nowhere else", () =>
     run(tools, {}, ({ process }) =>
@@ -80,7 +84,7 @@ describe("the mode of a wave", () => {
           ])
         })
     )
-  })
+  }, { tags: ["C8"] })
 
   it.effect("is refused before anything runs where it is none", () =>
     run(tools, {}, ({ process }) =>
@@ -127,21 +131,25 @@ describe("an approval request", () => {
 describe("the refusal of an unapproved call", () => {
   const reason = ({ outcomes: [outcome] }: ToolOutcome.WaveResult) => outcome?._tag === "Denied" && outcome.reason
 
-  it.effect("names the permission that it needed, and for what an answer could have held", () =>
-    asking(about(timed()), {}, ({ batch, executor, people, process }) =>
-      Effect.gen(function*() {
-        const named = { _tag: "PermissionDenied", permission: "pay(bank)", scope: "tool" } as const
-        const pay = (n: number) => [call("1", "pay", { to: "bank", n })]
-        const late = yield* process.executeWave(pay(1))
-        assert.deepInclude(reason(late), { ...named, by: "timeout" })
-        const nobody = yield* batch.process({ approvals: "nobody" })
-        assert.deepInclude(reason(yield* nobody.executeWave(pay(2))), { ...named, by: "noApprover" })
-        const said = yield* Effect.forkChild(process.executeWave(pay(3)))
-        yield* Effect.sleep(1)
-        yield* people.answer((yield* people.list)[0]!.id, { _tag: "Deny", reason: "not today" })
-        assert.deepInclude(reason(yield* Fiber.join(said)), { ...named, by: "user", reason: "not today" })
-        assert.deepStrictEqual(yield* executor.grants, [])
-      })))
+  it.effect(
+    "names the permission that it needed, and for what an answer could have held",
+    () =>
+      asking(about(timed()), {}, ({ batch, executor, people, process }) =>
+        Effect.gen(function*() {
+          const named = { _tag: "PermissionDenied", permission: "pay(bank)", scope: "tool" } as const
+          const pay = (n: number) => [call("1", "pay", { to: "bank", n })]
+          const late = yield* process.executeWave(pay(1))
+          assert.deepInclude(reason(late), { ...named, by: "timeout" })
+          const nobody = yield* batch.process({ approvals: "nobody" })
+          assert.deepInclude(reason(yield* nobody.executeWave(pay(2))), { ...named, by: "noApprover" })
+          const said = yield* Effect.forkChild(process.executeWave(pay(3)))
+          yield* Effect.sleep(1)
+          yield* people.answer((yield* people.list)[0]!.id, { _tag: "Deny", reason: "not today" })
+          assert.deepInclude(reason(yield* Fiber.join(said)), { ...named, by: "user", reason: "not today" })
+          assert.deepStrictEqual(yield* executor.grants, [])
+        })),
+    { tags: ["AP7"] }
+  )
 
   it.effect("has the scope of the rule that required consent", () =>
     asking(
@@ -192,7 +200,7 @@ describe("what a person allowed", () => {
           yield* pay(3, { _tag: "ApproveOnce" })
           assert.deepInclude(seen[2], { answer: "ApproveForScope" })
         }))
-    })
+    }, { tags: ["AP7"] })
   }
 })
 

@@ -98,7 +98,7 @@ describe("permits", () => {
         "allow",
         "deny"
       ])
-    }))
+    }), { tags: ["P5"] })
 
   it.effect("takes no pattern about another tool for one about this, but where the tool acts as that", () =>
     Harness.run(

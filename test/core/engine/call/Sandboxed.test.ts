@@ -80,5 +80,5 @@ describe("a tool that says how its calls run", () => {
         driver: confined.driver,
         network: confined.network
       })
-    }))
+    }), { tags: ["SB3"] })
 })

@@ -69,7 +69,7 @@ describe("a shared output", () => {
           const again = (yield* process.executeWave(calls(same))).outcomes[0]
           assert.strictEqual(again?._tag === "Succeeded" && again.output._tag, "Artifact")
         })
-    ))
+    ), { tags: ["U3"] })
 })
 
 describe("the output budget of a batch", () => {

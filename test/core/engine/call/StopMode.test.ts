@@ -197,7 +197,7 @@ describe("a call with an unknown end", () => {
       assert.deepInclude(wave.outcomes[0], { callId: "2", startedAt: 5, replayOf: "0" })
       assert.include(wave.toolMessages[0]?.text, "It may or may not have happened.")
       assert.include(wave.toolMessages[1]?.text, "call 2 (w) has no end on record")
-    }))
+    }), { tags: ["C9"] })
 
   it.effect("ends no other wave", () =>
     Effect.map(again("continue"), (wave) => assert.deepStrictEqual(tags(wave), ["Unknown", "Succeeded"])))
@@ -238,7 +238,7 @@ describe("stop mode", () => {
           "Skipped"
         ])
       }))
-  })
+  }, { tags: ["C10"] })
 
   it.effect("skips a call behind the place whose call that it joined ended on its own", () => {
     const tools: Record<string, ToolSpec> = {
@@ -258,7 +258,7 @@ describe("stop mode", () => {
         yield* process.cancelCall("1")
         assert.deepStrictEqual(tags(yield* Fiber.join(running)), ["Cancelled", "TimedOut", "Skipped"])
       }))
-  })
+  }, { tags: ["C10"] })
 })
 
 describe("a process with heartbeats", () => {
@@ -287,5 +287,5 @@ describe("a process that was cancelled", () => {
           assert.isFalse((yield* Fiber.join(wave)).needsContinuation)
           assert.isFalse((yield* process.executeWave(calls("read"))).needsContinuation)
         })
-    ))
+    ), { tags: ["R8"] })
 })

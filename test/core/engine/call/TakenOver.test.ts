@@ -54,7 +54,8 @@ const test = <A, E>(
       readonly landed: Array<string>
       readonly run: (params?: object) => Effect.Effect<ReadonlyArray<string>>
     }
-  ) => Effect.Effect<A, E>
+  ) => Effect.Effect<A, E>,
+  options?: { tags: Array<string> }
 ) =>
   it.effect(name, () =>
     VirtualTime.run(
@@ -78,7 +79,7 @@ const test = <A, E>(
         return yield* program({ ...world, landed, run })
       })),
       { limit: "1 day" }
-    ))
+    ), options)
 
 describe("a journal whose term another process can end", () => {
   test("is not asked while its term is held", ({ landed, run, state, watchers }) =>
@@ -108,7 +109,7 @@ describe("a journal whose term another process can end", () => {
         it.state.answer = Effect.succeed(answer)
         assert.deepStrictEqual(yield* Fiber.join(running), ["Unknown"])
         assert.deepStrictEqual(it.landed, [])
-      }))
+      }), { tags: ["J4"] })
   }
 
   test("stops what runs as soon as its term is known to be over", (it) =>
@@ -185,47 +186,51 @@ describe("a journal whose term another process can end", () => {
           )
         })),
         { limit: "1 day" }
-      ))
+      ), { tags: ["J4"] })
   }
 
-  it.effect("reserves nothing for a call whose start it could not record: it runs where it is resumed", () =>
-    VirtualTime.run(
-      Effect.scoped(Effect.gen(function*() {
-        const { end, journal } = yield* journalOf
-        const store = StateStore.makeMemory()
-        const ran: Array<string> = []
-        const start = Effect.fnUntraced(function*(name: string, of: Journal.Journal["Service"]) {
-          const handler = () => Effect.as(Effect.sync(() => ran.push(name)), name)
-          const { executor } = yield* open({ write: { class: "SerialMut", handler } }, { journal: of, store })
-          return yield* executor.process({ batch: "b", id: "p" })
-        })
-        // another process takes over while it records the start
-        const first = yield* start("first", {
-          ...journal,
-          append: (lines, options) => {
-            if (!lines.some(({ entry }) => entry._tag === "Started" && entry.callId === "2")) {
-              return journal.append(lines, options)
+  it.effect(
+    "reserves nothing for a call whose start it could not record: it runs where it is resumed",
+    () =>
+      VirtualTime.run(
+        Effect.scoped(Effect.gen(function*() {
+          const { end, journal } = yield* journalOf
+          const store = StateStore.makeMemory()
+          const ran: Array<string> = []
+          const start = Effect.fnUntraced(function*(name: string, of: Journal.Journal["Service"]) {
+            const handler = () => Effect.as(Effect.sync(() => ran.push(name)), name)
+            const { executor } = yield* open({ write: { class: "SerialMut", handler } }, { journal: of, store })
+            return yield* executor.process({ batch: "b", id: "p" })
+          })
+          // another process takes over while it records the start
+          const first = yield* start("first", {
+            ...journal,
+            append: (lines, options) => {
+              if (!lines.some(({ entry }) => entry._tag === "Started" && entry.callId === "2")) {
+                return journal.append(lines, options)
+              }
+              end()
+              return Effect.fail(new JournalError({ operation: "append", cause: "the term is over" }))
             }
-            end()
-            return Effect.fail(new JournalError({ operation: "append", cause: "the term is over" }))
-          }
-        })
-        const wave = [call("1", "write", { n: 1 }), call("2", "write", { n: 2 })]
-        assert.deepStrictEqual(tags(yield* first.executeWave(wave)), ["Succeeded", "Unknown"])
-        assert.deepStrictEqual(ran, ["first"])
-        const { term: _, ...rest } = journal
-        const second = yield* start("second", {
-          ...rest,
-          // the term of the first is over, which this driver knows nothing of
-          claim: (keys) =>
-            Effect.map(Stream.runCollect(journal.read({ keys, tag: "Settled" })), (found) => ({
-              _tag: "Claimed",
-              ended: found.flatMap(({ entry }) => "key" in entry ? [entry.key] : [])
-            }))
-        })
-        assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Succeeded", "Succeeded"])
-        assert.deepStrictEqual(ran, ["first", "second"])
-      })),
-      { limit: "1 day" }
-    ))
+          })
+          const wave = [call("1", "write", { n: 1 }), call("2", "write", { n: 2 })]
+          assert.deepStrictEqual(tags(yield* first.executeWave(wave)), ["Succeeded", "Unknown"])
+          assert.deepStrictEqual(ran, ["first"])
+          const { term: _, ...rest } = journal
+          const second = yield* start("second", {
+            ...rest,
+            // the term of the first is over, which this driver knows nothing of
+            claim: (keys) =>
+              Effect.map(Stream.runCollect(journal.read({ keys, tag: "Settled" })), (found) => ({
+                _tag: "Claimed",
+                ended: found.flatMap(({ entry }) => "key" in entry ? [entry.key] : [])
+              }))
+          })
+          assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Succeeded", "Succeeded"])
+          assert.deepStrictEqual(ran, ["first", "second"])
+        })),
+        { limit: "1 day" }
+      ),
+    { tags: ["J4"] }
+  )
 })

@@ -47,36 +47,44 @@ const read = <A>(outcome: unknown): A => outcome as A
 type Whose = Effect.Success<typeof whose>
 
 describe("a handler", () => {
-  it.effect("knows whose call it is", () =>
-    run({ t: () => whose }, { principal: "ada" }, ({ batch, executor }) =>
-      Effect.gen(function*() {
-        const process = yield* batch.process({ meta: { user: 7 } })
-        const found = read<Whose>(value(yield* process.execute(call("c1", "t", {}))))
-        assert.deepInclude(found, {
-          agentPath: [],
-          batch: batch.id,
-          callId: "c1",
-          meta: { user: 7 },
-          principal: "ada",
-          process: process.id,
-          tool: "t"
-        })
-        assert.match(found.idempotencyKey!, /^[0-9a-f]{64}$/)
-        assert.isDefined(executor)
-      })))
+  it.effect(
+    "knows whose call it is",
+    () =>
+      run({ t: () => whose }, { principal: "ada" }, ({ batch, executor }) =>
+        Effect.gen(function*() {
+          const process = yield* batch.process({ meta: { user: 7 } })
+          const found = read<Whose>(value(yield* process.execute(call("c1", "t", {}))))
+          assert.deepInclude(found, {
+            agentPath: [],
+            batch: batch.id,
+            callId: "c1",
+            meta: { user: 7 },
+            principal: "ada",
+            process: process.id,
+            tool: "t"
+          })
+          assert.match(found.idempotencyKey!, /^[0-9a-f]{64}$/)
+          assert.isDefined(executor)
+        })),
+    { tags: ["H2"] }
+  )
 
-  it.effect("knows nothing outside an executor, and works", () =>
-    Effect.map(whose, (found) =>
-      assert.deepStrictEqual(found, {
-        agentPath: [],
-        batch: undefined,
-        callId: undefined,
-        idempotencyKey: undefined,
-        meta: {},
-        principal: undefined,
-        process: undefined,
-        tool: undefined
-      })))
+  it.effect(
+    "knows nothing outside an executor, and works",
+    () =>
+      Effect.map(whose, (found) =>
+        assert.deepStrictEqual(found, {
+          agentPath: [],
+          batch: undefined,
+          callId: undefined,
+          idempotencyKey: undefined,
+          meta: {},
+          principal: undefined,
+          process: undefined,
+          tool: undefined
+        })),
+    { tags: ["H1"] }
+  )
 
   it.effect("has the principal of its call as the setting, whoever the caller is", () => {
     const seen: Array<string> = []
@@ -124,28 +132,32 @@ describe("a handler", () => {
           assert.lengthOf(new Set(keys), 1)
         })
     )
-  })
+  }, { tags: ["H3"] })
 
-  it.effect("shares its key with no other call, of whatever id, batch, process or principal", () =>
-    VirtualTime.run(Effect.scoped(Effect.gen(function*() {
-      const keys: Array<string | undefined> = []
-      const t = () => Effect.map(whose, ({ idempotencyKey }) => void keys.push(idempotencyKey))
-      for (const principal of ["ada", "bob"]) {
-        const { executor } = yield* Harness.open(
-          { t, sub: agent(() => inFork([call("1", "t", {})])) },
-          { principal, dedupe: false }
-        )
-        for (const id of ["same", "other"]) {
-          const batch = yield* executor.batch(id)
-          for (const process of [yield* batch.process(), yield* batch.process()]) {
-            yield* process.executeWave([call("1", "t", {}), call("1", "t", {})])
-            yield* process.executeWave([call("1", "t", {}), call("2", "sub", {})])
+  it.effect(
+    "shares its key with no other call, of whatever id, batch, process or principal",
+    () =>
+      VirtualTime.run(Effect.scoped(Effect.gen(function*() {
+        const keys: Array<string | undefined> = []
+        const t = () => Effect.map(whose, ({ idempotencyKey }) => void keys.push(idempotencyKey))
+        for (const principal of ["ada", "bob"]) {
+          const { executor } = yield* Harness.open(
+            { t, sub: agent(() => inFork([call("1", "t", {})])) },
+            { principal, dedupe: false }
+          )
+          for (const id of ["same", "other"]) {
+            const batch = yield* executor.batch(id)
+            for (const process of [yield* batch.process(), yield* batch.process()]) {
+              yield* process.executeWave([call("1", "t", {}), call("1", "t", {})])
+              yield* process.executeWave([call("1", "t", {}), call("2", "sub", {})])
+            }
           }
         }
-      }
-      assert.lengthOf(keys, 2 * 2 * 2 * 4)
-      assert.lengthOf(new Set(keys), keys.length)
-    }))))
+        assert.lengthOf(keys, 2 * 2 * 2 * 4)
+        assert.lengthOf(new Set(keys), keys.length)
+      }))),
+    { tags: ["H3"] }
+  )
 
   it.effect("of a sub-agent has what the host said of the operation, and what its agent adds", () =>
     run(
@@ -187,35 +199,39 @@ describe("what a sub-agent does", () => {
     deeper: agent(() => inFork(calls("t"), { name: "two" }))
   }
 
-  it.effect("comes in its caller's stream with its agent path, in order, but for the ends of its waves", () =>
-    run(tools, {}, ({ process }) =>
-      Effect.gen(function*() {
-        const events = Array.from(yield* Stream.runCollect(process.stream(calls("sub"))))
-        assert.deepStrictEqual(events.map(named), [
-          "sub CallQueued",
-          "sub CallStart",
-          "one>t CallQueued",
-          "one>deeper CallQueued",
-          "one>t CallStart",
-          "one>t PartialResult",
-          "one>t CallComplete",
-          "one>deeper CallStart",
-          "one>two>t CallQueued",
-          "one>two>t CallStart",
-          "one>two>t PartialResult",
-          "one>two>t CallComplete",
-          "one>deeper CallComplete",
-          "sub CallComplete",
-          "ToolsEnd"
-        ])
-        // each wave counts its own
-        const processes = new Set(events.map((it) => it.process))
-        assert.strictEqual(processes.size, 3)
-        for (const process of processes) {
-          const own = events.filter((it) => it.process === process).map((it) => it.sequence)
-          assert.deepStrictEqual(own, own.map((_, n) => n + 1))
-        }
-      })))
+  it.effect(
+    "comes in its caller's stream with its agent path, in order, but for the ends of its waves",
+    () =>
+      run(tools, {}, ({ process }) =>
+        Effect.gen(function*() {
+          const events = Array.from(yield* Stream.runCollect(process.stream(calls("sub"))))
+          assert.deepStrictEqual(events.map(named), [
+            "sub CallQueued",
+            "sub CallStart",
+            "one>t CallQueued",
+            "one>deeper CallQueued",
+            "one>t CallStart",
+            "one>t PartialResult",
+            "one>t CallComplete",
+            "one>deeper CallStart",
+            "one>two>t CallQueued",
+            "one>two>t CallStart",
+            "one>two>t PartialResult",
+            "one>two>t CallComplete",
+            "one>deeper CallComplete",
+            "sub CallComplete",
+            "ToolsEnd"
+          ])
+          // each wave counts its own
+          const processes = new Set(events.map((it) => it.process))
+          assert.strictEqual(processes.size, 3)
+          for (const process of processes) {
+            const own = events.filter((it) => it.process === process).map((it) => it.sequence)
+            assert.deepStrictEqual(own, own.map((_, n) => n + 1))
+          }
+        })),
+    { tags: ["E5"] }
+  )
 
   it.effect("is told to the observers of every process above it, once", () =>
     run(tools, {}, ({ process }) =>

@@ -158,35 +158,43 @@ describe("input that is not a call is one refused call", () => {
         }
       })))
 
-  it.effect("with an id that no other call of the wave has", () =>
-    run({ t: echo }, {}, ({ process }) =>
-      Effect.gen(function*() {
-        const wave = yield* process.executeWave(asWave([null, call("call_1", "t"), call("call_1_", "x"), null]))
-        assert.strictEqual(new Set(wave.outcomes.map((it) => it.callId)).size, 4)
-      })))
+  it.effect(
+    "with an id that no other call of the wave has",
+    () =>
+      run({ t: echo }, {}, ({ process }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeWave(asWave([null, call("call_1", "t"), call("call_1_", "x"), null]))
+          assert.strictEqual(new Set(wave.outcomes.map((it) => it.callId)).size, 4)
+        })),
+    { tags: ["A2"] }
+  )
 
-  it.effect("in any mix, for any wave", () =>
-    run({ t: echo }, { dedupe: false }, ({ process }) =>
-      Effect.gen(function*() {
-        const hostile = Object.values(noCalls).slice(0, -1)
-        for (const seed of seeds(300)) {
-          const { chance, int, pick } = randomFrom(seed)
-          const items = Array.from(
-            { length: int(12) },
-            (_, n) =>
-              chance(0.5)
-                ? { item: call(`${n}`, "t", { seed, n }), isCall: true }
-                : { item: pick(hostile)[0](), isCall: false }
-          )
-          const { outcomes } = yield* process.executeWave(asWave(items.map((it) => it.item)))
-          assert.deepStrictEqual(
-            outcomes.map(tag),
-            items.map(({ isCall }) => isCall ? "Succeeded" : "InvalidParameters"),
-            `seed ${seed}`
-          )
-          assert.deepStrictEqual(outcomes.map(({ index }) => index), items.map((_, index) => index))
-        }
-      })))
+  it.effect(
+    "in any mix, for any wave",
+    () =>
+      run({ t: echo }, { dedupe: false }, ({ process }) =>
+        Effect.gen(function*() {
+          const hostile = Object.values(noCalls).slice(0, -1)
+          for (const seed of seeds(300)) {
+            const { chance, int, pick } = randomFrom(seed)
+            const items = Array.from(
+              { length: int(12) },
+              (_, n) =>
+                chance(0.5)
+                  ? { item: call(`${n}`, "t", { seed, n }), isCall: true }
+                  : { item: pick(hostile)[0](), isCall: false }
+            )
+            const { outcomes } = yield* process.executeWave(asWave(items.map((it) => it.item)))
+            assert.deepStrictEqual(
+              outcomes.map(tag),
+              items.map(({ isCall }) => isCall ? "Succeeded" : "InvalidParameters"),
+              `seed ${seed}`
+            )
+            assert.deepStrictEqual(outcomes.map(({ index }) => index), items.map((_, index) => index))
+          }
+        })),
+    { tags: ["A2"] }
+  )
 })
 
 describe("a typed call", () => {
@@ -303,7 +311,7 @@ describe("a call that changes after it was submitted", () => {
       yield* Effect.flatMap(people.list, ([it]) => people.answer(it!.id, { _tag: "ApproveOnce" }))
       const { outcomes } = yield* Fiber.join(wave)
       assert.deepStrictEqual(outcomes.map(value), [{ path: "docs", deep: { list: ["a"] } }])
-    }))))
+    }))), { tags: ["A4"] })
 
   it.effect("keeps every key that JSON may have", () =>
     run({ t: echo }, {}, ({ process }) =>

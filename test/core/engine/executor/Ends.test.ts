@@ -76,7 +76,7 @@ describe("a process", () => {
       Effect.provide(
         LocalExecutor.layer(kit, { dedupe: false, policy: { default: "allow" } }).pipe(Layer.provide(handlers))
       )
-    ))
+    ), { tags: ["X5"] })
 })
 
 describe("a permission that was taken back", () => {

@@ -59,12 +59,16 @@ const lookUp = (
 })
 
 describe("a store has five seconds", () => {
-  it.effect("to reserve: then the call is refused", () =>
-    run(writer, silent("reserve"), ({ process }) =>
-      Effect.gen(function*() {
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["StoreUnavailable"])
-        assert.strictEqual(yield* VirtualTime.now, 5_000)
-      })))
+  it.effect(
+    "to reserve: then the call is refused",
+    () =>
+      run(writer, silent("reserve"), ({ process }) =>
+        Effect.gen(function*() {
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("w"))), ["StoreUnavailable"])
+          assert.strictEqual(yield* VirtualTime.now, 5_000)
+        })),
+    { tags: ["A6"] }
+  )
 
   it.effect("to note a write: then the write goes on", () =>
     run(writer, silent("mutated"), ({ process }) =>

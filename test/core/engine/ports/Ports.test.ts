@@ -455,6 +455,6 @@ describe("what else an executor leans on", () => {
         )
         assert.include(["Failure", "Success"], value(kept.outcomes[0]))
       })
-    })
+    }, { tags: ["A6"] })
   }
 })

@@ -227,26 +227,30 @@ describe("a lease of a store", () => {
       assert.isAtLeast(seen.renewals.length, 119)
     }))
 
-  it.effect("is given up before it ends where the store cannot be reached: its call is stopped in time", () =>
-    Effect.gen(function*() {
-      const { seen, store } = yield* leased(1_000)
-      const ran: Array<readonly [what: string, at: number]> = []
-      const note = (what: string) => Effect.map(VirtualTime.now, (at) => void ran.push([what, at]))
-      const outcomes = yield* run(
-        {
-          t: () =>
-            Effect.gen(function*() {
-              yield* note("starts")
-              seen.isDown = true
-              return yield* Effect.never
-            }).pipe(Effect.onInterrupt(() => note("stops")))
-        },
-        { store, rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }] },
-        ({ process }) => process.executeWave(calls("t"))
-      )
-      assert.deepInclude(outcomes.outcomes[0], { _tag: "Cancelled", started: true })
-      assert.deepStrictEqual(ran, [["starts", 0], ["stops", 875]])
-    }))
+  it.effect(
+    "is given up before it ends where the store cannot be reached: its call is stopped in time",
+    () =>
+      Effect.gen(function*() {
+        const { seen, store } = yield* leased(1_000)
+        const ran: Array<readonly [what: string, at: number]> = []
+        const note = (what: string) => Effect.map(VirtualTime.now, (at) => void ran.push([what, at]))
+        const outcomes = yield* run(
+          {
+            t: () =>
+              Effect.gen(function*() {
+                yield* note("starts")
+                seen.isDown = true
+                return yield* Effect.never
+              }).pipe(Effect.onInterrupt(() => note("stops")))
+          },
+          { store, rules: [{ _tag: "MaxCalls", tool: "t", max: 1 }] },
+          ({ process }) => process.executeWave(calls("t"))
+        )
+        assert.deepInclude(outcomes.outcomes[0], { _tag: "Cancelled", started: true })
+        assert.deepStrictEqual(ran, [["starts", 0], ["stops", 875]])
+      }),
+    { tags: ["ST5"] }
+  )
 
   it.effect("is lost where the store says so: the effect of its call is unknown", () =>
     Effect.gen(function*() {
@@ -257,7 +261,7 @@ describe("a lease of a store", () => {
         ({ process }) => process.executeWave(calls("t"))
       )
       assert.deepInclude(outcomes[0], { _tag: "Unknown", startedAt: 0 })
-    }))
+    }), { tags: ["ST6"] })
 
   it.effect("makes the end of a call count for nothing after a pause beyond it", () =>
     Effect.gen(function*() {
@@ -282,7 +286,7 @@ describe("a lease of a store", () => {
       ).pipe(Effect.provideService(Clock.Clock, slow))
       const { outcomes } = yield* process.executeWave(calls(["t", { a: 1 }], ["t", { a: 2 }]))
       assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Succeeded", "Unknown"])
-    }).pipe(Effect.scoped, VirtualTime.run))
+    }).pipe(Effect.scoped, VirtualTime.run), { tags: ["ST6"] })
 
   it.effect("blocks writes after a pause beyond it, before any timer fires", () =>
     Effect.gen(function*() {
@@ -313,7 +317,7 @@ describe("a lease of a store", () => {
       const { outcomes } = yield* process.executeWave(calls("t"))
       assert.deepInclude(outcomes[0], { _tag: "Unknown", commits: 1 })
       assert.deepStrictEqual(written, ["in time"])
-    }).pipe(Effect.scoped, VirtualTime.run))
+    }).pipe(Effect.scoped, VirtualTime.run), { tags: ["ST6"] })
 
   it.effect("leaves its permit to a handler that is deaf to the loss of it", () =>
     Effect.gen(function*() {

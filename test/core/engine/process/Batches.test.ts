@@ -22,31 +22,39 @@ describe("the counts of a batch", () => {
         assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
       })))
 
-  it.effect("stay while a call of it runs, and for an hour after that", () =>
-    run({ t: sleeper, other: sleeper }, options, ({ process }) =>
-      Effect.gen(function*() {
-        yield* process.executeWave(calls("t"))
-        const long = yield* Effect.forkChild(process.executeWave(calls(["other", { sleep: 4 * 3_600_000 }])), {
-          startImmediately: true
-        })
-        yield* Effect.sleep("3 hours")
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
-        yield* Fiber.join(long)
-        yield* Effect.sleep(3_599_999)
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
-        yield* Effect.sleep("1 hour")
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
-      })))
+  it.effect(
+    "stay while a call of it runs, and for an hour after that",
+    () =>
+      run({ t: sleeper, other: sleeper }, options, ({ process }) =>
+        Effect.gen(function*() {
+          yield* process.executeWave(calls("t"))
+          const long = yield* Effect.forkChild(process.executeWave(calls(["other", { sleep: 4 * 3_600_000 }])), {
+            startImmediately: true
+          })
+          yield* Effect.sleep("3 hours")
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
+          yield* Fiber.join(long)
+          yield* Effect.sleep(3_599_999)
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["RuleViolation"])
+          yield* Effect.sleep("1 hour")
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("t"))), ["Succeeded"])
+        })),
+    { tags: ["S4"] }
+  )
 
-  it.effect("are forgotten once it was unused for an hour", () =>
-    run({ t: sleeper }, options, ({ process }) =>
-      Effect.gen(function*() {
-        yield* process.executeWave(calls("t"))
-        yield* Effect.sleep("59 minutes")
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 1 }]))), ["RuleViolation"])
-        yield* Effect.sleep("1 hour")
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 2 }]))), ["Succeeded"])
-      })))
+  it.effect(
+    "are forgotten once it was unused for an hour",
+    () =>
+      run({ t: sleeper }, options, ({ process }) =>
+        Effect.gen(function*() {
+          yield* process.executeWave(calls("t"))
+          yield* Effect.sleep("59 minutes")
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 1 }]))), ["RuleViolation"])
+          yield* Effect.sleep("1 hour")
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { b: 2 }]))), ["Succeeded"])
+        })),
+    { tags: ["S4"] }
+  )
 
   it.effect("are not forgotten while a call that they count runs, however long", () =>
     run({ t: sleeper }, options, ({ executor, process }) =>

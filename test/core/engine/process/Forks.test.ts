@@ -47,7 +47,7 @@ describe("a sub-agent", () => {
           assert.deepStrictEqual(outputs(yield* process.executeWave(calls("sub"))), [["Succeeded", "RuleViolation"]])
           assert.deepStrictEqual(tags(yield* process.executeWave([call("9", "read", { n: 9 })])), ["RuleViolation"])
         })
-    ))
+    ), { tags: ["F4"] })
 
   it.effect("counts with a batch of the same id, where the host makes it outside of a call", () =>
     Harness.run(
@@ -123,7 +123,7 @@ describe("a sub-agent", () => {
             ["Succeeded", "PolicyDenied"]
           ])
         })
-    ))
+    ), { tags: ["F1"] })
 
   it.effect("gets no further by holding on to an executor further up", () => {
     let root: ToolExecutor.Service | undefined
@@ -154,7 +154,7 @@ describe("a sub-agent", () => {
           assert.deepStrictEqual(tried, [["PolicyDenied"], ["PolicyDenied"], ["PolicyDenied"]])
         })
     )
-  })
+  }, { tags: ["F1"] })
 
   it.effect("is nested eight deep, and no deeper", () => {
     let deepest = 0
@@ -182,24 +182,28 @@ describe("a sub-agent", () => {
           ])
         })
     )
-  })
+  }, { tags: ["F8"] })
 
-  it.effect("ends with its scope, whatever it does", () =>
-    Harness.run({ hang: () => Effect.never }, {}, ({ executor }) =>
-      Effect.gen(function*() {
-        const scope = yield* Scope.make()
-        const child = yield* Scope.provide(executor.fork(), scope)
-        const process = yield* (yield* Effect.scoped(child.batch("b"))).process()
-        const wave = yield* Effect.forkScoped(
-          Effect.flatMap(child.process(), (it) => it.executeWave(calls("hang")))
-        )
-        yield* Effect.sleep("1 second")
-        yield* Scope.close(scope, Exit.void)
-        assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
-        assert.deepStrictEqual(tags(yield* process.executeWave(calls("hang"))), ["Cancelled"])
-        const late = yield* child.process()
-        assert.deepStrictEqual(tags(yield* late.executeWave(calls("hang"))), ["Cancelled"])
-      })))
+  it.effect(
+    "ends with its scope, whatever it does",
+    () =>
+      Harness.run({ hang: () => Effect.never }, {}, ({ executor }) =>
+        Effect.gen(function*() {
+          const scope = yield* Scope.make()
+          const child = yield* Scope.provide(executor.fork(), scope)
+          const process = yield* (yield* Effect.scoped(child.batch("b"))).process()
+          const wave = yield* Effect.forkScoped(
+            Effect.flatMap(child.process(), (it) => it.executeWave(calls("hang")))
+          )
+          yield* Effect.sleep("1 second")
+          yield* Scope.close(scope, Exit.void)
+          assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Cancelled"])
+          assert.deepStrictEqual(tags(yield* process.executeWave(calls("hang"))), ["Cancelled"])
+          const late = yield* child.process()
+          assert.deepStrictEqual(tags(yield* late.executeWave(calls("hang"))), ["Cancelled"])
+        })),
+    { tags: ["F5"] }
+  )
 
   it.effect("ends with the call it works for, though its handler is deaf", () => {
     const seen: Array<ReadonlyArray<string>> = []
@@ -261,7 +265,7 @@ describe("a sub-agent", () => {
           assert.isAtMost(inner.duration!, 10_000)
         })
     )
-  })
+  }, { tags: ["F5"] })
 
   it.effect("waits for no permit that its caller holds, and is refused where it would", () =>
     Harness.run(
@@ -278,7 +282,7 @@ describe("a sub-agent", () => {
           const wave = yield* process.executeWave(calls("sub", "serial"))
           assert.deepStrictEqual(outputs(wave), [["Succeeded", "Succeeded"], ["ReentryRefused"]])
         })
-    ))
+    ), { tags: ["F3"] })
 
   it.effect("takes reads and writes from its caller's pools, and has caps of its own", () => {
     let now = 0
@@ -330,32 +334,40 @@ describe("a fork", () => {
         assert.lengthOf(yield* a.tools, 0)
       })))
 
-  it.effect("as a layer is another one for each agent, also where they are built together", () =>
-    Harness.run({ read: () => Effect.void }, {}, ({ executor }) =>
-      Effect.gen(function*() {
-        const forked = ToolExecutor.layerFork()
-        const agents = Layer.merge(
-          Layer.provide(Layer.effect(Writer, ToolExecutor.ToolExecutor), forked),
-          Layer.provide(Layer.effect(Critic, ToolExecutor.ToolExecutor), forked)
-        )
-        const built = yield* Layer.build(agents).pipe(Effect.provideService(ToolExecutor.ToolExecutor, executor))
-        assert.strictEqual(new Set([executor, Context.get(built, Writer), Context.get(built, Critic)]).size, 3)
-      })))
+  it.effect(
+    "as a layer is another one for each agent, also where they are built together",
+    () =>
+      Harness.run({ read: () => Effect.void }, {}, ({ executor }) =>
+        Effect.gen(function*() {
+          const forked = ToolExecutor.layerFork()
+          const agents = Layer.merge(
+            Layer.provide(Layer.effect(Writer, ToolExecutor.ToolExecutor), forked),
+            Layer.provide(Layer.effect(Critic, ToolExecutor.ToolExecutor), forked)
+          )
+          const built = yield* Layer.build(agents).pipe(Effect.provideService(ToolExecutor.ToolExecutor, executor))
+          assert.strictEqual(new Set([executor, Context.get(built, Writer), Context.get(built, Critic)]).size, 3)
+        })),
+    { tags: ["F6"] }
+  )
 
-  it.effect("as a layer ends with the scope that built it", () =>
-    Harness.run({ read: () => Effect.sleep("1 second") }, {}, ({ executor, process }) =>
-      Effect.gen(function*() {
-        const scope = yield* Scope.make()
-        const context = yield* Layer.buildWithScope(ToolExecutor.layerFork(), scope).pipe(
-          Effect.provideService(ToolExecutor.ToolExecutor, executor)
-        )
-        const child = yield* Context.get(context, ToolExecutor.ToolExecutor).process()
-        const wave = yield* Effect.forkChild(child.executeWave(calls("read")), { startImmediately: true })
-        yield* Scope.close(scope, Exit.void)
-        assert.deepInclude((yield* Fiber.join(wave)).outcomes[0], { _tag: "Cancelled", started: true })
-        assert.deepStrictEqual(tags(yield* child.executeWave([call("2", "read")])), ["Cancelled"])
-        assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "read")])), ["Succeeded"])
-      })))
+  it.effect(
+    "as a layer ends with the scope that built it",
+    () =>
+      Harness.run({ read: () => Effect.sleep("1 second") }, {}, ({ executor, process }) =>
+        Effect.gen(function*() {
+          const scope = yield* Scope.make()
+          const context = yield* Layer.buildWithScope(ToolExecutor.layerFork(), scope).pipe(
+            Effect.provideService(ToolExecutor.ToolExecutor, executor)
+          )
+          const child = yield* Context.get(context, ToolExecutor.ToolExecutor).process()
+          const wave = yield* Effect.forkChild(child.executeWave(calls("read")), { startImmediately: true })
+          yield* Scope.close(scope, Exit.void)
+          assert.deepInclude((yield* Fiber.join(wave)).outcomes[0], { _tag: "Cancelled", started: true })
+          assert.deepStrictEqual(tags(yield* child.executeWave([call("2", "read")])), ["Cancelled"])
+          assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "read")])), ["Succeeded"])
+        })),
+    { tags: ["F6"] }
+  )
 })
 
 describe("a sub-agent that has to ask", () => {
@@ -380,17 +392,21 @@ describe("a sub-agent that has to ask", () => {
       { limit: "1 day" }
     )
 
-  it.effect("asks where its caller asks, with the way down to it", () =>
-    asking(({ approvals, process }) =>
-      Effect.gen(function*() {
-        const wave = yield* Effect.forkScoped(process.executeWave(calls("outer")))
-        yield* Effect.sleep("1 second")
-        const [request] = yield* approvals.list
-        assert.deepStrictEqual(request!.agentPath, ["lead", "builder"])
-        yield* approvals.answer(request!.id, { _tag: "ApproveOnce" })
-        assert.deepStrictEqual(outputs(yield* Fiber.join(wave)), [["Succeeded"]])
-      })
-    ))
+  it.effect(
+    "asks where its caller asks, with the way down to it",
+    () =>
+      asking(({ approvals, process }) =>
+        Effect.gen(function*() {
+          const wave = yield* Effect.forkScoped(process.executeWave(calls("outer")))
+          yield* Effect.sleep("1 second")
+          const [request] = yield* approvals.list
+          assert.deepStrictEqual(request!.agentPath, ["lead", "builder"])
+          yield* approvals.answer(request!.id, { _tag: "ApproveOnce" })
+          assert.deepStrictEqual(outputs(yield* Fiber.join(wave)), [["Succeeded"]])
+        })
+      ),
+    { tags: ["F7"] }
+  )
 
   it.effect("is remembered for itself and below, or for all if the person says so", () =>
     asking(({ approvals, executor, process }) =>
@@ -475,7 +491,7 @@ describe("a sub-agent that only reads", () => {
             ["Succeeded", "PolicyDenied", "PolicyDenied", "PolicyDenied"]
           )
         })
-    ))
+    ), { tags: ["F2"] })
 
   it.effect("may have another one below it, which reads only, too", () => {
     const readers = (names: ReadonlyArray<string>): Harness.ToolSpec => ({

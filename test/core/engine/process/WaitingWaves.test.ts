@@ -70,7 +70,7 @@ const join = { inFlight: "join", scope: "principal" } as const
 
 const hour = 3_600_000
 
-describe("the waves of a process", () => {
+describe("the waves of a process", { tags: ["SV29"] }, () => {
   sentence(
     "wait for nothing but approvals once only requests are left",
     {},
@@ -262,6 +262,6 @@ describe("random waves", () => {
         (seed) => Effect.map(play(seed), (problems) => assert.deepStrictEqual(problems, [], `seed ${seed}`)),
         { discard: true }
       ),
-    timeout
+    { tags: ["SV29"], timeout }
   )
 })

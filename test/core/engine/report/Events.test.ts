@@ -45,13 +45,17 @@ const checkLaws = (events: ReadonlyArray<ToolEvent.ToolEvent>, count: number) =>
 }
 
 describe("events", () => {
-  it.effect("come queued first, one completion per call, one end, last", () =>
-    run({ ...emitter, s: sleeper, f: () => Effect.fail("no") }, {}, ({ process }) =>
-      Effect.gen(function*() {
-        const wave = calls(["t", { times: 3 }], "nope", "s", "f", ["s", { sleep: 3 }])
-        const events = yield* Stream.runCollect(process.stream(wave))
-        checkLaws(Array.from(events), wave.length)
-      })))
+  it.effect(
+    "come queued first, one completion per call, one end, last",
+    () =>
+      run({ ...emitter, s: sleeper, f: () => Effect.fail("no") }, {}, ({ process }) =>
+        Effect.gen(function*() {
+          const wave = calls(["t", { times: 3 }], "nope", "s", "f", ["s", { sleep: 3 }])
+          const events = yield* Stream.runCollect(process.stream(wave))
+          checkLaws(Array.from(events), wave.length)
+        })),
+    { tags: ["E1"] }
+  )
 
   it.effect("of a wave without calls are its end", () =>
     run(
@@ -90,41 +94,53 @@ describe("events", () => {
           ))
     ))
 
-  it.effect("of tools are dropped and counted above the buffer, life-cycle events never", () =>
-    run(emitter, { eventBuffer: 10 }, ({ process }) =>
-      Effect.gen(function*() {
-        const events = Array.from(
-          yield* Stream.runCollect(process.stream(calls(["t", { times: 100 }], ["t", { times: 200 }])))
-        )
-        checkLaws(events, 2)
-        const shown = events.filter((it) => it._tag === "ToolProgress").length
-        const dropped = events.map((it) => it._tag === "ToolCallComplete" ? it.dropped : 0).reduce((a, b) => a + b, 0)
-        assert.strictEqual(shown + dropped, 300)
-        assert.isAtMost(shown, 20)
-      })))
+  it.effect(
+    "of tools are dropped and counted above the buffer, life-cycle events never",
+    () =>
+      run(emitter, { eventBuffer: 10 }, ({ process }) =>
+        Effect.gen(function*() {
+          const events = Array.from(
+            yield* Stream.runCollect(process.stream(calls(["t", { times: 100 }], ["t", { times: 200 }])))
+          )
+          checkLaws(events, 2)
+          const shown = events.filter((it) => it._tag === "ToolProgress").length
+          const dropped = events.map((it) => it._tag === "ToolCallComplete" ? it.dropped : 0).reduce((a, b) => a + b, 0)
+          assert.strictEqual(shown + dropped, 300)
+          assert.isAtMost(shown, 20)
+        })),
+    { tags: ["E2"] }
+  )
 
-  it.effect("wait for a slow reader without the handlers waiting", () =>
-    run({ s: sleeper }, {}, ({ process }) =>
-      Effect.gen(function*() {
-        const ends: Array<number> = []
-        yield* Stream.runForEach(process.stream(calls("s", "s")), (event) =>
-          Effect.andThen(
-            Effect.sync(() => {
-              if (event._tag === "ToolCallComplete") ends.push(event.at)
-            }),
-            Effect.sleep(10_000)
-          ))
-        assert.deepStrictEqual(ends, [1_000, 1_000])
-      })))
+  it.effect(
+    "wait for a slow reader without the handlers waiting",
+    () =>
+      run({ s: sleeper }, {}, ({ process }) =>
+        Effect.gen(function*() {
+          const ends: Array<number> = []
+          yield* Stream.runForEach(process.stream(calls("s", "s")), (event) =>
+            Effect.andThen(
+              Effect.sync(() => {
+                if (event._tag === "ToolCallComplete") ends.push(event.at)
+              }),
+              Effect.sleep(10_000)
+            ))
+          assert.deepStrictEqual(ends, [1_000, 1_000])
+        })),
+    { tags: ["E2"] }
+  )
 
-  it.effect("without a reader change nothing", () =>
-    run(emitter, { eventBuffer: 1 }, ({ process }) =>
-      Effect.gen(function*() {
-        yield* Effect.forkScoped(Stream.runForEach(process.events, () => Effect.never), { startImmediately: true })
-        const wave = yield* process.executeWave(calls(["t", { times: 5_000 }], "nope"))
-        assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound"])
-        assert.strictEqual(yield* VirtualTime.now, 0)
-      })))
+  it.effect(
+    "without a reader change nothing",
+    () =>
+      run(emitter, { eventBuffer: 1 }, ({ process }) =>
+        Effect.gen(function*() {
+          yield* Effect.forkScoped(Stream.runForEach(process.events, () => Effect.never), { startImmediately: true })
+          const wave = yield* process.executeWave(calls(["t", { times: 5_000 }], "nope"))
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "ToolNotFound"])
+          assert.strictEqual(yield* VirtualTime.now, 0)
+        })),
+    { tags: ["E3"] }
+  )
 
   it.effect("reach observers of the process whoever reads the stream", () =>
     run({ ...emitter, s: sleeper }, {}, ({ process }) =>
@@ -230,7 +246,7 @@ describe("events", () => {
             assert.deepStrictEqual(tags(yield* process.executeWave(calls(["s", { again: true }]))), ["Succeeded"])
           })
       )
-    })
+    }, { tags: ["E4"] })
 
     it.effect("whose reader fails cancels the wave", () =>
       run({ s: sleeper }, {}, ({ executor, process }) =>

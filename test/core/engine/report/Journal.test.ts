@@ -81,7 +81,7 @@ describe("the journal", () => {
           assert.deepInclude(outcome, { _tag: "Failed", origin: "defect" })
           assert.notInclude(JSON.stringify(yield* entries), "hunter2")
         })
-    ))
+    ), { tags: ["O3"] })
 
   it.effect("has a call that may change things before its handler starts, and no read", () => {
     const { ran, specs } = tools()
@@ -94,7 +94,7 @@ describe("the journal", () => {
         assert.deepStrictEqual(ran, ["1", "2"])
         assert.deepStrictEqual(idsOf(writes), [["2"]])
       }))
-  })
+  }, { tags: ["J1"] })
 
   it.effect("knows the call again by all that a record needs", () => {
     const keys: Array<string | undefined> = []
@@ -215,7 +215,7 @@ describe("the journal", () => {
           yield* Effect.sleep("1 minute")
           assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "w", {})])), ["Succeeded"])
         }))
-    })
+    }, { tags: ["J1"] })
   }
 
   it.effect("holds a call no longer than its turn lasts", () => {
@@ -244,7 +244,7 @@ describe("the journal", () => {
         assert.deepStrictEqual(ran, ["2"])
         assert.deepStrictEqual(idsOf(writes), [["1", "2"]])
       }))
-  })
+  }, { tags: ["J1"] })
 
   it.effect("holds nobody who is interrupted while it is written", () => {
     const { ran, specs } = tools()
@@ -316,7 +316,7 @@ describe("the journal", () => {
           "3 Settled"
         ])
       }))
-  })
+  }, { tags: ["J1"] })
 
   it.effect("says how many entries were lost where there were too many to keep", () => {
     const { specs } = tools()
@@ -368,7 +368,7 @@ describe("the journal", () => {
         yield* named.executeWave([call("2", "read", {})])
         assert.deepStrictEqual(tagsOf.slice(-3), ["Arrived", "Started", "Settled"])
       }))
-  })
+  }, { tags: ["K4"] })
 
   it.effect("that cannot be written when its executor is over is tried again, for a while", () => {
     const { specs } = tools()
@@ -433,28 +433,35 @@ describe("the journal", () => {
             }
             assert.deepStrictEqual(tags(yield* Fiber.join(running)), ["Succeeded", "Succeeded"])
           }))
-      }))
+      }), { tags: ["J2"] })
 
-    it.effect(`that cannot be written requests no approval for a call that may change things (${approval})`, () =>
-      Effect.gen(function*() {
-        const approvals = Context.get(yield* Layer.build(Approvals.layer({ timeout: "1 minute" })), Approvals.Approvals)
-        const journal = journalOf(() => Effect.fail(new Journal.JournalError({ operation: "append", cause: "full" })))
-        yield* run(
-          tools().specs,
-          { approvals, approval, journal, policy: { default: "ask" } },
-          ({ process }) =>
-            Effect.gen(function*() {
-              const running = yield* Effect.forkScoped(process.executeWave(calls("w", "read")))
-              yield* Effect.sleep("1 second")
-              const waiting = yield* approvals.list
-              assert.deepStrictEqual(waiting.map((it) => it.tool), ["read"])
-              for (const { id } of waiting) yield* approvals.answer(id, { _tag: "ApproveOnce" })
-              const { outcomes } = yield* Fiber.join(running)
-              assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Denied", "Succeeded"])
-              assert.deepInclude(outcomes[0], { reason: { _tag: "StoreUnavailable", operation: "journal" } })
-            })
-        )
-      }))
+    it.effect(
+      `that cannot be written requests no approval for a call that may change things (${approval})`,
+      () =>
+        Effect.gen(function*() {
+          const approvals = Context.get(
+            yield* Layer.build(Approvals.layer({ timeout: "1 minute" })),
+            Approvals.Approvals
+          )
+          const journal = journalOf(() => Effect.fail(new Journal.JournalError({ operation: "append", cause: "full" })))
+          yield* run(
+            tools().specs,
+            { approvals, approval, journal, policy: { default: "ask" } },
+            ({ process }) =>
+              Effect.gen(function*() {
+                const running = yield* Effect.forkScoped(process.executeWave(calls("w", "read")))
+                yield* Effect.sleep("1 second")
+                const waiting = yield* approvals.list
+                assert.deepStrictEqual(waiting.map((it) => it.tool), ["read"])
+                for (const { id } of waiting) yield* approvals.answer(id, { _tag: "ApproveOnce" })
+                const { outcomes } = yield* Fiber.join(running)
+                assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Denied", "Succeeded"])
+                assert.deepInclude(outcomes[0], { reason: { _tag: "StoreUnavailable", operation: "journal" } })
+              })
+          )
+        }),
+      { tags: ["J2"] }
+    )
   }
 
   it.effect("has who was asked, what was said and what was granted", () =>

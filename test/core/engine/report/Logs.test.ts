@@ -177,7 +177,7 @@ describe("the log", () => {
           "tool_executor.principal": "ada"
         })
         assert.notInclude(seen, "secret reason")
-      }))
+      }), { tags: ["TE3"] })
   }
 
   it.effect("has the whole cause of a journal, once for all calls that wait for it, and whose they are", () =>
@@ -249,5 +249,5 @@ describe("the log", () => {
         "The journal cannot be written; calls that may change things are refused until it can",
         "The journal can be written again; 2 more warnings were suppressed"
       ])
-    }))
+    }), { tags: ["ST13"] })
 })

@@ -98,88 +98,92 @@ const documented = readFileSync(new URL("../../../../docs/telemetry.md", import.
   .sort()
 
 describe("a collector", () => {
-  it.live("gets the spans, the metrics and the log of calls, and can tell what belongs together", () =>
-    Effect.scoped(Effect.gen(function*() {
-      const { sent, url } = yield* collector
-      const context = yield* Layer.build(
-        Otlp.layerJson({
-          baseUrl: url,
-          resource: { serviceName: "test" },
-          tracerExportInterval: "1 hour",
-          metricsExportInterval: "1 hour",
-          loggerExportInterval: "1 hour",
-          loggerMergeWithExisting: false
-        }).pipe(
-          Layer.provide(FetchHttpClient.layer),
-          Layer.provideMerge(Layer.succeed(Metric.MetricRegistry, new Map()))
+  it.live(
+    "gets the spans, the metrics and the log of calls, and can tell what belongs together",
+    () =>
+      Effect.scoped(Effect.gen(function*() {
+        const { sent, url } = yield* collector
+        const context = yield* Layer.build(
+          Otlp.layerJson({
+            baseUrl: url,
+            resource: { serviceName: "test" },
+            tracerExportInterval: "1 hour",
+            metricsExportInterval: "1 hour",
+            loggerExportInterval: "1 hour",
+            loggerMergeWithExisting: false
+          }).pipe(
+            Layer.provide(FetchHttpClient.layer),
+            Layer.provideMerge(Layer.succeed(Metric.MetricRegistry, new Map()))
+          )
         )
-      )
-      const program = Effect.gen(function*() {
-        const approvals = yield* Approvals.make()
-        const { process } = yield* Harness.open({
-          read: () => Effect.withSpan(Effect.succeed("fine"), "own"),
-          ask: () => Effect.void,
-          dies: () => Effect.die(new Error("broken pipe"))
-        }, { approvals, policy: { default: "allow", ask: ["ask"] } })
-        const wave = yield* Effect.forkChild(
-          Effect.withSpan(process.executeWave(Harness.calls("read", "ask", "dies")), "agent")
+        const program = Effect.gen(function*() {
+          const approvals = yield* Approvals.make()
+          const { process } = yield* Harness.open({
+            read: () => Effect.withSpan(Effect.succeed("fine"), "own"),
+            ask: () => Effect.void,
+            dies: () => Effect.die(new Error("broken pipe"))
+          }, { approvals, policy: { default: "allow", ask: ["ask"] } })
+          const wave = yield* Effect.forkChild(
+            Effect.withSpan(process.executeWave(Harness.calls("read", "ask", "dies")), "agent")
+          )
+          while ((yield* approvals.list).length === 0) yield* Effect.yieldNow
+          for (const { id } of yield* approvals.list) yield* approvals.answer(id, { _tag: "ApproveOnce" })
+          yield* Fiber.join(wave)
+        })
+        yield* Effect.scoped(program).pipe(
+          Effect.provideService(ToolExecutor.Principal, "ada"),
+          Effect.provideContext(context)
         )
-        while ((yield* approvals.list).length === 0) yield* Effect.yieldNow
-        for (const { id } of yield* approvals.list) yield* approvals.answer(id, { _tag: "ApproveOnce" })
-        yield* Fiber.join(wave)
-      })
-      yield* Effect.scoped(program).pipe(
-        Effect.provideService(ToolExecutor.Principal, "ada"),
-        Effect.provideContext(context)
-      )
-      yield* Context.get(context, OtlpExporter.Flusher).flush
+        yield* Context.get(context, OtlpExporter.Flusher).flush
 
-      const spans = sent.flatMap(({ resourceSpans = [] }) =>
-        resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((it) => it.spans))
-      )
-      const named = (name: string) => spans.find((it) => it.name === name) ?? assert.fail(`no span ${name}`)
-      const parent = (name: string) => spans.find((it) => it.spanId === named(name).parentSpanId)?.name
-      assert.strictEqual(new Set(spans.map((it) => it.traceId)).size, 1)
-      assert.strictEqual(parent("own"), "execute_tool read")
-      assert.strictEqual(parent("execute_tool read"), "tool_call read")
-      assert.strictEqual(parent("tool_call read"), "tool_executor.wave")
-      assert.strictEqual(parent("tool_executor.wave"), "agent")
+        const spans = sent.flatMap(({ resourceSpans = [] }) =>
+          resourceSpans.flatMap(({ scopeSpans }) => scopeSpans.flatMap((it) => it.spans))
+        )
+        const named = (name: string) => spans.find((it) => it.name === name) ?? assert.fail(`no span ${name}`)
+        const parent = (name: string) => spans.find((it) => it.spanId === named(name).parentSpanId)?.name
+        assert.strictEqual(new Set(spans.map((it) => it.traceId)).size, 1)
+        assert.strictEqual(parent("own"), "execute_tool read")
+        assert.strictEqual(parent("execute_tool read"), "tool_call read")
+        assert.strictEqual(parent("tool_call read"), "tool_executor.wave")
+        assert.strictEqual(parent("tool_executor.wave"), "agent")
 
-      const attempt = named("execute_tool dies")
-      const [internal, error] = [1, 2]
-      assert.deepStrictEqual([attempt.kind, attempt.status.code], [internal, error])
-      assert.strictEqual(plain(attempt.attributes)["error.type"], "Failed")
+        const attempt = named("execute_tool dies")
+        const [internal, error] = [1, 2]
+        assert.deepStrictEqual([attempt.kind, attempt.status.code], [internal, error])
+        assert.strictEqual(plain(attempt.attributes)["error.type"], "Failed")
 
-      const logs = sent.flatMap(({ resourceLogs = [] }) =>
-        resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap((it) => it.logRecords))
-      )
-      const [died] = logs.filter((it) => JSON.stringify(it).includes("broken pipe"))
-      assert.strictEqual(died?.spanId, attempt.spanId)
-      assert.include(plain(died!.attributes), {
-        "gen_ai.tool.name": "dies",
-        "gen_ai.tool.call.id": "3",
-        "tool_executor.principal": "ada"
-      })
-      const events = logs.filter((it) => "event.name" in plain(it.attributes))
-      assert.deepStrictEqual(
-        events.map((it) => [plain(it.attributes)["event.name"], it.spanId]),
-        ["asked", "answered"].map((event) => [`tool_executor.${event}`, named("tool_call ask").spanId])
-      )
+        const logs = sent.flatMap(({ resourceLogs = [] }) =>
+          resourceLogs.flatMap(({ scopeLogs }) => scopeLogs.flatMap((it) => it.logRecords))
+        )
+        const [died] = logs.filter((it) => JSON.stringify(it).includes("broken pipe"))
+        assert.strictEqual(died?.spanId, attempt.spanId)
+        assert.include(plain(died!.attributes), {
+          "gen_ai.tool.name": "dies",
+          "gen_ai.tool.call.id": "3",
+          "tool_executor.principal": "ada"
+        })
+        const events = logs.filter((it) => "event.name" in plain(it.attributes))
+        assert.deepStrictEqual(
+          events.map((it) => [plain(it.attributes)["event.name"], it.spanId]),
+          ["asked", "answered"].map((event) => [`tool_executor.${event}`, named("tool_call ask").spanId])
+        )
 
-      const metrics = sent.flatMap(({ resourceMetrics = [] }) =>
-        resourceMetrics.flatMap(({ scopeMetrics }) => scopeMetrics.flatMap((it) => it.metrics))
-      )
-      const told = metrics.map(({ gauge, histogram, name, sum, unit }) =>
-        [name, gauge ? "gauge" : histogram ? "histogram" : sum?.isMonotonic === true ? "counter" : "", unit].join(" ")
-      )
-      const others = [
-        // a handler that outlives its call takes longer than a test may
-        "tool_executor.orphans gauge 1",
-        // there is no reviewer, and no shadow policy
-        "tool_executor.review.duration histogram s",
-        "tool_executor.shadow.decision counter 1"
-      ]
-      assert.deepStrictEqual([...told, ...others].sort(), documented)
-      assert.notInclude(JSON.stringify(metrics), "ada", "no principal is a label")
-    })))
+        const metrics = sent.flatMap(({ resourceMetrics = [] }) =>
+          resourceMetrics.flatMap(({ scopeMetrics }) => scopeMetrics.flatMap((it) => it.metrics))
+        )
+        const told = metrics.map(({ gauge, histogram, name, sum, unit }) =>
+          [name, gauge ? "gauge" : histogram ? "histogram" : sum?.isMonotonic === true ? "counter" : "", unit].join(" ")
+        )
+        const others = [
+          // a handler that outlives its call takes longer than a test may
+          "tool_executor.orphans gauge 1",
+          // there is no reviewer, and no shadow policy
+          "tool_executor.review.duration histogram s",
+          "tool_executor.shadow.decision counter 1"
+        ]
+        assert.deepStrictEqual([...told, ...others].sort(), documented)
+        assert.notInclude(JSON.stringify(metrics), "ada", "no principal is a label")
+      })),
+    { tags: ["TE2"] }
+  )
 })

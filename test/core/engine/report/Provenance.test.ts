@@ -95,7 +95,7 @@ describe("Provenance", () => {
         }]
       ]])
     }).pipe(Effect.scoped, Effect.provide(executor(requests)))
-  })
+  }, { tags: ["PV1"] })
 
   it.effect("trusts what declared outputs list", () => {
     const requests: Array<Approvals.ApprovalRequest> = []
@@ -124,7 +124,7 @@ describe("Provenance", () => {
         executor(requests, { policy: { ask: ["send_mail"] }, answer: { _tag: "ApproveForScope", scope: "tool" } })
       )
     )
-  })
+  }, { tags: ["PV5"] })
 
   it.effect("is not switched off by an allow of the policy, but by the tool's name in skipProvenance", () => {
     const policy = { allow: ["send_mail"], skipProvenance: ["wipe"] }
@@ -137,7 +137,7 @@ describe("Provenance", () => {
       )
       assert.deepStrictEqual(requests.map(({ tool }) => tool), ["send_mail"])
     }).pipe(Effect.scoped, Effect.provide(executor(requests, { policy: { ...policy, default: "allow" } })))
-  })
+  }, { tags: ["PV5"] })
 
   it.effect("never lets a call run that the policy asks about or denies", () => {
     const requests: Array<Approvals.ApprovalRequest> = []
@@ -154,7 +154,7 @@ describe("Provenance", () => {
         "tool"
       ]])
     }).pipe(Effect.scoped, Effect.provide(executor(requests, { policy })))
-  })
+  }, { tags: ["PV2"] })
 
   it.effect("reads what a tool declares about itself, and asks about tools that declare nothing", () => {
     const requests: Array<Approvals.ApprovalRequest> = []
@@ -174,7 +174,7 @@ describe("Provenance", () => {
         "nobody declared where the arguments of the tool may come from"
       ])
     }).pipe(Effect.scoped, Effect.provide(executor(requests)))
-  })
+  }, { tags: ["PV1"] })
 
   it.effect("refuses without an approver, and says why", () =>
     Effect.gen(function*() {
@@ -186,7 +186,7 @@ describe("Provenance", () => {
       Effect.provide(
         LocalExecutor.layer(kit, { policy: { default: "allow" } }).pipe(Layer.provide(handlers), Layer.provide(traced))
       )
-    ))
+    ), { tags: ["PV2"] })
 
   it.effect("keeps conversations apart, by session and else by batch", () => {
     const requests: Array<Approvals.ApprovalRequest> = []
@@ -207,7 +207,7 @@ describe("Provenance", () => {
         ["Denied"]
       )
     }).pipe(Effect.scoped, Effect.provide(executor(requests)))
-  })
+  }, { tags: ["PV6"] })
 
   it.effect("keeps the conversations of two principals apart, whatever they are called", () => {
     const layer = ToolExecutors.layer().pipe(
@@ -275,7 +275,7 @@ describe("Provenance", () => {
       assert.deepStrictEqual(wave.toolMessages.map((it) => it.text), ["Succeeded,Denied"])
       assert.deepStrictEqual(requests.map((it) => it.agentPath), [["helper"]])
     }).pipe(Effect.scoped, Effect.provide(layer))
-  })
+  }, { tags: ["PV6"] })
 
   describe("after a restart", () => {
     const one = (kept: Context.Context<Journal.Journal>, requests: Array<Approvals.ApprovalRequest> = []) =>
@@ -309,7 +309,7 @@ describe("Provenance", () => {
         assert.deepStrictEqual(yield* life(kept, write("Ada")), ["Succeeded"])
         assert.deepStrictEqual(yield* life(kept, write("ada@example.com", "other")), ["Denied"])
         assert.deepStrictEqual(yield* life(kept, write("Ada", "other")), ["Denied"])
-      }))
+      }), { tags: ["PV7"] })
 
     it.effect("asks about what the journal did not keep", () =>
       Effect.gen(function*() {
@@ -321,7 +321,7 @@ describe("Provenance", () => {
         yield* life(withoutOutputs, talk)
         assert.deepStrictEqual(yield* life(withoutOutputs, write("Ada")), ["Succeeded"])
         assert.deepStrictEqual(yield* life(withoutOutputs, write("ada@example.com")), ["Denied"])
-      }))
+      }), { tags: ["PV7"] })
 
     it.effect("proves nothing by lookups whose query may be from what was pruned", () =>
       Effect.gen(function*() {
@@ -339,7 +339,7 @@ describe("Provenance", () => {
         const without = yield* journal({ entries: entries.filter((it) => it._tag === "Heard") })
         assert.deepStrictEqual(yield* life(without, listed("somebody")), ["Succeeded", "Succeeded"])
         assert.deepStrictEqual(yield* life(cut, listed("somebody")), ["Succeeded", "Denied"])
-      }))
+      }), { tags: ["PV7"] })
 
     it.effect("does not restore what was forgotten, and finds a conversation that others came after", () =>
       Effect.gen(function*() {

@@ -120,7 +120,7 @@ describe("what observers see of a call", () => {
         assertNone(known.map((it) => JSON.stringify(ToolEvent.toWire(it))), secrets)
       })),
       { limit: "1 day" }
-    ))
+    ), { tags: ["E7"] })
 })
 
 describe("what is on record of a call", () => {
@@ -137,44 +137,49 @@ describe("what is on record of a call", () => {
         assertNone(entries.map((it) => JSON.stringify(it)), secrets)
       })),
       { limit: "1 day" }
-    ))
+    ), { tags: ["J10"] })
 })
 
 describe("what an operator sees of a call", () => {
-  it.effect("has no secret of it, in spans with arguments and results, in metrics and in the log of what failed", () =>
-    Effect.gen(function*() {
-      const lines: Array<string> = []
-      const spans: Array<Tracer.NativeSpan> = []
-      const tracer = Tracer.make({
-        span: (options) => {
-          const span = new Tracer.NativeSpan(options)
-          spans.push(span)
-          return span
+  it.effect(
+    "has no secret of it, in spans with arguments and results, in metrics and in the log of what failed",
+    () =>
+      Effect.gen(function*() {
+        const lines: Array<string> = []
+        const spans: Array<Tracer.NativeSpan> = []
+        const tracer = Tracer.make({
+          span: (options) => {
+            const span = new Tracer.NativeSpan(options)
+            spans.push(span)
+            return span
+          }
+        })
+        const logger = Logger.make(({ cause, fiber, message }) => {
+          const annotations = JSON.stringify(fiber.getRef(References.CurrentLogAnnotations))
+          lines.push([JSON.stringify(message), Cause.pretty(cause), annotations].join("\n"))
+        })
+        const registry: Metric.MetricRegistry = new Map()
+        const secrets = yield* VirtualTime.run(Effect.scoped(calls({ telemetryContent: true })), { limit: "1 day" })
+          .pipe(
+            Effect.provideService(Tracer.Tracer, tracer),
+            Effect.provideService(Metric.MetricRegistry, registry),
+            Effect.provideService(References.MinimumLogLevel, "All"),
+            Effect.provide(Logger.layer([logger, Logger.tracerLogger]))
+          )
+        const told = spans.flatMap(({ attributes, events, name, status }) => [
+          ...Array.from(attributes, ([key, value]) => `${name} ${key}: ${String(value)}`),
+          ...events.map(([event, , more]) => `${name} ${event} ${JSON.stringify(more)}`),
+          status._tag === "Ended" && status.exit._tag === "Failure" ? Cause.pretty(status.exit.cause) : status._tag
+        ])
+        for (const it of ["gen_ai.tool.call.arguments: {", "gen_ai.tool.call.result: {\"said\""]) {
+          assert.isTrue(told.some((line) => line.includes(it)), it)
         }
-      })
-      const logger = Logger.make(({ cause, fiber, message }) => {
-        const annotations = JSON.stringify(fiber.getRef(References.CurrentLogAnnotations))
-        lines.push([JSON.stringify(message), Cause.pretty(cause), annotations].join("\n"))
-      })
-      const registry: Metric.MetricRegistry = new Map()
-      const secrets = yield* VirtualTime.run(Effect.scoped(calls({ telemetryContent: true })), { limit: "1 day" }).pipe(
-        Effect.provideService(Tracer.Tracer, tracer),
-        Effect.provideService(Metric.MetricRegistry, registry),
-        Effect.provideService(References.MinimumLogLevel, "All"),
-        Effect.provide(Logger.layer([logger, Logger.tracerLogger]))
-      )
-      const told = spans.flatMap(({ attributes, events, name, status }) => [
-        ...Array.from(attributes, ([key, value]) => `${name} ${key}: ${String(value)}`),
-        ...events.map(([event, , more]) => `${name} ${event} ${JSON.stringify(more)}`),
-        status._tag === "Ended" && status.exit._tag === "Failure" ? Cause.pretty(status.exit.cause) : status._tag
-      ])
-      for (const it of ["gen_ai.tool.call.arguments: {", "gen_ai.tool.call.result: {\"said\""]) {
-        assert.isTrue(told.some((line) => line.includes(it)), it)
-      }
-      assert.isTrue(
-        lines.some((line) => line.includes("failed") && line.includes("Secrets.test.ts")),
-        "stacks are there"
-      )
-      assertNone([...told, ...lines, ...registry.keys()], secrets)
-    }))
+        assert.isTrue(
+          lines.some((line) => line.includes("failed") && line.includes("Secrets.test.ts")),
+          "stacks are there"
+        )
+        assertNone([...told, ...lines, ...registry.keys()], secrets)
+      }),
+    { tags: ["TE4"] }
+  )
 })

@@ -98,22 +98,26 @@ const hasSpan = Effect.map(Effect.option(Effect.currentSpan), Option.isSome)
 const sleeper: Harness.Handler = ({ sleep = 1_000 }) => Effect.sleep(Number(sleep))
 
 describe("the spans of a wave", () => {
-  it.effect("are the wave's, one of each call, one of each attempt, and what the handler makes is in that", () =>
-    Effect.gen(function*() {
-      const { roots } = yield* observed(Effect.gen(function*() {
-        const handler: Harness.Handler = () => Effect.withSpan(Effect.sleep("2 seconds"), "own")
-        const { process } = yield* Harness.open({ t: handler })
-        yield* Effect.withSpan(process.executeWave(Harness.calls("t", "t")), "caller")
-      }))
-      assert.deepStrictEqual(roots().map(tree), [{
-        caller: [{
-          "tool_executor.wave": [
-            { "tool_call t": [{ "execute_tool t": ["own"] }] },
-            { "tool_call t": [{ "execute_tool t": ["own"] }] }
-          ]
-        }]
-      }])
-    }))
+  it.effect(
+    "are the wave's, one of each call, one of each attempt, and what the handler makes is in that",
+    () =>
+      Effect.gen(function*() {
+        const { roots } = yield* observed(Effect.gen(function*() {
+          const handler: Harness.Handler = () => Effect.withSpan(Effect.sleep("2 seconds"), "own")
+          const { process } = yield* Harness.open({ t: handler })
+          yield* Effect.withSpan(process.executeWave(Harness.calls("t", "t")), "caller")
+        }))
+        assert.deepStrictEqual(roots().map(tree), [{
+          caller: [{
+            "tool_executor.wave": [
+              { "tool_call t": [{ "execute_tool t": ["own"] }] },
+              { "tool_call t": [{ "execute_tool t": ["own"] }] }
+            ]
+          }]
+        }])
+      }),
+    { tags: ["TE2"] }
+  )
 
   it.effect("say what OpenTelemetry's conventions ask for, and what became of the call", () =>
     Effect.gen(function*() {
@@ -453,7 +457,7 @@ describe("telemetry", () => {
       const run = (options: Harness.Options) => VirtualTime.run(Effect.scoped(seen(options)))
       assert.isFalse(yield* run({}))
       assert.isTrue(yield* run({ telemetry: "on" }))
-    }))
+    }), { tags: ["TE1"] })
 
   it.effect("is of metrics alone where the caller has a registry of its own and no span", () =>
     Effect.gen(function*() {
@@ -469,5 +473,5 @@ describe("telemetry", () => {
     Effect.gen(function*() {
       const { all, figures, value } = yield* observed(seen({ telemetry: "off" }))
       assert.deepStrictEqual([all.length, figures, value], [0, {}, false])
-    }))
+    }), { tags: ["TE1"] })
 })

@@ -66,8 +66,8 @@ const crash = Effect.fnUntraced(function*(
   return yield* entriesOf(journal)
 })
 
-const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }), options)
 
 /** Tools, the first handler of which to be called never ends where its parameters say so; and what has run. */
 const world = () => {
@@ -140,7 +140,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(after.toolMessages, before.toolMessages)
       assert.deepStrictEqual(ran, ["1", "4"])
     })
-  })
+  }, { tags: ["K2"] })
 
   test("runs what never started, behind what has run", () => {
     const { ran, specs } = world()
@@ -158,7 +158,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(outcomes.map((it) => it._tag), ["Succeeded", "Unknown", "Succeeded", "Succeeded"])
       assert.deepStrictEqual(ran, ["1", "2", "3", "4"])
     })
-  })
+  }, { tags: ["K2"] })
 
   for (const tool of ["read", "idempotent", "keyed"]) {
     test(`runs a call of a tool that is ${tool} again, under the key that it had`, () => {
@@ -169,7 +169,7 @@ describe("a wave that is resumed", () => {
         assert.deepStrictEqual(ran, ["1", "1"])
         assert.strictEqual(keys[0], keys[1])
       })
-    })
+    }, { tags: ["K7"] })
   }
 
   for (const tool of ["write", "serial"]) {
@@ -181,7 +181,7 @@ describe("a wave that is resumed", () => {
         assert.include(ToolOutcome.text(outcome), "It may or may not have happened")
         assert.deepStrictEqual(ran, ["1"])
       })
-    })
+    }, { tags: ["K8"] })
   }
 
   const answers: Record<string, readonly [ToolAnnotations.Reconciler, tag: string, runs: number, millis: number]> = {
@@ -223,7 +223,7 @@ describe("a wave that is resumed", () => {
           assert.strictEqual(outcome.startedAt, 0)
         }
       })
-    })
+    }, { tags: ["K7"] })
   }
 
   for (const answer of ["ApproveOnce", "Deny"] as const) {
@@ -241,7 +241,7 @@ describe("a wave that is resumed", () => {
         assert.deepStrictEqual(ran, answer === "Deny" ? ["1"] : ["1", "1"])
         assert.strictEqual(new Set(keys).size, 1)
       })
-    })
+    }, { tags: ["K8"] })
   }
 
   test("does not run what a person has edited and what has started, whatever the tool says", () => {
@@ -261,7 +261,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* process.resume([one])), ["Unknown"])
       assert.deepStrictEqual(ran, ["1"])
     })
-  })
+  }, { tags: ["K7"] })
 
   test("asks what was asked before under its old id, until the time that was said", () => {
     const { ran, specs } = world()
@@ -286,7 +286,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded"])
       assert.deepStrictEqual(ran, ["1"])
     })
-  })
+  }, { tags: ["K12"] })
 
   test("leaves alone what somebody works on who is alive", () => {
     const { ran, specs } = world()
@@ -304,7 +304,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Succeeded", "Cancelled"])
       assert.deepStrictEqual(ran, ["1", "2"])
     })
-  })
+  }, { tags: ["K9"] })
 
   test("tells of itself once it is resumed, and nobody of an attempt that failed", () => {
     const { specs } = world()
@@ -342,7 +342,7 @@ describe("a wave that is resumed", () => {
       // the write had run before the crash
       assert.deepStrictEqual(ran, ["1", "2", "1"])
     })
-  })
+  }, { tags: ["K9"] })
 
   test("of which a call is open with other arguments is not resumed at all", () => {
     const { ran, specs } = world()
@@ -359,7 +359,7 @@ describe("a wave that is resumed", () => {
       const same = [call("1", "serial", hanging), call("2", "serial", { n: 1 })]
       assert.deepStrictEqual(tags(yield* process.resume(same)), ["Unknown", "Succeeded"])
     })
-  })
+  }, { tags: ["K10"] })
 
   test("needs a journal, and says so", () =>
     Effect.gen(function*() {
@@ -407,7 +407,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* process.resume(wave)), ["Succeeded", "Cancelled", "Succeeded"])
       assert.deepStrictEqual(ran, ["1", "2", "3"])
     })
-  })
+  }, { tags: ["K13"] })
 
   test("has no call that its process cancelled", () => {
     const { ran, specs } = world()
@@ -423,7 +423,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Cancelled", "Cancelled"])
       assert.deepStrictEqual(ran, ["1"])
     })
-  })
+  }, { tags: ["K13"] })
 
   test("knows nothing of the calls of another user, batch or process with a name", () => {
     const { ran, specs } = world()
@@ -459,7 +459,7 @@ describe("a wave that is resumed", () => {
         assert.include(toolMessages[0]!.text, "Its output was not kept")
         assert.deepStrictEqual(ran, ["1"])
       })
-    })
+    }, { tags: ["J10"] })
   }
 
   test("leaves of a limit what its earlier life left", () => {
@@ -473,7 +473,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* process.executeWave([call("3", "write", { n: 3 })])), ["RuleViolation"])
       assert.deepStrictEqual(ran, ["1", "2"])
     })
-  })
+  }, { tags: ["K8"] })
 
   test("ends as suspended where a person has yet to be heard, and goes on when somebody has been", () => {
     const { ran, specs } = world()
@@ -507,7 +507,7 @@ describe("a wave that is resumed", () => {
       assert.notProperty(resumed, "suspended")
       assert.deepStrictEqual(ran, ["1", "2"])
     })
-  })
+  }, { tags: ["E1"] })
 
   for (const how of ["its caller is interrupted", "its executor is closed"]) {
     test(`leaves of a limit what it had left when ${how}, where the store outlives that`, () => {
@@ -568,7 +568,7 @@ describe("a wave that is resumed", () => {
       const other = yield* live(journal, life)
       assert.deepStrictEqual(tags(yield* other.executeWave([call("3", "serial", { n: 3 })])), ["RuleViolation"])
     })
-  })
+  }, { tags: ["K9"] })
 
   test("that is let go while it is resumed has lost nothing", () => {
     const { ran, specs } = world()
@@ -585,7 +585,7 @@ describe("a wave that is resumed", () => {
       assert.deepStrictEqual(tags(yield* second.resume(wave)), ["Unknown", "Cancelled", "Succeeded"])
       assert.deepStrictEqual(ran, ["1", "2", "3"])
     })
-  })
+  }, { tags: ["K13"] })
 
   for (const slow of ["claim", "read"] as const) {
     test(`whose executor closes before its record is read (${slow}) is suspended and keeps its outcomes`, () => {

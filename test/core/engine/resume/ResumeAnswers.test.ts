@@ -68,8 +68,8 @@ const resumes = Effect.fnUntraced(function*(
   return { ...after, outcomes }
 })
 
-const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }), options)
 
 const yes = () => ({ _tag: "ApproveOnce" as const })
 
@@ -114,7 +114,7 @@ describe("what a person has said before a crash", () => {
         assert.deepStrictEqual<ReadonlyArray<string>>(after.asked, again)
         assert.deepStrictEqual([after.outcomes, runs], [["Succeeded"], 2])
       })
-    })
+    }, { tags: ["AP23"] })
   }
 
   for (const [who, says] of [["who is there", yes], ["nobody there", undefined]] as const) {
@@ -127,7 +127,7 @@ describe("what a person has said before a crash", () => {
         assert.deepStrictEqual(after.asked, [])
         assert.deepStrictEqual(after.outcomes, ["Unknown", "Succeeded", "Succeeded", "Succeeded", "Succeeded"])
       })
-    })
+    }, { tags: ["K11"] })
   }
 
   test("holds where it was no, too", () => {
@@ -140,7 +140,7 @@ describe("what a person has said before a crash", () => {
       assert.strictEqual(after.outcomes[2], "PermissionDenied")
       assert.deepStrictEqual(ran, ["1", "2", "4", "5"])
     })
-  })
+  }, { tags: ["K11"] })
 
   test("is asked again where people would be shown something else", () => {
     const { specs } = world()
@@ -152,7 +152,7 @@ describe("what a person has said before a crash", () => {
       const after = yield* resumes({ specs: moved.specs, options, says: yes }, five, entries)
       assert.deepStrictEqual(after.asked, ["2", "3", "4", "5"])
     })
-  })
+  }, { tags: ["K11"] })
 
   test("is asked again where they have edited the arguments", () => {
     const { specs } = world()
@@ -162,7 +162,7 @@ describe("what a person has said before a crash", () => {
       const after = yield* resumes({ specs, options, says: yes }, five, entries)
       assert.deepStrictEqual(after.asked, ["2"])
     })
-  })
+  }, { tags: ["K11"] })
 
   const standing: Record<string, readonly [Approvals.Answer, isRevoked: boolean, asked: ReadonlyArray<string>]> = {
     "holds": [{ _tag: "ApproveForScope" }, false, []],
@@ -184,7 +184,7 @@ describe("what a person has said before a crash", () => {
         const after = yield* resumes({ specs, options, says: yes }, five, open)
         assert.deepStrictEqual(after.asked, asked)
       })
-    })
+    }, { tags: ["K11"] })
   }
 
   test("was said to one start: whether it may run once more is asked for each", () => {
@@ -205,5 +205,5 @@ describe("what a person has said before a crash", () => {
       assert.deepStrictEqual(fourth.asked, ["1"])
       assert.deepStrictEqual(fourth.outcomes, ["Succeeded"])
     })
-  })
+  }, { tags: ["K11"] })
 })

@@ -51,8 +51,8 @@ const says = (person: string, answer: Approvals.Answer = once) => (people: Peopl
 
 const nothing = () => Effect.void
 
-const test = <A, E>(name: string, program: () => Effect.Effect<A, E, never>) =>
-  it.effect(name, () => VirtualTime.run(Effect.suspend(program), { limit: "1 day" }))
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, never>, options?: { tags: Array<string> }) =>
+  it.effect(name, () => VirtualTime.run(Effect.suspend(program), { limit: "1 day" }), options)
 
 const life = (...of: Parameters<typeof live>) => Effect.scoped(live(...of))
 
@@ -73,26 +73,30 @@ describe("after a crash", () => {
       )
       const answered = last.entries.find((it) => it._tag === "Answered")
       assert.deepInclude(answered, { answer: "ApproveOnce", by: "user", person: "cy", note: "Fine." })
-    }))
+    }), { tags: ["AP19"] })
 
-  test("neither one approval nor all of them count for other approvers than those who were asked", () =>
-    Effect.gen(function*() {
-      const before = yield* life({ count: 2 }, [], says("ada"))
-      const other = yield* life({ people: ["ada"], count: 2 }, before.entries, nothing)
-      assert.isUndefined(other.pending[0]!.approvals)
-      // both have approved, and the process stops before the call starts
-      const both = before.entries.concat(
-        (yield* life({ count: 2 }, before.entries, says("cy"))).entries.filter((it) =>
-          it._tag === "ApprovedBy" && it.approval.person === "cy" || it._tag === "Answered"
+  test(
+    "neither one approval nor all of them count for other approvers than those who were asked",
+    () =>
+      Effect.gen(function*() {
+        const before = yield* life({ count: 2 }, [], says("ada"))
+        const other = yield* life({ people: ["ada"], count: 2 }, before.entries, nothing)
+        assert.isUndefined(other.pending[0]!.approvals)
+        // both have approved, and the process stops before the call starts
+        const both = before.entries.concat(
+          (yield* life({ count: 2 }, before.entries, says("cy"))).entries.filter((it) =>
+            it._tag === "ApprovedBy" && it.approval.person === "cy" || it._tag === "Answered"
+          )
         )
-      )
-      const same = yield* life({ count: 2 }, both, nothing)
-      assert.deepStrictEqual([same.pending, same.outcomes], [[], ["Succeeded"]])
-      const stricter = yield* life({ count: 3 }, both, nothing)
-      assert.lengthOf(stricter.pending, 1)
-      assert.isUndefined(stricter.outcomes)
-      assert.deepStrictEqual(stricter.ran, [])
-    }))
+        const same = yield* life({ count: 2 }, both, nothing)
+        assert.deepStrictEqual([same.pending, same.outcomes], [[], ["Succeeded"]])
+        const stricter = yield* life({ count: 3 }, both, nothing)
+        assert.lengthOf(stricter.pending, 1)
+        assert.isUndefined(stricter.outcomes)
+        assert.deepStrictEqual(stricter.ran, [])
+      }),
+    { tags: ["AP19"] }
+  )
 
   test("an approval with data is given again: the record has no data", () => {
     const spec: Partial<ToolSpec> = {
@@ -104,5 +108,5 @@ describe("after a crash", () => {
       const again = yield* life({ count: 2 }, before.entries, nothing, spec)
       assert.deepStrictEqual(again.pending[0]!.approvals, [])
     })
-  })
+  }, { tags: ["AP22"] })
 })

@@ -277,9 +277,10 @@ const holds = Effect.fnUntraced(function*(waves: number, cases: number) {
 })
 
 describe("a random wave that dies", () => {
-  it.effect("has the outcomes of one that does not", () => holds(1, 100), { timeout })
+  it.effect("has the outcomes of one that does not", () => holds(1, 100), { tags: ["K3"], timeout })
 
   it.effect("has them behind other waves of its process, and so have those behind it", () => holds(3, 60), {
+    tags: ["K3"],
     timeout
   })
 })

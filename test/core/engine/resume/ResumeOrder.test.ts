@@ -41,8 +41,8 @@ const live = Effect.fnUntraced(function*(
 const until = (entries: ReadonlyArray<Entry>, tag: Entry["_tag"], callId: string): ReadonlyArray<Entry> =>
   entries.slice(0, entries.findIndex((it) => it._tag === tag && "callId" in it && it.callId === callId) + 1)
 
-const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }), options)
 
 /** Tools, and which calls have run. */
 const world = () => {
@@ -99,7 +99,7 @@ describe("a resubmitted call", () => {
         assert.deepStrictEqual(after.tags, ["Succeeded", "Succeeded"])
         assert.deepStrictEqual(ran, ["1", "2", "2"])
       })
-    })
+    }, { tags: ["K3"] })
   }
 
   test("keeps its outcome behind the place where stop mode ends its wave", () => {
@@ -118,7 +118,7 @@ describe("a resubmitted call", () => {
       // the first may have happened, which ends the wave; what had its outcome, or had started, has not been skipped
       assert.deepStrictEqual(after.tags, ["Unknown", "Succeeded", "Succeeded", "Skipped"])
     })
-  })
+  }, { tags: ["K6"] })
 
   test("ends at its place where its tool says that it happened, whatever is asked up front", () => {
     const { ran, specs } = world()
@@ -135,7 +135,7 @@ describe("a resubmitted call", () => {
       assert.deepStrictEqual(after.tags, ["Succeeded", "Succeeded", "PermissionDenied"])
       assert.deepStrictEqual(ran, ["2"])
     })
-  })
+  }, { tags: ["K6"] })
 
   for (const onDuplicate of ["reject", "replay"] as const) {
     test(`is what an equal call is measured by, with ${onDuplicate}`, () => {
@@ -149,7 +149,7 @@ describe("a resubmitted call", () => {
         assert.deepStrictEqual(after.tags, tags)
         assert.deepStrictEqual(ran, ["1"])
       })
-    })
+    }, { tags: ["K3"] })
   }
 
   test("has made stale what was read before it, if it may change things", () => {
@@ -162,7 +162,7 @@ describe("a resubmitted call", () => {
       const after = yield* live(specs, {}, wave, until(entries, "Settled", "2"))
       assert.deepStrictEqual([after.tags, ran], [tags, ["3"]])
     })
-  })
+  }, { tags: ["K3"] })
 
   test("is not judged by order and limits again where it had started, and is by the policy", () => {
     const { ran, specs } = world()
@@ -182,7 +182,7 @@ describe("a resubmitted call", () => {
       const denied = yield* live(specs, { ...options, policy: { default: "allow", deny: ["look"] } }, wave, before)
       assert.deepStrictEqual(denied.tags, ["PolicyDenied", "Succeeded", "PolicyDenied"])
     })
-  })
+  }, { tags: ["K5"] })
 
   test("uses up once what it has used up, however often it is submitted", () => {
     const { specs } = world()
@@ -195,7 +195,7 @@ describe("a resubmitted call", () => {
       const more = yield* process.executeWave([call("3", "write", { n: 3 }), call("4", "look", {})])
       assert.deepStrictEqual(tags(more), ["Succeeded", "CallBudgetExhausted"])
     })
-  })
+  }, { tags: ["K3"] })
 })
 
 describe("a process that is resumed", () => {
@@ -224,7 +224,7 @@ describe("a process that is resumed", () => {
       const more = yield* process.executeWave([call("6", "write", {}), call("7", "again", { n: 7 })])
       assert.deepStrictEqual(tags(more), ["Succeeded", "RuleViolation"])
     })
-  })
+  }, { tags: ["K4"] })
 
   test("leads where an output led that was not kept", () => {
     const { specs } = world()
@@ -246,5 +246,5 @@ describe("a process that is resumed", () => {
         "Succeeded"
       ])
     })
-  })
+  }, { tags: ["K4"] })
 })

@@ -53,7 +53,7 @@ describe("a conversation", () => {
         }
         assert.deepStrictEqual(yield* made(ada, "s", "refund"), ["RuleViolation"])
       }))
-  })
+  }, { tags: ["R13"] })
 
   it.effect("without a name is all that the principal does", () =>
     run(tools, { rules }, ({ executor }) =>
@@ -77,7 +77,7 @@ describe("a conversation", () => {
           yield* executor.completeBatch("s")
           assert.deepStrictEqual(yield* made(executor, "s", "refund", "other"), ["Succeeded", "RuleViolation"])
         })
-    ))
+    ), { tags: ["R13"] })
 
   it.effect("needs a name that is one", () =>
     run(tools, { rules }, ({ executor }) =>
@@ -100,7 +100,7 @@ describe("a conversation", () => {
         yield* there.executeWave([call("close")])
         assert.deepStrictEqual(tags(yield* here.executeWave([call("refund")])), ["RuleViolation"])
       }))
-  })
+  }, { tags: ["R11"] })
 
   it.effect("is looked at again when a call starts that has waited", () => {
     const store = StateStore.makeMemory()
@@ -124,7 +124,7 @@ describe("a conversation", () => {
           assert.deepStrictEqual(tags(yield* Fiber.join(wave)), ["Succeeded", "RuleViolation"])
         })
     )
-  })
+  }, { tags: ["R14"] })
 
   it.effect("refuses what it may forbid while the store does not answer, and nothing else", () => {
     const memory = StateStore.makeMemory()
@@ -147,7 +147,7 @@ describe("a conversation", () => {
         isOut = false
         assert.deepStrictEqual(yield* made(executor, "s", "refund"), ["RuleViolation"])
       }))
-  })
+  }, { tags: ["R14"] })
 
   it.effect("has the calls of handlers and sub-agents, whatever conversation these name", () => {
     const seen: Array<string> = []
@@ -174,7 +174,7 @@ describe("a conversation", () => {
           assert.deepStrictEqual(seen, ["RuleViolation", "Succeeded", "Succeeded", "Succeeded"])
         })
     )
-  })
+  }, { tags: ["R13"] })
 
   it.effect("has a success that was replayed from another one", () => {
     const store = StateStore.makeMemory()
@@ -238,7 +238,7 @@ describe("a conversation", () => {
         yield* executor.forgetSession()
         assert.deepStrictEqual(yield* made(executor, undefined, "refund"), ["RuleViolation"])
       }))
-  })
+  }, { tags: ["R15"] })
 
   it.effect("outlives what is pruned, for its own time", () => {
     const store = StateStore.makeMemory({ sessionTimeToLive: "7 days" })
@@ -275,7 +275,7 @@ describe("a conversation", () => {
         assert.deepStrictEqual(asked, [])
         assert.deepStrictEqual(claimed, [])
       }))
-  })
+  }, { tags: ["R15"] })
 
   it.effect("asks the store for a call that its rules may forbid, and for no other", () => {
     const memory = StateStore.makeMemory()

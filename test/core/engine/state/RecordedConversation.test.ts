@@ -25,7 +25,7 @@ const random = (seed: number) => {
 const common = { at: 1, principal: "ada", session: "x", batch: "b" }
 
 describe("a conversation that is restored", () => {
-  it("lets nothing run that the live one did not, and all of it if nothing was left out", () => {
+  it("lets nothing run that the live one did not, and all of it if nothing was left out", { tags: ["PV7"] }, () => {
     for (const seed of seeds(500)) {
       const next = random(seed)
       const live = Ledger.make()

@@ -55,17 +55,21 @@ describe("Wave", () => {
           )
       ))
 
-    it.effect("answers each of several calls with one id", () =>
-      run({ t: ({ n }) => Effect.succeed(n) }, {}, ({ process }) =>
-        Effect.gen(function*() {
-          const wave = yield* process.executeWave([
-            call("x", "t", { n: 1 }),
-            call("x", "t", { n: 2 }),
-            call("x", "no")
-          ])
-          assert.deepStrictEqual(wave.outcomes.map((it) => [it.callId, it.index]), [["x", 0], ["x", 1], ["x", 2]])
-          assert.deepStrictEqual(wave.outcomes.map(value), [1, 2, undefined])
-        })))
+    it.effect(
+      "answers each of several calls with one id",
+      () =>
+        run({ t: ({ n }) => Effect.succeed(n) }, {}, ({ process }) =>
+          Effect.gen(function*() {
+            const wave = yield* process.executeWave([
+              call("x", "t", { n: 1 }),
+              call("x", "t", { n: 2 }),
+              call("x", "no")
+            ])
+            assert.deepStrictEqual(wave.outcomes.map((it) => [it.callId, it.index]), [["x", 0], ["x", 1], ["x", 2]])
+            assert.deepStrictEqual(wave.outcomes.map(value), [1, 2, undefined])
+          })),
+      { tags: ["A1"] }
+    )
 
     it.effect("takes megabytes of arguments", () =>
       run(
@@ -79,27 +83,31 @@ describe("Wave", () => {
       ))
 
     for (const dedupe of [{}, false] as const) {
-      it.effect(`refuses arguments nested too deeply alone, dedupe ${dedupe === false ? "off" : "on"}`, () =>
-        run({ t: () => Effect.succeed(1) }, { dedupe }, ({ process }) =>
-          Effect.gen(function*() {
-            const nested = (levels: number) => {
-              let value: unknown = 1
-              for (let i = 0; i < levels; i++) value = { a: value }
-              return value
-            }
-            const wave = yield* process.executeWave([
-              ...calls(["t", nested(100_000)], ["t", nested(257)], ["t", { b: 1 }], ["t", nested(256)]),
-              ToolCall.fromText("text", "t", "[".repeat(257) + "]".repeat(257))
-            ])
-            assert.deepStrictEqual(
-              wave.outcomes.map(tag),
-              ["InvalidParameters", "InvalidParameters", "Succeeded", "Succeeded", "InvalidParameters"]
-            )
-            for (const index of [0, 1, 4]) {
-              assert.include(wave.toolMessages[index]!.text, "nested more than 256 levels deep")
-              assert.isBelow(wave.toolMessages[index]!.text.length, 2_000)
-            }
-          })))
+      it.effect(
+        `refuses arguments nested too deeply alone, dedupe ${dedupe === false ? "off" : "on"}`,
+        () =>
+          run({ t: () => Effect.succeed(1) }, { dedupe }, ({ process }) =>
+            Effect.gen(function*() {
+              const nested = (levels: number) => {
+                let value: unknown = 1
+                for (let i = 0; i < levels; i++) value = { a: value }
+                return value
+              }
+              const wave = yield* process.executeWave([
+                ...calls(["t", nested(100_000)], ["t", nested(257)], ["t", { b: 1 }], ["t", nested(256)]),
+                ToolCall.fromText("text", "t", "[".repeat(257) + "]".repeat(257))
+              ])
+              assert.deepStrictEqual(
+                wave.outcomes.map(tag),
+                ["InvalidParameters", "InvalidParameters", "Succeeded", "Succeeded", "InvalidParameters"]
+              )
+              for (const index of [0, 1, 4]) {
+                assert.include(wave.toolMessages[index]!.text, "nested more than 256 levels deep")
+                assert.isBelow(wave.toolMessages[index]!.text.length, 2_000)
+              }
+            })),
+        { tags: ["A7"] }
+      )
     }
 
     it.effect("passes keys such as __proto__ on to the handler", () =>
@@ -144,18 +152,22 @@ describe("Wave", () => {
             assert.deepInclude(wave.outcomes[0], { reason: { _tag: "ToolNotFound", available: ["a"] } })
             assert.strictEqual(tag(wave.outcomes[1]!), "PolicyDenied")
           })
-      ))
+      ), { tags: ["G9"] })
 
-    it.effect("refuses malformed arguments and never runs them as {}", () =>
-      run({ t: () => Effect.succeed("ran") }, {}, ({ process }) =>
-        Effect.map(
-          process.executeWave([
-            ToolCall.fromText("1", "t", "nothing"),
-            ToolCall.fromText("2", "t", "{"),
-            call("3", "t", null)
-          ]),
-          (wave) => assert.deepStrictEqual(new Set(tags(wave)), new Set(["InvalidParameters"]))
-        )))
+    it.effect(
+      "refuses malformed arguments and never runs them as {}",
+      () =>
+        run({ t: () => Effect.succeed("ran") }, {}, ({ process }) =>
+          Effect.map(
+            process.executeWave([
+              ToolCall.fromText("1", "t", "nothing"),
+              ToolCall.fromText("2", "t", "{"),
+              call("3", "t", null)
+            ]),
+            (wave) => assert.deepStrictEqual(new Set(tags(wave)), new Set(["InvalidParameters"]))
+          )),
+      { tags: ["A7"] }
+    )
 
     it.effect("takes an empty text for {} where the tool requires nothing, and refuses it where it does", () => {
       const seen: Array<unknown> = []
@@ -188,7 +200,7 @@ describe("Wave", () => {
             }
           )
       )
-    })
+    }, { tags: ["A7"] })
   })
 
   describe("order", () => {
@@ -206,7 +218,7 @@ describe("Wave", () => {
             (wave) => assert.deepStrictEqual(wave.outcomes.map(value), [0, 1, 1])
           )
       )
-    })
+    }, { tags: ["C1"] })
 
     it.effect("runs SerialMut calls one by one in input order", () => {
       const log: Array<string> = []
@@ -301,7 +313,7 @@ describe("Wave", () => {
               "TimedOut"
             ])
           })
-      ))
+      ), { tags: ["T8"] })
 
     it.effect("block calls of the same wave that have not started", () =>
       run(
@@ -360,13 +372,21 @@ describe("Wave", () => {
           assert.deepStrictEqual(tags(yield* process.executeWave(calls(["t", { sleep: 11 }]))), ["Succeeded"])
         })))
 
-    it.effect("of an id takes all calls of that id", () =>
-      run({ t: sleeper }, {}, ({ process }) =>
-        Effect.gen(function*() {
-          yield* Effect.forkChild(Effect.delay(process.cancelCall("x"), 10))
-          const wave = yield* process.executeWave([call("x", "t", { n: 1 }), call("y", "t"), call("x", "t", { n: 2 })])
-          assert.deepStrictEqual(tags(wave), ["Cancelled", "Succeeded", "Cancelled"])
-        })))
+    it.effect(
+      "of an id takes all calls of that id",
+      () =>
+        run({ t: sleeper }, {}, ({ process }) =>
+          Effect.gen(function*() {
+            yield* Effect.forkChild(Effect.delay(process.cancelCall("x"), 10))
+            const wave = yield* process.executeWave([
+              call("x", "t", { n: 1 }),
+              call("y", "t"),
+              call("x", "t", { n: 2 })
+            ])
+            assert.deepStrictEqual(tags(wave), ["Cancelled", "Succeeded", "Cancelled"])
+          })),
+      { tags: ["X4"] }
+    )
 
     it.effect("of an id starts none of its calls that wait", () => {
       let started = 0
@@ -395,20 +415,24 @@ describe("Wave", () => {
             assert.deepStrictEqual(tags(yield* process.executeWave(calls("t", "nope"))), ["Cancelled", "Cancelled"])
             assert.deepStrictEqual(tags(yield* (yield* batch.process()).executeWave(calls("t"))), ["Succeeded"])
           })
-      ))
+      ), { tags: ["X3"] })
 
-    it.effect("of the batch by its scope ends what runs", () =>
-      run({ t: sleeper }, {}, ({ executor }) =>
-        Effect.gen(function*() {
-          const fiber = yield* Effect.scoped(Effect.gen(function*() {
-            const process = yield* executor.process({ batch: "b" })
-            const fiber = yield* Effect.forkDetach(process.executeWave(calls("t")), { startImmediately: true })
-            yield* Effect.sleep(10)
-            return fiber
-          }))
-          assert.deepStrictEqual(tags(yield* Fiber.join(fiber)), ["Cancelled"])
-          assert.strictEqual(yield* VirtualTime.now, 10)
-        })))
+    it.effect(
+      "of the batch by its scope ends what runs",
+      () =>
+        run({ t: sleeper }, {}, ({ executor }) =>
+          Effect.gen(function*() {
+            const fiber = yield* Effect.scoped(Effect.gen(function*() {
+              const process = yield* executor.process({ batch: "b" })
+              const fiber = yield* Effect.forkDetach(process.executeWave(calls("t")), { startImmediately: true })
+              yield* Effect.sleep(10)
+              return fiber
+            }))
+            assert.deepStrictEqual(tags(yield* Fiber.join(fiber)), ["Cancelled"])
+            assert.strictEqual(yield* VirtualTime.now, 10)
+          })),
+      { tags: ["X5"] }
+    )
 
     it.effect("of the process ends a wave whose arguments are being decoded", () =>
       run({ t: { handler: sleeper, tool: hangingDecode } }, {}, ({ process }) =>
@@ -609,7 +633,7 @@ describe("Wave", () => {
             assert.deepStrictEqual(wave.outcomes.map(value), ["ReentryRefused"])
             assert.strictEqual(yield* VirtualTime.now, 0)
           })
-      ))
+      ), { tags: ["C7"] })
 
     it.effect("is refused at once to two handlers that fill the pool", () =>
       run(
@@ -718,7 +742,7 @@ describe("Wave", () => {
             assert.deepStrictEqual(new Set(tags(wave)), new Set(["Succeeded"]))
             assert.isBelow(yield* VirtualTime.now, 10_000)
           })
-      ))
+      ), { tags: ["C7"] })
   })
 
   describe("two sessions over one set of pools", () => {

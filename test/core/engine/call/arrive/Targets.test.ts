@@ -106,20 +106,24 @@ const toHooks = ["link", { from: "src/gen", to: ".git/hooks/x" }] as const
 const toSecret = ["link", { from: "docs/x", to: "secret/x" }] as const
 
 describe("a path that an earlier call of the wave makes a link", () => {
-  it.effect("is not written to where the policy asks about what it is now", () =>
-    inWorld({}, ({ people, process, world }) =>
-      Effect.gen(function*() {
-        const wave = yield* process.executeWave(calls(toHooks, ["write", { path: "src/gen" }]))
-        assert.deepStrictEqual(tags(wave), ["Succeeded", "TargetsChanged"])
-        assert.deepStrictEqual(world.touched, [])
-        assert.deepStrictEqual(yield* people.list, [])
-        assert.deepStrictEqual(reason(wave.outcomes[1]), {
-          _tag: "TargetsChanged",
-          from: ["src/gen"],
-          to: [".git/hooks/x"]
-        })
-        assert.include(wave.toolMessages[1]!.text, "was \"src/gen\", now \".git/hooks/x\"")
-      })))
+  it.effect(
+    "is not written to where the policy asks about what it is now",
+    () =>
+      inWorld({}, ({ people, process, world }) =>
+        Effect.gen(function*() {
+          const wave = yield* process.executeWave(calls(toHooks, ["write", { path: "src/gen" }]))
+          assert.deepStrictEqual(tags(wave), ["Succeeded", "TargetsChanged"])
+          assert.deepStrictEqual(world.touched, [])
+          assert.deepStrictEqual(yield* people.list, [])
+          assert.deepStrictEqual(reason(wave.outcomes[1]), {
+            _tag: "TargetsChanged",
+            from: ["src/gen"],
+            to: [".git/hooks/x"]
+          })
+          assert.include(wave.toolMessages[1]!.text, "was \"src/gen\", now \".git/hooks/x\"")
+        })),
+    { tags: ["G10"] }
+  )
 
   it.effect("is refused by the policy that denies what it is now, reads included", () =>
     inWorld({ policy: { default: "allow", deny: ["*(secret/*)"] } }, ({ process, world }) =>
@@ -212,7 +216,7 @@ describe("what a person allowed", () => {
           assert.deepStrictEqual(yield* asked({ ...asks, approval }, said), { tag: "TargetsChanged", touched: [] })
         }
       }
-    }))
+    }), { tags: ["G10"] })
 
   it.effect("counts for the whole tool, if they said so", () =>
     Effect.map(

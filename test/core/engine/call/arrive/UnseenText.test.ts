@@ -64,7 +64,7 @@ describe("invisible text in a result", () => {
         }))
       const [settled] = yield* Stream.runCollect(kept.read({ tag: "Settled" }))
       assert.deepInclude(settled?.entry, { unseen: "20 tag characters that spell \"delete alldelete all\"" })
-    }))
+    }), { tags: ["U5"] })
 
   it.effect("is removed from the value, the model's text and failures, and nothing else is", () =>
     withSettings(
@@ -76,7 +76,7 @@ describe("invisible text in a result", () => {
           assert.deepInclude(outcomes[2], { _tag: "Failed", error: shown, modelText: `"fail" failed: ${shown}` })
         })),
       "remove"
-    ))
+    ), { tags: ["U5"] })
 
   it.effect("is refused with the result, without what it spells", () =>
     withSettings(
@@ -93,7 +93,7 @@ describe("invisible text in a result", () => {
           assert.strictEqual(value(outcomes[2]), "written")
         })),
       "refuse"
-    ))
+    ), { tags: ["U5"] })
 
   it.effect("is handled as the tool says, whatever the executor's settings", () =>
     withSettings(
@@ -139,7 +139,7 @@ describe("invisible text in arguments", () => {
         assert.strictEqual(tag(yield* Fiber.join(running)), "Succeeded")
         assert.deepStrictEqual(given, [{ parts: [{ body: page }] }])
       }))
-    }))
+    }), { tags: ["U5"] })
 
   it.effect("is refused before anything runs, where the host refuses it", () =>
     withSettings(

@@ -56,12 +56,16 @@ describe("Attempt", () => {
           })))
     }
 
-    it.effect("keeps what a defect says from the model", () =>
-      run({ t: () => Effect.die(new Error("the password is hunter2")) }, {}, ({ process }) =>
-        Effect.gen(function*() {
-          const wave = yield* process.executeWave(calls("t"))
-          assert.notInclude(wave.toolMessages[0]!.text, "hunter2")
-        })))
+    it.effect(
+      "keeps what a defect says from the model",
+      () =>
+        run({ t: () => Effect.die(new Error("the password is hunter2")) }, {}, ({ process }) =>
+          Effect.gen(function*() {
+            const wave = yield* process.executeWave(calls("t"))
+            assert.notInclude(wave.toolMessages[0]!.text, "hunter2")
+          })),
+      { tags: ["O3"] }
+    )
 
     it.effect("is Failed when what says whether a retry makes sense throws", () =>
       run(
@@ -114,23 +118,31 @@ describe("Attempt", () => {
       ["never ends its finalizer", Effect.ensuring(Effect.never, Effect.never)]
     ]
     for (const [what, handler] of endless) {
-      it.effect(`times out at its limit though it ${what}`, () =>
-        run({ t: () => handler }, { tools: timeout("1 second") }, ({ process }) =>
-          Effect.gen(function*() {
-            const outcome = only(yield* process.executeWave(calls("t")))
-            assert.strictEqual(yield* VirtualTime.now, 1_000)
-            assert.deepInclude(outcome, { _tag: "TimedOut", limitMillis: 1_000, which: "tool", duration: 1_000 })
-          })))
+      it.effect(
+        `times out at its limit though it ${what}`,
+        () =>
+          run({ t: () => handler }, { tools: timeout("1 second") }, ({ process }) =>
+            Effect.gen(function*() {
+              const outcome = only(yield* process.executeWave(calls("t")))
+              assert.strictEqual(yield* VirtualTime.now, 1_000)
+              assert.deepInclude(outcome, { _tag: "TimedOut", limitMillis: 1_000, which: "tool", duration: 1_000 })
+            })),
+        { tags: ["T4"] }
+      )
 
-      it.effect(`does not keep an interrupted caller beyond the grace though it ${what}`, () =>
-        run({ t: () => handler }, { cleanupGrace: "3 seconds" }, ({ executor, process }) =>
-          Effect.gen(function*() {
-            const fiber = yield* Effect.forkChild(process.executeWave(calls("t")))
-            yield* Effect.sleep(10)
-            yield* Fiber.interrupt(fiber)
-            assert.isAtMost(yield* VirtualTime.now, 3_010)
-            assert.isAtMost((yield* executor.orphans).running.length, 1)
-          })))
+      it.effect(
+        `does not keep an interrupted caller beyond the grace though it ${what}`,
+        () =>
+          run({ t: () => handler }, { cleanupGrace: "3 seconds" }, ({ executor, process }) =>
+            Effect.gen(function*() {
+              const fiber = yield* Effect.forkChild(process.executeWave(calls("t")))
+              yield* Effect.sleep(10)
+              yield* Fiber.interrupt(fiber)
+              assert.isAtMost(yield* VirtualTime.now, 3_010)
+              assert.isAtMost((yield* executor.orphans).running.length, 1)
+            })),
+        { tags: ["X2"] }
+      )
     }
 
     it.effect("gives its pool permit back at the outcome and its resource key when its fiber ends", () =>
@@ -157,7 +169,7 @@ describe("Attempt", () => {
             assert.deepStrictEqual((yield* executor.orphans).running, [])
             assert.strictEqual((yield* executor.orphans).total, 1)
           })
-      ))
+      ), { tags: ["T4"] })
 
     it.effect("that is deaf does not keep others waiting for its resource key beyond the grace", () =>
       run(
@@ -182,7 +194,7 @@ describe("Attempt", () => {
             yield* Effect.sleep("1 hour")
             assert.deepStrictEqual(tags(yield* process.executeWave([call("5", "t", { n: 3 })])), ["Succeeded"])
           })
-      ))
+      ), { tags: ["T5"] })
 
     it.effect("fires its signal", () => {
       let aborted = false
@@ -199,7 +211,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second") },
         ({ process }) => Effect.map(process.executeWave(calls("t")), () => assert.isTrue(aborted))
       )
-    })
+    }, { tags: ["H4"] })
   })
 
   describe("the limit", () => {
@@ -209,7 +221,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second") },
         ({ process }) =>
           Effect.map(process.executeWave(calls("t")), (wave) => assert.strictEqual(value(only(wave)), "made it"))
-      ))
+      ), { tags: ["T1"] })
 
     it.effect("is made by a handler that ends exactly at it in two steps", () =>
       run(
@@ -242,7 +254,7 @@ describe("Attempt", () => {
         { tools: timeout("1 second") },
         ({ process }) =>
           Effect.map(process.executeWave(calls("t")), (wave) => assert.deepStrictEqual(tags(wave), ["TimedOut"]))
-      ))
+      ), { tags: ["T1"] })
 
     it.effect("is the number that the handler reads", () => {
       let deadline = 0
@@ -261,7 +273,7 @@ describe("Attempt", () => {
             assert.deepInclude(outcome, { limitMillis: 7_000 })
           })
       )
-    })
+    }, { tags: ["T3"] })
 
     it.effect("of one execution is the shorter of the caller's and the tool's", () =>
       run({ t: () => Effect.never }, { tools: timeout("7 seconds") }, ({ process }) =>
@@ -359,7 +371,7 @@ describe("Attempt", () => {
             assert.deepStrictEqual((yield* executor.orphans).running, [])
           })
       )
-    })
+    }, { tags: ["T6"] })
 
     it.effect("leave no orphan behind when the handler ends with them", () =>
       run(
@@ -386,7 +398,7 @@ describe("Attempt", () => {
             assert.strictEqual(yield* VirtualTime.now, 4_000)
             assert.strictEqual((yield* executor.orphans).running.length, 1)
           })
-      ))
+      ), { tags: ["T6"] })
 
     it.effect("that never end do not hold an interrupted caller", () =>
       run({ t: () => commit(Effect.never) }, { commitTimeout: "3 seconds" }, ({ process }) =>
@@ -541,12 +553,16 @@ describe("Attempt", () => {
       t: { retry: Schedule.upTo(Schedule.spaced("1 second"), { times: 3 }), timeout: "1 minute" as const }
     }
 
-    it.effect("run an idempotent tool again and count", () =>
-      run(retrying(flaky(2)), { tools }, ({ process }) =>
-        Effect.gen(function*() {
-          assert.deepInclude(only(yield* process.executeWave(calls("t"))), { _tag: "Succeeded", attempt: 3 })
-          assert.strictEqual(yield* VirtualTime.now, 2_000)
-        })))
+    it.effect(
+      "run an idempotent tool again and count",
+      () =>
+        run(retrying(flaky(2)), { tools }, ({ process }) =>
+          Effect.gen(function*() {
+            assert.deepInclude(only(yield* process.executeWave(calls("t"))), { _tag: "Succeeded", attempt: 3 })
+            assert.strictEqual(yield* VirtualTime.now, 2_000)
+          })),
+      { tags: ["T9"] }
+    )
 
     it.effect("use one slot", () =>
       run(
@@ -560,7 +576,7 @@ describe("Attempt", () => {
               "CallBudgetExhausted"
             ])
           })
-      ))
+      ), { tags: ["S3"] })
 
     it.effect("end with the last failure", () =>
       run(
@@ -580,7 +596,7 @@ describe("Attempt", () => {
         ({ process }) =>
           Effect.map(process.executeWave(calls("t")), (wave) =>
             assert.deepInclude(only(wave), { _tag: "TimedOut", attempt: 2, duration: 1_500 }))
-      ))
+      ), { tags: ["S3"] })
 
     it.effect("do not happen for what is not retryable", () => {
       const spec = retrying(flaky(10)).t
@@ -593,6 +609,6 @@ describe("Attempt", () => {
             (wave) => assert.deepInclude(only(wave), { _tag: "Failed", attempt: 1, retryable: false })
           )
       )
-    })
+    }, { tags: ["T9"] })
   })
 })

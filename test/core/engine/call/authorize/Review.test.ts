@@ -84,8 +84,8 @@ const world = Effect.fnUntraced(function*({ entries = [], options, people, revie
   return { ...env, ran, reviewed, asked, entries: read } satisfies Seen
 })
 
-const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>) =>
-  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }))
+const test = <A, E>(name: string, program: () => Effect.Effect<A, E, Scope.Scope>, options?: { tags: Array<string> }) =>
+  it.effect(name, () => VirtualTime.run(Effect.scoped(Effect.suspend(program)), { limit: "1 day" }), options)
 
 const yes = () => Effect.succeed<Approvals.Answer>({ _tag: "ApproveOnce" })
 const no = () => Effect.succeed<Approvals.Answer>({ _tag: "Deny", reason: "no" })
@@ -107,7 +107,7 @@ describe("a reviewer", () => {
       const [reviewed] = reviewsIn(all)
       assert.deepInclude(reviewed, { verdict: "allow", reason: "because", model: "small", decides: true })
       assert.deepInclude(all.find((it) => it._tag === "Started"), { allowedBy: "reviewer" })
-    }))
+    }), { tags: ["RV4"] })
 
   test("allows this call only: no grant is made, and the next one is reviewed again", () =>
     Effect.gen(function*() {
@@ -115,7 +115,7 @@ describe("a reviewer", () => {
       yield* process.executeWave([call("1", "write", { n: 1 }), call("2", "write", { n: 2 })])
       assert.strictEqual(reviewed.length, 2)
       assert.deepStrictEqual(yield* executor.grants, [])
-    }))
+    }), { tags: ["RV4"] })
 
   test("looks at a few calls at a time, and each has its own time", () =>
     Effect.gen(function*() {
@@ -248,7 +248,7 @@ describe("a reviewer", () => {
         assert.deepStrictEqual(tags(yield* process.executeWave(one)), ["PermissionDenied"])
         assert.deepStrictEqual(reviewed, [])
         assert.strictEqual(asked.length, 1)
-      }))
+      }), { tags: ["RV1"] })
   }
 
   test("never allows a call whose target is protected", () =>
@@ -263,7 +263,7 @@ describe("a reviewer", () => {
       assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "guarded", {})])), ["PermissionDenied"])
       assert.strictEqual(asked.length, 1)
       assert.deepStrictEqual(ran, [])
-    }))
+    }), { tags: ["RV1"] })
 
   test("is not asked about a call whose approval brings data", () =>
     Effect.gen(function*() {
@@ -281,7 +281,7 @@ describe("a reviewer", () => {
       })
       assert.deepStrictEqual(tags(yield* process.executeWave([call("1", "form", {})])), ["PermissionDenied"])
       assert.deepStrictEqual([reviewed, asked.length], [[], 1])
-    }))
+    }), { tags: ["RV1"] })
 
   for (const [tag, outcome] of [["Allow", "Succeeded"], ["Deny", "WriteDenied"]] as const) {
     test(`may ${tag.toLowerCase()} a write of a running call, too`, () =>
@@ -319,36 +319,40 @@ describe("a reviewer", () => {
       }))
   }
 
-  test("sees the call without its secrets, the user's words and the sub-agent that calls, and no outputs", () =>
-    Effect.gen(function*() {
-      const { executor, reviewed } = yield* world({
-        says: () => verdict("Allow", "the token is hunter2"),
-        people: no,
-        specs: {
-          login: {
-            class: "SerialMut",
-            handler: () => Effect.succeed("output of hunter2"),
-            annotate: (tool) => tool.annotate(ToolAnnotations.Redact, ["token"])
-          },
-          free: {
-            handler: Effect.fnUntraced(function*() {
-              const { executor } = yield* ToolContext.ToolContext
-              const sub = yield* Effect.orDie(executor!.fork({ name: "sub" }))
-              return yield* (yield* sub.process()).executeWave([call("below", "login", { token: "hunter2", n: 2 })])
-            }, Effect.scoped)
+  test(
+    "sees the call without its secrets, the user's words and the sub-agent that calls, and no outputs",
+    () =>
+      Effect.gen(function*() {
+        const { executor, reviewed } = yield* world({
+          says: () => verdict("Allow", "the token is hunter2"),
+          people: no,
+          specs: {
+            login: {
+              class: "SerialMut",
+              handler: () => Effect.succeed("output of hunter2"),
+              annotate: (tool) => tool.annotate(ToolAnnotations.Redact, ["token"])
+            },
+            free: {
+              handler: Effect.fnUntraced(function*() {
+                const { executor } = yield* ToolContext.ToolContext
+                const sub = yield* Effect.orDie(executor!.fork({ name: "sub" }))
+                return yield* (yield* sub.process()).executeWave([call("below", "login", { token: "hunter2", n: 2 })])
+              }, Effect.scoped)
+            }
           }
-        }
-      })
-      const process = yield* executor.process({ session: "s", heard: ["Log in for me.", "My token is hunter2."] })
-      yield* process.executeWave([call("1", "login", { token: "hunter2", n: 1 })])
-      yield* process.executeWave([call("2", "free", {})])
-      const below = reviewed.find(({ agentPath }) => agentPath.length > 0)
-      assert.deepStrictEqual(below?.agentPath, ["sub"])
-      assert.lengthOf(below?.words ?? [], 2)
-      assert.strictEqual(below?.words[0], "Log in for me.")
-      assert.notInclude(JSON.stringify(reviewed), "hunter2")
-      assert.notInclude(JSON.stringify(reviewed), "output of")
-    }))
+        })
+        const process = yield* executor.process({ session: "s", heard: ["Log in for me.", "My token is hunter2."] })
+        yield* process.executeWave([call("1", "login", { token: "hunter2", n: 1 })])
+        yield* process.executeWave([call("2", "free", {})])
+        const below = reviewed.find(({ agentPath }) => agentPath.length > 0)
+        assert.deepStrictEqual(below?.agentPath, ["sub"])
+        assert.lengthOf(below?.words ?? [], 2)
+        assert.strictEqual(below?.words[0], "Log in for me.")
+        assert.notInclude(JSON.stringify(reviewed), "hunter2")
+        assert.notInclude(JSON.stringify(reviewed), "output of")
+      }),
+    { tags: ["RV6"] }
+  )
 
   test("does not see, and does not delay, a call that the policy allows", () =>
     Effect.gen(function*() {
@@ -364,7 +368,7 @@ describe("a reviewer", () => {
       assert.deepStrictEqual(ran, ["3"])
       yield* Fiber.join(other)
       assert.strictEqual(reviewed.length, 1)
-    }))
+    }), { tags: ["RV2"] })
 })
 
 describe("a reviewer that does not work", () => {
@@ -399,7 +403,7 @@ describe("a reviewer that does not work", () => {
         assert.deepStrictEqual(asked[0]!.evidence, [{ _tag: "Reviewed", verdict: "ask", reason, model: "small" }])
         assert.deepStrictEqual(ran, [])
         assert.property(reviewsIn(yield* entries)[0]!, "problem")
-      }))
+      }), { tags: ["RV3"] })
   }
 
   test("denies the call where there is no person", () =>
@@ -407,7 +411,7 @@ describe("a reviewer that does not work", () => {
       const { process, ran } = yield* world({ says: () => Effect.never })
       assert.deepStrictEqual(tags(yield* process.executeWave(one)), ["PermissionDenied"])
       assert.deepStrictEqual(ran, [])
-    }))
+    }), { tags: ["RV3"] })
 })
 
 describe("without a person", () => {
@@ -462,40 +466,48 @@ describe("repeated denials", () => {
     world({ says: () => verdict("Deny"), people: no, reviewer: { breaker: { inARow: 3 } }, ...more })
   const write = (env: Seen, n: number) => env.process.executeWave([call(String(n), "write", { n })])
 
-  test("send everything of the conversation to people, until a person approves something", () =>
-    Effect.gen(function*() {
-      let answer: Approvals.Answer = { _tag: "Deny" }
-      const env = yield* denying({ people: () => Effect.succeed(answer) })
-      for (const n of [1, 2, 3, 4, 5]) yield* write(env, n)
-      assert.strictEqual(env.reviewed.length, 3)
-      assert.deepStrictEqual(env.asked.map((it) => it.callId), ["4", "5"])
-      assert.deepInclude(env.asked[0]!.evidence?.[0], {
-        reason: "the reviewer is not asked for now: it denied 3 calls in a row"
-      })
-      answer = { _tag: "ApproveOnce" }
-      yield* write(env, 6)
-      yield* write(env, 7)
-      assert.strictEqual(env.reviewed.length, 4)
-    }))
+  test(
+    "send everything of the conversation to people, until a person approves something",
+    () =>
+      Effect.gen(function*() {
+        let answer: Approvals.Answer = { _tag: "Deny" }
+        const env = yield* denying({ people: () => Effect.succeed(answer) })
+        for (const n of [1, 2, 3, 4, 5]) yield* write(env, n)
+        assert.strictEqual(env.reviewed.length, 3)
+        assert.deepStrictEqual(env.asked.map((it) => it.callId), ["4", "5"])
+        assert.deepInclude(env.asked[0]!.evidence?.[0], {
+          reason: "the reviewer is not asked for now: it denied 3 calls in a row"
+        })
+        answer = { _tag: "ApproveOnce" }
+        yield* write(env, 6)
+        yield* write(env, 7)
+        assert.strictEqual(env.reviewed.length, 4)
+      }),
+    { tags: ["RV5"] }
+  )
 
-  test("count after a restart, or where the session moved to, until a person approves something", () =>
-    Effect.gen(function*() {
-      const lives = Effect.fnUntraced(function*(more: Partial<World>, ...ids: ReadonlyArray<number>) {
-        const env = yield* denying(more)
-        const process = yield* env.executor.process({ session: "talk" })
-        for (const n of ids) yield* process.executeWave([call(String(n), "write", { n })])
-        yield* Effect.sleep("1 second")
-        return { reviewed: env.reviewed.length, asked: env.asked.length, entries: yield* env.entries }
-      })
-      const first = yield* lives({}, 1, 2, 3)
-      assert.strictEqual(first.reviewed, 3)
-      const second = yield* lives({ entries: first.entries, people: yes }, 4, 5)
-      assert.deepInclude(second, { reviewed: 1, asked: 1 })
-      const third = yield* lives({ entries: second.entries }, 6, 7, 8)
-      assert.deepInclude(third, { reviewed: 2, asked: 1 })
-      yield* Effect.sleep("61 minutes")
-      assert.deepInclude(yield* lives({ entries: third.entries }, 9), { reviewed: 1, asked: 0 })
-    }))
+  test(
+    "count after a restart, or where the session moved to, until a person approves something",
+    () =>
+      Effect.gen(function*() {
+        const lives = Effect.fnUntraced(function*(more: Partial<World>, ...ids: ReadonlyArray<number>) {
+          const env = yield* denying(more)
+          const process = yield* env.executor.process({ session: "talk" })
+          for (const n of ids) yield* process.executeWave([call(String(n), "write", { n })])
+          yield* Effect.sleep("1 second")
+          return { reviewed: env.reviewed.length, asked: env.asked.length, entries: yield* env.entries }
+        })
+        const first = yield* lives({}, 1, 2, 3)
+        assert.strictEqual(first.reviewed, 3)
+        const second = yield* lives({ entries: first.entries, people: yes }, 4, 5)
+        assert.deepInclude(second, { reviewed: 1, asked: 1 })
+        const third = yield* lives({ entries: second.entries }, 6, 7, 8)
+        assert.deepInclude(third, { reviewed: 2, asked: 1 })
+        yield* Effect.sleep("61 minutes")
+        assert.deepInclude(yield* lives({ entries: third.entries }, 9), { reviewed: 1, asked: 0 })
+      }),
+    { tags: ["RV5"] }
+  )
 
   test("are forgotten after a time without any", () =>
     Effect.gen(function*() {
@@ -552,19 +564,23 @@ describe("time", () => {
     }))
 
   for (const approval of ["perCall", "upfront"] as const) {
-    test(`a call that a reviewer looks at does not rest, one that a person looks at does (${approval})`, () =>
-      Effect.gen(function*() {
-        const { process } = yield* world({
-          says: () => Effect.delay(verdict("Person"), "5 seconds"),
-          people: nobody,
-          options: { approval }
-        })
-        yield* Effect.forkChild(process.executeWave(one))
-        yield* Effect.sleep("1 second")
-        assert.strictEqual(process.waiting(), 0)
-        yield* Effect.sleep("5 seconds")
-        assert.strictEqual(process.waiting(), 1)
-      }))
+    test(
+      `a call that a reviewer looks at does not rest, one that a person looks at does (${approval})`,
+      () =>
+        Effect.gen(function*() {
+          const { process } = yield* world({
+            says: () => Effect.delay(verdict("Person"), "5 seconds"),
+            people: nobody,
+            options: { approval }
+          })
+          yield* Effect.forkChild(process.executeWave(one))
+          yield* Effect.sleep("1 second")
+          assert.strictEqual(process.waiting(), 0)
+          yield* Effect.sleep("5 seconds")
+          assert.strictEqual(process.waiting(), 1)
+        }),
+      { tags: ["RV7"] }
+    )
   }
 })
 
@@ -599,7 +615,7 @@ describe("a review and a crash", () => {
       assert.deepStrictEqual(tags(yield* Fiber.join(fiber)), ["Succeeded"])
       assert.deepStrictEqual(ran, ["1"])
       assert.deepStrictEqual(reviewed, [])
-    }))
+    }), { tags: ["RV4"] })
 
   test("a verdict that is not on record is asked for again", () =>
     Effect.gen(function*() {
@@ -662,7 +678,7 @@ describe("a review and a crash", () => {
       yield* Effect.sleep("1 second")
       assert.deepStrictEqual([env.reviewed, env.ran], [[], []])
       assert.strictEqual(env.asked.length, 1)
-    }))
+    }), { tags: ["RV1"] })
 })
 
 describe("the executors of many sessions", () => {

@@ -264,6 +264,7 @@ const problemsIn = (it: ReturnType<typeof world>, seen: ReadonlyArray<Seen>): Re
 describe("a reviewer that says anything, at any time", () => {
   it(
     "lets nothing run that policy and people would not have allowed, and never delays what the policy allows",
+    { tags: ["RV1"], timeout },
     async () => {
       const counts = { verdicts: 0, ran: 0, byReviewer: 0, lives: 0 }
       for (const seed of seeds(6_500)) {
@@ -300,7 +301,6 @@ describe("a reviewer that says anything, at any time", () => {
       assert.isAbove(counts.verdicts, 9_500 * share, JSON.stringify(counts))
       assert.isAbove(counts.byReviewer, 1_500 * share, JSON.stringify(counts))
       assert.isAbove(counts.lives, 800 * share, JSON.stringify(counts))
-    },
-    timeout
+    }
   )
 })
