@@ -305,7 +305,8 @@ export const schema: Schema = {
     "0004_calls": Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient
       yield* sql`ALTER TABLE tool_executor_reservations ADD COLUMN call_id TEXT`
-      yield* sql`CREATE INDEX tool_executor_reservations_call ON tool_executor_reservations (call_id)`
+      yield* sql`CREATE INDEX tool_executor_reservations_call ON tool_executor_reservations (call_id)
+        WHERE call_id IS NOT NULL`
     })
   }
 }

@@ -454,9 +454,7 @@ export class World {
     const places: Array<{ readonly part: Part; readonly state: ScopeState }> = []
     const visit = (id: string | undefined, part: Part | undefined) => {
       const state = id === undefined ? undefined : this.scopes.get(id)?.state
-      if (state !== undefined && part !== undefined && state.generation === part.generation) {
-        places.push({ part, state })
-      }
+      if (state !== undefined && state.generation === part?.generation) places.push({ part, state })
     }
     visit(batch, own)
     visit(conversation, shared)

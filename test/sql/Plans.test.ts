@@ -159,6 +159,7 @@ const uses = {
     const of = (name: string) => ({
       owner: name,
       session: name,
+      call: name,
       claims: [{ ...key, key: name }, { _tag: "Calls", batch: "b", tool: "pay", max: 9 } as const, batch]
     })
     const taken = yield* store.reserve(["one", "two", "three"].map(of), 1, principal)
