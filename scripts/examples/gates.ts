@@ -67,9 +67,9 @@ it.layer(application.pipe(Layer.provide(nothingLeft)))("without a quota", (it) =
     }))
 })
 
-// Replace the gate itself: the inner gate of the same name wins
+// Replace the gate itself: the outer gate of the same name wins
 
-const open = executor.pipe(Layer.provide(Gate.layer({ name: "quota" })), Layer.provide(QuotaGate))
+const open = application.pipe(Layer.provide(Gate.layer({ name: "quota" })))
 
 it.layer(open.pipe(Layer.provide(nothingLeft)))("with the gate open", (it) => {
   it.effect("everything is found", () =>

@@ -159,7 +159,10 @@ describe("an executor of one line", () => {
         [{ mode: "paralel" }, "mode: it is \"paralel\"; expected one of classes, parallel, sequential"],
         [{ onExecutionError: "halt" }, "onExecutionError: it is \"halt\"; expected one of continue, stop"],
         [{ approval: "upfrnt" }, "approval: it is \"upfrnt\"; expected one of perCall, upfront"],
-        [{ dedupe: { scope: "all" } }, "scope: it is \"all\"; expected one of process, batch, session, principal"],
+        [
+          { dedupe: { scope: "all" } },
+          "scope: it is \"all\"; expected one of wave, process, batch, session, principal"
+        ],
         [{ dedupe: { outcomes: ["Denied"] } }, "outcomes[0]: it is \"Denied\"; expected one of Succeeded, Failed"],
         [{ dedupe: { onDuplicate: "run" } }, "onDuplicate: it is \"run\"; expected one of reject, replay"],
         [{ dedupe: { inFlight: "wait" } }, "inFlight: it is \"wait\"; expected one of reject, join"],

@@ -105,6 +105,8 @@ const holds = <Needs>(
   checkWith("lets one go on who was only late, and whose calls nobody wanted", (journal) =>
     Effect.gen(function*() {
       yield* append(journal, entry("Arrived", { key: "1" }))
+      const other = yield* SqlJournal.make()
+      yield* append(other, entry("Arrived", { key: "2" }))
       yield* expire
       const claimer = yield* SqlJournal.make()
       yield* claimer.claim(["2"], "p")

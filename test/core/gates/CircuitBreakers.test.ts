@@ -118,7 +118,7 @@ describe("the circuit of a tool", () => {
     run(
       { t: ({ fails, n }) => n === undefined ? flaky({ fails }) : Effect.never },
       circuit({ failures: 2 }, {
-        dedupe: { outcomes: ["Succeeded", "Failed"], onDuplicate: "replay" },
+        dedupe: { outcomes: ["Succeeded", "Failed"], onDuplicate: "replay", readWindow: "5 minutes" },
         policy: { default: "allow" },
         rules: [{ _tag: "MaxCalls", tool: "t", max: 3 }]
       }),

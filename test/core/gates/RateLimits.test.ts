@@ -170,7 +170,7 @@ describe("no token is taken", () => {
     },
     "by a duplicate": { options: {}, wave: ["Succeeded", "DuplicateCall"], equal: "at once" },
     "by a call that gets the outcome of an equal one": {
-      options: { dedupe: { onDuplicate: "replay" } },
+      options: { dedupe: { onDuplicate: "replay", readWindow: "5 minutes" } },
       wave: ["Succeeded", "Succeeded"],
       equal: "one by one"
     },

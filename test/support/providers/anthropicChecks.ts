@@ -123,7 +123,10 @@ const checkBlock = (block: Block, path: string, issued: Issued) => {
       return
     case "tool_result":
       // https://github.com/jlevy/markform/issues/153
-      if (block.is_error === true && (contentOf(block.content ?? []).length === 0)) {
+      if (
+        block.is_error === true &&
+        (block.content === undefined || block.content === "" || contentOf(block.content).length === 0)
+      ) {
         refuse(`${path}.tool_result: content cannot be empty if \`is_error\` is true`)
       }
       if (Array.isArray(block.content)) {

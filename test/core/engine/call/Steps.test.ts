@@ -96,7 +96,7 @@ describe("a step", () => {
       })))
 
   it.effect("gives the text of a replayed output that is kept elsewhere", () =>
-    run({ dedupe: { onDuplicate: "replay" } }, ({ process }) =>
+    run({ dedupe: { onDuplicate: "replay", readWindow: "5 minutes" } }, ({ process }) =>
       Effect.gen(function*() {
         const wave = yield* process.executeWave([Harness.call("1", "large", {})])
         const answer = yield* (yield* process.step).execute(Harness.call("2", "large", {}))

@@ -376,7 +376,7 @@ describe("what a store could not note", () => {
           state.isBroken = true
           assert.deepStrictEqual((yield* again()).map((it) => it._tag), ["Succeeded", "Failed"])
           const [kept, free] = yield* again()
-          assert.deepInclude(kept, { reason: { _tag: "DuplicateCall", of: "1", running: false } })
+          assert.deepInclude(kept, { reason: { _tag: "DuplicateCall", of: "1", running: false, changedSince: false } })
           assert.deepInclude(free, { reason: { _tag: "StoreUnavailable", operation: "settle" } })
           yield* Effect.sleep("10 minutes")
           state.isBroken = false

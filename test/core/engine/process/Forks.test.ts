@@ -70,7 +70,10 @@ describe("a sub-agent", () => {
   it.effect("rests with its caller's tools, and has equal calls of its own", () =>
     Harness.run(
       { read: () => Effect.void, rested: () => Effect.void },
-      { rules: [{ _tag: "Cooldown", tool: "rested", duration: "1 minute" }] },
+      {
+        dedupe: { readWindow: "5 minutes" },
+        rules: [{ _tag: "Cooldown", tool: "rested", duration: "1 minute" }]
+      },
       ({ executor, process }) =>
         Effect.gen(function*() {
           yield* process.executeWave(calls("read", "rested"))

@@ -129,17 +129,17 @@ export const settlement = (
     const isWanted = call.peers.isWanted === true
     const options = { ...ruled(wave, call), stillRunning, wanted: isWanted }
     const { key, value, windowMillis } = wave.engine.dedupe.settlement(call.gateCall!, outcome, options)
-    return { started, key, windowMillis, value, succeeded, mutates: mutates(wave, call) }
+    return { started, key, windowMillis, value, succeeded, mutates: mutates(wave, call, started) }
   } catch (defect) {
     wave.threw("Dedupe", call.gateCall!, defect)
     const key = stillRunning ? "running" : "release"
-    return { started, key, windowMillis: 0, value: undefined, succeeded, mutates: mutates(wave, call) }
+    return { started, key, windowMillis: 0, value: undefined, succeeded, mutates: mutates(wave, call, started) }
   }
 }
 
-/** The principal for which the end of a call may be a change. */
-const mutates = ({ engine }: WaveHost, { attempt, tool }: Call): string | undefined =>
-  attempt === undefined || tool!.readOnly ? undefined : engine.principal
+/** The principal for which the end of a call may be a change, also of one that an earlier process ran. */
+const mutates = ({ engine }: WaveHost, { attempt, tool }: Call, started: boolean): string | undefined =>
+  (attempt === undefined && !started) || tool!.readOnly ? undefined : engine.principal
 
 const ruled = ({ options }: WaveHost, { rules }: Call): RuleOptions => ({
   rule: rules!.dedupe,

@@ -257,7 +257,7 @@ describe("what a person allowed", () => {
 describe("a call that shares the outcome of an equal one", () => {
   it.effect("reads anew what the path was not when that was kept", () =>
     inWorld(
-      { dedupe: { onDuplicate: "replay" }, policy: { default: "allow" } },
+      { dedupe: { onDuplicate: "replay", readWindow: "5 minutes" }, policy: { default: "allow" } },
       ({ process, world }) =>
         Effect.gen(function*() {
           const read = Effect.map(process.execute(call("1", "read", { path: "docs/x" })), value)
