@@ -61,6 +61,13 @@ export interface Options extends RequestGuard.Options {
   readonly node?: ServerOptions
 }
 
+/** The body of every 401, whatever is wrong with the token. */
+export const unauthorized = JSON.stringify({
+  type: "urn:tool-executor:problem:unauthorized",
+  status: 401,
+  title: "A valid token is required."
+})
+
 export const token = (name: string): string => `token-of-${name}`
 
 export const user = (name: string, more?: Partial<Access.UserOptions>): Access.UserOptions => ({

@@ -188,7 +188,7 @@ export const ApprovalAnswer = Schema.Struct({ hash: Schema.String, answer: Answe
 /** Schema of a bulk approval: all answers are given, or none. */
 export const BulkAnswers = Schema.Struct({
   // there may be as many as are pending: the size of the body is limited
-  answers: Schema.NonEmptyArray(Schema.Struct({ id: Schema.String, ...ApprovalAnswer.fields }))
+  answers: Schema.Array(Schema.Struct({ id: Schema.String, ...ApprovalAnswer.fields })).check(Schema.isMinLength(1))
 }).annotate({ identifier: "BulkAnswers" })
 
 /** Schema of a live event: what happens to the approval requests and waves that a user may see. */

@@ -1,17 +1,19 @@
 /**
  * Problems that the API answers with (RFC 9457, `application/problem+json`), told apart by `type`.
  *
- * A request without a valid token gets an empty 401. A resource of another user is not found (404), like one that does
+ * A request without a valid token is told nothing but that. A resource of another user is not found (404), like one that does
  * not exist.
  */
-import { Problem, UnauthorizedNoContent } from "effect/http-api/HttpApiError"
+import { Problem } from "effect/http-api/HttpApiError"
 import * as Schema from "effect/Schema"
 
 const of = <const Name extends string, const Status extends number>(name: Name, status: Status, title: string) =>
   ({ type: `urn:tool-executor:problem:${name}`, status, title }) as const
 
-/** The request has no valid token. The response has no body. */
-export const Unauthorized = UnauthorizedNoContent
+/** The request has no valid token; it is not said what is wrong with it. */
+export class Unauthorized
+  extends Problem<Unauthorized>()("Unauthorized", of("unauthorized", 401, "A valid token is required."))
+{}
 
 /** The user does not have the right, such as to approve. */
 export class NotAllowed

@@ -34,6 +34,7 @@ export class FormatsGroup extends HttpApiGroup.make("formats")
       success: Formats.Chat,
       error: [NotAllowed, TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
+      summary: "Read a chat (AI SDK)",
       description: "The messages of a session as `UIMessage`s of the AI SDK. Arguments are redacted."
     })),
     HttpApiEndpoint.post("sendChat", "/sessions/:session/chat", {
@@ -42,6 +43,7 @@ export class FormatsGroup extends HttpApiGroup.make("formats")
       success: chunks,
       error: refusals
     }).annotateMerge(OpenApi.annotations({
+      summary: "Send a chat message (AI SDK)",
       description: "Sends a message, or answers to approval requests, as `useChat` of the AI SDK does. The response " +
         "is its UI message stream. The id of the message names the operation, so that a repeated request runs once."
     })),
@@ -50,6 +52,7 @@ export class FormatsGroup extends HttpApiGroup.make("formats")
       success: [chunks, HttpApiSchema.NoContent],
       error: [NotAllowed, TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
+      summary: "Resume a chat stream (AI SDK)",
       description: "The answers of the running operation from their beginning; 204 if none runs."
     })),
     HttpApiEndpoint.get("resumeNamedChat", "/sessions/:session/chat/:chat/stream", {
@@ -57,6 +60,7 @@ export class FormatsGroup extends HttpApiGroup.make("formats")
       success: [chunks, HttpApiSchema.NoContent],
       error: [NotAllowed, TooMany, Unavailable]
     }).annotateMerge(OpenApi.annotations({
+      summary: "Resume the stream of a named chat (AI SDK)",
       description: "The same, where the transport of the AI SDK looks for it. The id of the chat may be anything."
     })),
     HttpApiEndpoint.post("runAgUi", "/sessions/:session/ag-ui", {
@@ -65,6 +69,7 @@ export class FormatsGroup extends HttpApiGroup.make("formats")
       success: HttpApiSchema.StreamSse({ data: AgUi.Event }),
       error: refusals
     }).annotateMerge(OpenApi.annotations({
+      summary: "Run an agent (AG-UI)",
       description: "A run of AG-UI 1.0: sends the last message, or answers interrupts (`resume`). Pending approval " +
         "requests are interrupts."
     }))

@@ -19,12 +19,13 @@ export class PushGroup extends HttpApiGroup.make("push")
       /** The key that browsers subscribe with. */
       success: Schema.Struct({ publicKey: Schema.String }),
       error: [NotAllowed, NotFound]
-    }),
+    }).annotate(OpenApi.Summary, "Read the key for push notifications"),
     HttpApiEndpoint.post("subscribe", "/push/subscribe", {
       payload: Schema.Struct({ endpoint: Endpoint, keys: Schema.Struct({ p256dh: Key, auth: Key }) }),
       success: HttpApiSchema.NoContent,
       error: [Invalid, NotAllowed, NotFound, Unavailable]
     }).annotateMerge(OpenApi.annotations({
+      summary: "Subscribe a device",
       description: "Notifies a device of requests that the current user may approve: the `PushSubscription` of its " +
         "browser. At most 10 per user; one more forgets the oldest."
     })),
@@ -32,7 +33,7 @@ export class PushGroup extends HttpApiGroup.make("push")
       payload: Schema.Struct({ endpoint: Endpoint }),
       success: HttpApiSchema.NoContent,
       error: [NotFound, Unavailable]
-    })
+    }).annotate(OpenApi.Summary, "Unsubscribe a device")
   )
   .middleware(Checks)
   .middleware(Authorization)

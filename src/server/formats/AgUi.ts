@@ -43,7 +43,10 @@ export const Event = Schema.Union([
     result: Schema.optionalKey(Schema.String),
     outcome: Schema.Union([
       Schema.Struct({ type: Schema.Literals(["success", "cancelled"]) }),
-      Schema.Struct({ type: Schema.Literal("interrupt"), interrupts: Schema.NonEmptyArray(Interrupt) })
+      Schema.Struct({
+        type: Schema.Literal("interrupt"),
+        interrupts: Schema.Array(Interrupt).check(Schema.isMinLength(1))
+      })
     ]),
     usage: Schema.optionalKey(Schema.Array(Schema.Struct({
       inputTokens: Schema.Finite,

@@ -9,7 +9,6 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Equal from "effect/Equal"
-import * as HttpApiError from "effect/http-api/HttpApiError"
 import * as HttpBody from "effect/http/HttpBody"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerRespondable from "effect/http/HttpServerRespondable"
@@ -21,6 +20,7 @@ import * as Result from "effect/Result"
 import * as Stream from "effect/Stream"
 import { type ConfigurationError, readOptions } from "../../core/vocabulary/ConfigurationError.ts"
 import { Authorization, CurrentUser, type User } from "../api/ApiAccess.ts"
+import { Unauthorized } from "../api/ApiProblems.ts"
 import { Access, type AccessError, isUserName, orUnavailable } from "../users/Access.ts"
 import { Logins } from "../users/Logins.ts"
 import { Limits, refusal } from "./Limits.ts"
@@ -59,7 +59,7 @@ export const layer = (
             // a response: after a failure, the other scheme would be tried
             if (Result.isFailure(found)) return yield* Effect.orDie(HttpServerRespondable.toResponse(found.failure))
             const user = Option.getOrUndefined(found.success)
-            if (user === undefined) return yield* new HttpApiError.Unauthorized({})
+            if (user === undefined) return yield* new Unauthorized({})
             // a response: after a failure, the other scheme would be tried
             const full = yield* refusal(limits.enter(user.name))
             if (full !== undefined) return full
@@ -81,7 +81,7 @@ export const layer = (
             )
           }),
         // called after the first scheme has refused, which has checked the cookie, too
-        cookie: () => Effect.fail(new HttpApiError.Unauthorized({}))
+        cookie: () => Effect.fail(new Unauthorized({}))
       })
     })
   )

@@ -6,7 +6,6 @@ import * as Clock from "effect/Clock"
 import * as Context from "effect/Context"
 import * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
-import * as HttpApiError from "effect/http-api/HttpApiError"
 import * as HttpEffect from "effect/http/HttpEffect"
 import * as HttpServerRequest from "effect/http/HttpServerRequest"
 import * as HttpServerResponse from "effect/http/HttpServerResponse"
@@ -16,7 +15,7 @@ import * as Redacted from "effect/Redacted"
 import * as LoginTable from "../../core/store/LoginTable.ts"
 import { type ConfigurationError, readOptions } from "../../core/vocabulary/ConfigurationError.ts"
 import { cookieName, type User } from "../api/ApiAccess.ts"
-import { TooMany } from "../api/ApiProblems.ts"
+import { TooMany, Unauthorized } from "../api/ApiProblems.ts"
 import { type Caller, ClientAddress } from "../guard/ClientAddress.ts"
 import { TokenBuckets } from "../guard/TokenBuckets.ts"
 import { Access, AccessError } from "./Access.ts"
@@ -28,7 +27,7 @@ export class Logins extends Context.Service<Logins, {
   /** Logs in with a token, and sets the cookie of the response. */
   readonly login: (
     token: Redacted.Redacted<string>
-  ) => Effect.Effect<User, AccessError | HttpApiError.Unauthorized | TooMany, HttpServerRequest.HttpServerRequest>
+  ) => Effect.Effect<User, AccessError | Unauthorized | TooMany, HttpServerRequest.HttpServerRequest>
   /** Ends the login of the request's cookie, on all servers that share logins. */
   readonly logout: Effect.Effect<void, AccessError, HttpServerRequest.HttpServerRequest>
   /** The user of the request's cookie; `undefined` without a cookie. */
@@ -78,7 +77,7 @@ export const make = Effect.fnUntraced(function*(
       counted.refused++
       // an address over its limit does not use up the limit of all
       const wait = addresses.take(caller.address, now) || all.take("", now)
-      if (wait === 0) return yield* new HttpApiError.Unauthorized({})
+      if (wait === 0) return yield* new Unauthorized({})
       yield* HttpEffect.appendPreResponseHandler((_, response) =>
         Effect.succeed(HttpServerResponse.setHeader(response, "retry-after", String(Math.ceil(wait / 1_000))))
       )

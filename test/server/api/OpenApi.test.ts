@@ -5,7 +5,7 @@ import { createConfig, lintFromString } from "@redocly/openapi-core"
 import { Effect, Layer, Redacted, Stream } from "effect"
 import { Api } from "effect-tool-executor/server"
 import { HttpClient, HttpClientRequest } from "effect/http"
-import { HttpApiClient, HttpApiMiddleware } from "effect/http-api"
+import { HttpApiClient, HttpApiMiddleware, OpenApi } from "effect/http-api"
 import { execFile } from "node:child_process"
 import * as NodeFsPromises from "node:fs/promises"
 import { tmpdir } from "node:os"
@@ -121,8 +121,22 @@ describe("the OpenAPI document", () => {
         "LiveItem",
         "Entry"
       ])
-      assert.isBelow(text.length, 225_000)
+      assert.isBelow(text.length, 235_000)
     }))
+
+  it("says where the server is and what each endpoint is for, and has no list that generators cannot type", () => {
+    const document = OpenApi.fromApi(Api.Api)
+    assert.deepEqual(document.servers, [{ url: "/" }])
+    const summaries = Object.values(document.paths).flatMap(({ delete: remove, get, post }) =>
+      [remove, get, post].flatMap((it) => it === undefined ? [] : [it.summary])
+    )
+    assert.isAbove(summaries.length, 40)
+    assert.notInclude(summaries, undefined)
+    assert.sameMembers([...new Set(summaries)], summaries)
+    const text = JSON.stringify(document)
+    assert.notInclude(text, "prefixItems")
+    assert.include(text, "\"minItems\":1")
+  })
 })
 
 describe("the typed client", () => {

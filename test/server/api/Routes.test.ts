@@ -5,6 +5,7 @@ import * as OpenApi from "effect/http-api/OpenApi"
 import * as Redacted from "effect/Redacted"
 import { Api } from "../../../src/server/api/Api.ts"
 import * as Tokens from "../../../src/server/users/Tokens.ts"
+import { unauthorized } from "../../support/Doors.ts"
 import { start, tokens, type UserName, users } from "../../support/Server.ts"
 
 interface Operation {
@@ -76,7 +77,7 @@ describe("every endpoint of the API", () => {
     for (const path of open) assert.isTrue(operations.some((it) => it.path === path), path)
   })
 
-  it.live("lets nobody in without a valid token, and says nothing to them", () =>
+  it.live("lets nobody in without a valid token, and all are told the same", () =>
     Effect.gen(function*() {
       const server = yield* start({ users: everybody })
       const wrong = [{}, { authorization: "Bearer wrong" }, { authorization: "Bearer expired" }, {
@@ -91,8 +92,8 @@ describe("every endpoint of the API", () => {
             ...(body === undefined ? {} : { body })
           })
           assert.deepStrictEqual(
-            [answer.status, answer.text],
-            [401, ""],
+            [answer.status, answer.headers.get("content-type"), answer.text],
+            [401, "application/problem+json", unauthorized],
             `${method} ${path} ${JSON.stringify(headers)}`
           )
         }

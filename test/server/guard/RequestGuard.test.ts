@@ -1,7 +1,7 @@
 /** What every request passes before anybody looks at it, over real connections. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
-import { layer, type Options, port, send, sendRaw } from "../../support/Doors.ts"
+import { layer, type Options, port, send, sendRaw, unauthorized } from "../../support/Doors.ts"
 
 const served = (options?: Options) => Effect.provide(layer(options))
 
@@ -31,7 +31,7 @@ describe("a request", () => {
         ]
       ) {
         const answer = yield* send("/api/me", { headers: { authorization } })
-        assert.deepStrictEqual([answer.status, answer.text], [401, ""], authorization)
+        assert.deepStrictEqual([answer.status, answer.text], [401, unauthorized], authorization)
       }
       assert.strictEqual((yield* send("/api/me", { headers: { authorization: "bEARER token-of-bob" } })).status, 200)
     }).pipe(served()), { tags: ["SV17"] })
