@@ -24,7 +24,7 @@ import { Invalid, TooLarge, TooSlow } from "./ApiProblems.ts"
 export interface Options {
   /** Bytes of a body. Default 4 MB. */
   readonly maxBodyBytes?: number | undefined
-  /** Time for a body to arrive. Default 30 seconds. */
+  /** Time for a body to arrive. Default 30 seconds; a login has at most 2 seconds. */
   readonly bodyTimeout?: Duration.Input | undefined
 }
 
@@ -48,33 +48,32 @@ export const layer = (
         // a login has no user yet
         const isOpen = isOpenToAll(endpoint)
         const most = isOpen ? Math.min(bytes, openBytes) : bytes
-        const limit = ByteSize.bytes(most)
         const hasBody = endpoint.payload.size > 0
         const taken = isOpen
-          ? hasBody ? take(most, millis) : Effect.void
+          ? Effect.gen(function*() {
+            const { address } = callers.of(yield* HttpServerRequest.HttpServerRequest)
+            const body = hasBody ? take(most, Math.min(millis, openMillis)) : Effect.void
+            return yield* refusal(Effect.flatMap(limits.knock(address), (reading) => reading(body)))
+          })
           // runs after `Authorization`, which the types of endpoints without it do not show
           : Effect.flatMap(Effect.serviceOption(CurrentUser), (user) => {
             const name = Option.match(user, { onNone: () => "", onSome: (it) => it.name })
             return hasBody ? take(most, millis, { limits, name }) : limits.turn(name)
           })
-        const checked = Effect.andThen(taken, httpEffect).pipe(
+        return Effect.flatMap(taken, (refused) => refused ? Effect.succeed(refused) : httpEffect).pipe(
           Effect.catch((error) =>
             HttpApiSchemaError.is(error) && error.kind !== "Body" && error.kind !== "ResponseHeaders"
               ? Effect.fail(invalidBy(error))
               : Effect.fail(error)
           ),
-          Effect.provideService(HttpIncomingMessage.MaxBodySize, limit)
+          Effect.provideService(HttpIncomingMessage.MaxBodySize, ByteSize.bytes(most))
         )
-        if (!isOpen) return checked
-        return Effect.gen(function*() {
-          const { address } = callers.of(yield* HttpServerRequest.HttpServerRequest)
-          return (yield* refusal(limits.knock(address))) ?? (yield* checked)
-        })
       })
     })
   )
 
 const openBytes = 4_096
+const openMillis = 2_000
 
 const isOpenToAll = (endpoint: HttpApiEndpoint.Top): boolean => !endpoint.middlewares.has(Authorization)
 

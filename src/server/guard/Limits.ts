@@ -15,6 +15,7 @@ import { type ConfigurationError, readOptions } from "../../core/vocabulary/Conf
 import { TooMany } from "../api/ApiProblems.ts"
 import { type Bounds, Capacity } from "./Capacity.ts"
 import { FairTurns } from "./FairTurns.ts"
+import { type Bounds as StrangerBounds, type Reading, Strangers } from "./Strangers.ts"
 import { type Rate, TokenBuckets } from "./TokenBuckets.ts"
 
 /** The limits. Each one is released when the scope of the request closes: after its response or stream has ended. */
@@ -24,8 +25,17 @@ export class Limits extends Context.Service<Limits, {
    * do not share a limit.
    */
   readonly arrive: (address: string) => Taking
-  /** Admits an unauthenticated request, such as a login. */
-  readonly knock: (address: string) => Taking
+  /**
+   * Admits an unauthenticated request, such as a login. Its body is read by the result: meanwhile the oldest makes room
+   * for newer requests.
+   */
+  readonly knock: (
+    address: string
+  ) => Effect.Effect<
+    Reading<TooMany, HttpServerRequest.HttpServerRequest>,
+    TooMany,
+    Scope.Scope | HttpServerRequest.HttpServerRequest
+  >
   /** Admits a request of a user. */
   readonly enter: (user: string) => Taking
   /** Admits a stream of a user. */
@@ -54,22 +64,16 @@ export interface Options {
   /** Open requests, including streams. */
   readonly open?: Partial<Bounds> | undefined
   /**
-   * Open login requests. They count as open requests, too, and have a lower limit, so that strangers do not block
-   * users.
+   * Open requests without a user: log-ins and links. They count as open requests, too, and have a lower limit, so that
+   * strangers do not block users. One more takes the place of the oldest whose body is still to come.
    */
-  readonly strangers?: Partial<Strangers> | undefined
+  readonly strangers?: Partial<StrangerBounds> | undefined
   /** Open streams. */
   readonly streams?: Partial<Bounds> | undefined
   /** Bytes of bodies that are being read or not yet answered. More bodies wait, within their time limit. */
   readonly bodies?: Partial<Bounds> | undefined
   /** Long answers that are not delivered yet. More of them wait in order. */
   readonly answers?: Partial<Bounds> | undefined
-}
-
-/** Concurrent requests per address and in total. */
-export interface Strangers {
-  readonly perAddress: number
-  readonly ofAll: number
 }
 
 /** Default options. */
@@ -150,13 +154,11 @@ export const make = Effect.fnUntraced(function*(
   const [address, user] = [often(addresses), often(new TokenBuckets(rates.perUser))]
   /** Addresses of requests whose user is not known yet. */
   const arrived = new WeakMap<object, string>()
-  const all = atOnce(rates.open.ofAll, "Too many requests are open. Try again later.")
-  const ofUser = atOnce(rates.open.perUser, "Too many of your requests are open. Wait until some have ended.")
-  const strangers = atOnce(rates.strangers.ofAll, "Too many requests are open. Try again later.")
-  const ofAddress = atOnce(
-    rates.strangers.perAddress,
-    "Too many of your requests are open. Wait until some have ended."
-  )
+  const fullOfAll = "Too many requests are open. Try again later."
+  const fullOfOne = "Too many of your requests are open. Wait until some have ended."
+  const all = atOnce(rates.open.ofAll, fullOfAll)
+  const ofUser = atOnce(rates.open.perUser, fullOfOne)
+  const strangers = new Strangers(rates.strangers)
   const streams = atOnce(rates.streams.ofAll, "Too many streams are open. Try again later.")
   const streamsOfUser = atOnce(rates.streams.perUser, "Too many of your streams are open. Close some first.")
   return Limits.of({
@@ -168,7 +170,7 @@ export const make = Effect.fnUntraced(function*(
           Effect.map(HttpServerRequest.HttpServerRequest, ({ source }) => void arrived.set(source, key))
         )
       ),
-    knock: (key) => Effect.andThen(ofAddress.take(key), strangers.take("")),
+    knock: (key) => strangers.take(key, (isOfAddress) => refuse(5, isOfAddress ? fullOfOne : fullOfAll)),
     enter: (key) =>
       Effect.andThen(
         Effect.map(HttpServerRequest.HttpServerRequest, ({ source }) => {
@@ -186,9 +188,10 @@ export const make = Effect.fnUntraced(function*(
 })
 
 /** Admits a request, or gives the response that refuses it. */
-export const refusal = (taking: Taking) =>
+export const refusal = <E, R>(taking: Effect.Effect<void, E | TooMany, R>) =>
   Effect.matchEffect(taking, {
-    onFailure: (problem) => Effect.orDie(HttpServerRespondable.toResponse(problem)),
+    onFailure: (problem) =>
+      problem instanceof TooMany ? Effect.orDie(HttpServerRespondable.toResponse(problem)) : Effect.fail(problem),
     onSuccess: () => Effect.void
   })
 

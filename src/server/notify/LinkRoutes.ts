@@ -44,7 +44,7 @@ export const layer: Layer.Layer<
   const open = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
     const now = yield* Clock.currentTimeMillis
     const { address } = callers.of(request)
-    yield* limits.knock(address)
+    const reading = yield* limits.knock(address)
     const link = links.read(tokenIn(request.url))
     if (link === undefined) {
       const isTooMany = wrong.take(address, now) > 0
@@ -58,7 +58,7 @@ export const layer: Layer.Layer<
     if (!("hash" in approval)) return yield* Effect.fail(LinkAnswer.ended(approval))
     const refused = AnswerLinks.refusedAs(user, approval, now)
     if (refused !== undefined) return yield* Effect.fail(LinkAnswer.refused(refused, approval))
-    return { user, approval, write: yield* LinkWrite.read(directory, user, approval) }
+    return { user, approval, reading, write: yield* LinkWrite.read(directory, user, approval) }
   })
 
   const show = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
@@ -69,8 +69,8 @@ export const layer: Layer.Layer<
 
   const answer = Effect.fnUntraced(function*(request: HttpServerRequest.HttpServerRequest) {
     if (!isForm.test(request.headers["content-type"] ?? "")) return yield* Effect.fail(LinkAnswer.pages.noForm)
-    const { approval, user, write } = yield* open(request)
-    yield* RequestBody.take(mostBytes, patience)
+    const { approval, reading, user, write } = yield* open(request)
+    yield* reading(RequestBody.take(mostBytes, patience))
     const fields = new URLSearchParams(yield* request.text)
     const given = LinkAnswer.read(fields, approval, LinkPages.mayApprove(approval, write))
     if (Result.isFailure(given)) return yield* Effect.fail(given.failure)

@@ -1,6 +1,8 @@
 /** What those who are not known can do to those who are: nothing. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Effect from "effect/Effect"
+import * as Queue from "effect/Queue"
+import * as TestClock from "effect/testing/TestClock"
 import { connect } from "node:net"
 import { layer, type Options, port, send, token } from "../../support/Doors.ts"
 
@@ -13,9 +15,10 @@ const login = (word: string, address: string) =>
     headers: { "x-forwarded-for": address }
   })
 
-/** Requests that say that a body comes, and do not send it. */
+/** Requests that say that a body comes, and do not send it; gives the statuses that they are answered with. */
 const stuck = Effect.fnUntraced(function*(head: string, count: number) {
   const at = yield* port
+  const answers = yield* Queue.unbounded<number>()
   for (let each = 0; each < count; each++) {
     yield* Effect.acquireRelease(
       Effect.callback<ReturnType<typeof connect>>((resume) => {
@@ -23,11 +26,13 @@ const stuck = Effect.fnUntraced(function*(head: string, count: number) {
           socket.write(`${head}\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 100\r\n\r\n{`)
           resume(Effect.succeed(socket))
         })
+        socket.on("data", (data) => void Queue.offerUnsafe(answers, Number(data.toString().slice(9, 12))))
         socket.on("error", () => {})
       }),
       (socket) => Effect.sync(() => socket.destroy())
     )
   }
+  return answers
 })
 
 describe("a stranger", () => {
@@ -58,14 +63,25 @@ describe("a stranger", () => {
       assert.strictEqual((yield* login("wrong", "192.0.2.3")).status, 401)
     }).pipe(served({ trustProxy: true, logins: { failuresPerAddress: 2 } })))
 
-  it.live("whose requests never end takes no place of users", () =>
+  for (const bound of ["perAddress", "ofAll"] as const) {
+    it.live(`whose requests never end takes no place of users, nor of log-ins from there (${bound})`, () =>
+      Effect.gen(function*() {
+        const answers = yield* stuck("POST /api/login HTTP/1.1", 30)
+        // the oldest make room for the newest
+        assert.deepStrictEqual(yield* Queue.takeN(answers, 10), Array.from({ length: 10 }, () => 429))
+        assert.strictEqual((yield* login(token("ada"), "127.0.0.1")).status, 200)
+        assert.strictEqual((yield* send("/api/me", { as: "ada" })).status, 200)
+      }).pipe(Effect.scoped, served({ limits: { open: { ofAll: 25 }, strangers: { [bound]: 20 } } })))
+  }
+
+  it.effect("has two seconds for the body of a log-in", () =>
     Effect.gen(function*() {
-      yield* stuck("POST /api/login HTTP/1.1", 30)
-      // the next of that address is refused once those have come; users are not
-      let code = 0
-      while (code !== 429) code = (yield* send("/api/logout", { method: "POST", body: "{}" })).status
-      assert.strictEqual((yield* send("/api/me", { as: "ada" })).status, 200)
-    }).pipe(Effect.scoped, served({ limits: { open: { ofAll: 25 }, strangers: { perAddress: 20 } } })))
+      const answers = yield* stuck("POST /api/login HTTP/1.1", 2)
+      // the second has taken the place of the first, and waits
+      assert.strictEqual(yield* Queue.take(answers), 429)
+      yield* TestClock.adjust("2 seconds")
+      assert.strictEqual(yield* Queue.take(answers), 408)
+    }).pipe(Effect.scoped, served({ limits: { strangers: { perAddress: 1 } } })))
 })
 
 describe("a page of another site", () => {
