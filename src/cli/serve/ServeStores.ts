@@ -6,7 +6,7 @@ import * as Path from "effect/Path"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import type * as RateLimiter from "effect/persistence/RateLimiter"
 import * as Redacted from "effect/Redacted"
-import type * as SqlClient from "effect/sql/SqlClient"
+import * as SqlClient from "effect/sql/SqlClient"
 import type { Transcripts } from "../../agent/Transcripts.ts"
 import * as TranscriptStore from "../../agent/TranscriptStore.ts"
 import * as DatabaseCheck from "../../cluster/DatabaseCheck.ts"
@@ -83,7 +83,7 @@ export type Shared =
 /** Layer of the stores. A folder has one server at a time. */
 export const layer = (options: Options) => {
   const from = ({ at, ...held }: Place): Layer.Layer<Stores, CliFailure> =>
-    usableAt(at)(storesWith(held).pipe(Layer.provide(Database.layer(at))))
+    usableAt(at)(storesWith(held).pipe(Layer.provide(readable), Layer.provide(Database.layer(at))))
   return Layer.unwrap(Effect.map(options.postgres === undefined ? fileIn(options) : urlOf(options.postgres), from))
 }
 
@@ -92,12 +92,33 @@ export const layerShared = (
   { lease, postgres }: Pick<Runner, "lease" | "postgres">
 ): Layer.Layer<Shared | Stores, CliFailure> => {
   const from = ({ at }: Place) =>
-    usableAt(at)(sharedWith(lease, Database.isPooled(at)).pipe(Layer.provideMerge(Database.layer(at))))
+    usableAt(at)(
+      sharedWith(lease, Database.isPooled(at)).pipe(Layer.provide(readable), Layer.provideMerge(Database.layer(at)))
+    )
   return Layer.unwrap(Effect.map(urlOf(postgres), from))
 }
 
 const usableAt = (at: string) => <A, E, R>(stores: Layer.Layer<A, E, R>): Layer.Layer<A, CliFailure, R> =>
   Layer.catch(stores, (error) => Layer.effectContext<A, CliFailure, never>(Effect.fail(unusable(at, error))))
+
+/** Fails where an older version has records, which would otherwise be missing without a word. */
+const readable = Layer.effectDiscard(Effect.gen(function*() {
+  const sql = (yield* SqlClient.SqlClient).withoutTransforms()
+  const [found] = yield* sql.onDialectOrElse({
+    pg: () => sql`SELECT 1 AS found WHERE to_regclass(${olderTable}) IS NOT NULL`,
+    orElse: () => sql`SELECT 1 AS found FROM sqlite_master WHERE name = ${olderTable}`
+  })
+  if (found === undefined) return
+  const [row] = yield* sql`SELECT 1 FROM ${sql(olderTable)} LIMIT 1`
+  if (row === undefined) return
+  return yield* wrong(
+    `The table ${olderTable} has records of an older version, which this version does not read. Let the older version ` +
+      `finish what runs there. Then choose another folder (--data DIR) or database, or drop the table to start without them`
+  )
+}))
+
+/** What servers without a cluster kept their sessions in before there were rows of sessions. */
+const olderTable = "tool_executor_server"
 
 interface Place {
   readonly at: string
