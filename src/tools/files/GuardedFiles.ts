@@ -13,7 +13,16 @@ import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import { randomUUID } from "node:crypto"
 import type * as NodeFs from "node:fs"
-import { accessSync, constants, readdirSync, readFileSync, readlinkSync, realpathSync, statSync } from "node:fs"
+import {
+  accessSync,
+  constants,
+  lstatSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  realpathSync,
+  statSync
+} from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodeOs from "node:os"
 import * as NodePath from "node:path"
@@ -36,6 +45,8 @@ export interface GuardedFiles {
    * read.
    */
   readonly hidden: ReadonlyArray<string>
+  /** Which file or folder lay at each path that no link is. */
+  readonly identities: ReadonlyMap<string, string>
   /** Where the repository lies that the workspace is a further working tree of. */
   readonly gitFolder: string | undefined
 }
@@ -89,14 +100,34 @@ export const find = Effect.fnUntraced(function*(
     }
     if (++seen % together === 0) yield* Effect.sleep(0)
   }
+  const found = { guarded: outermost(guarded), links, linked: Array.from(linked), hidden: Array.from(hidden) }
+  const mounted = new Set([...found.guarded, ...found.linked, ...found.hidden])
   return {
-    guarded: outermost(guarded),
-    links,
-    linked: Array.from(linked),
-    hidden: Array.from(hidden),
+    ...found,
+    identities: new Map(Array.from(mounted, (path) => [path, identityOf(path)] as const)),
     gitFolder: gitFolderOf(workspace)
   }
 })
+
+/**
+ * Gives where something else lies now, relative to the root. A mount protects a file and not its name: what another
+ * program puts in its place, as an editor does when it saves, is open to the commands that run.
+ */
+export const replaced = (workspace: Workspace.Workspace, { identities }: GuardedFiles): ReadonlyArray<string> =>
+  Array.from(identities).flatMap(([path, before]) => {
+    const now = identityOf(path)
+    return now === "" || now === before ? [] : [Workspace.display(workspace, path)]
+  })
+
+/** Numbers of files are used again, so the moment of birth belongs to it. Empty: neither file nor folder. */
+const identityOf = (path: string): string =>
+  Result.getOrElse(
+    Result.try(() => {
+      const stats = lstatSync(path, { bigint: true })
+      return stats.isFile() || stats.isDirectory() ? `${stats.dev}:${stats.ino}:${stats.birthtimeNs}` : ""
+    }),
+    () => ""
+  )
 
 /** What a command has made and may not make. */
 export interface SetAside {

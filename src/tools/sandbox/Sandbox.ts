@@ -129,6 +129,8 @@ export interface Finished {
   } | undefined
   /** Files of the workspace that it could not read, relative to the root. */
   readonly hidden?: ReadonlyArray<string> | undefined
+  /** Protected and hidden files that another program replaced while it ran: it could change and read the new ones. */
+  readonly replaced?: ReadonlyArray<string> | undefined
   /** Hosts that it tried to reach in vain. */
   readonly refusedHosts?: ReadonlyArray<string> | undefined
 }

@@ -26,10 +26,11 @@ const nothingFound: GuardedFiles.GuardedFiles = {
   links: new Map(),
   linked: [],
   hidden: [],
+  identities: new Map(),
   gitFolder: undefined
 }
 
-/** Moves away what a command has made and may not make. */
+/** Moves away what a command has made and may not make, and finds what others have replaced meanwhile. */
 export const setAside = (
   { isExpected = () => false, workspace }: Sandbox.Command,
   found: GuardedFiles.GuardedFiles
@@ -40,6 +41,7 @@ export const setAside = (
       GuardedFiles.setAside(workspace, found, isExpected),
       (setAside): Sandbox.Finished => ({
         hidden: found.hidden.map((it) => Workspace.display(workspace, it)),
+        replaced: GuardedFiles.replaced(workspace, found),
         ...setAside === undefined ? {} : { setAside }
       })
     )

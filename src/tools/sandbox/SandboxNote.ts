@@ -13,7 +13,7 @@ export interface Ended extends Sandbox.Finished {
 
 /** Gives what there is to say; `undefined` if nothing is. */
 export const of = (
-  { errors, exitCode, hidden = [], network, output, refusedHosts, sandbox, setAside }: Ended
+  { errors, exitCode, hidden = [], network, output, refusedHosts, replaced = [], sandbox, setAside }: Ended
 ): string | undefined => {
   const { allowsUnconfined, status } = sandbox
   const notes: Array<string> = []
@@ -25,6 +25,12 @@ export const of = (
     notes.push(
       `The command made files that other programs execute by themselves. They were moved out of the workspace, to ${setAside.folder}: ` +
         `${list(setAside.paths)}. To make such a file, use write_file.`
+    )
+  }
+  if (replaced.length > 0) {
+    notes.push(
+      `Another program replaced these protected files while the command ran, so the command could read and change the ` +
+        `new ones. Check them before you use them: ${list(replaced)}.`
     )
   }
   if (refusedHosts !== undefined && refusedHosts.length > 0) {

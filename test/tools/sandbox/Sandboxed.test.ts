@@ -223,6 +223,38 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.isTrue(NodeFs.existsSync(`${root}/.envrc`))
     }))
 
+  it.live(
+    "says which protected and hidden files somebody replaced while it ran, and of no others",
+    () =>
+      Effect.gen(function*() {
+        const { root } = yield* makeFolders
+        const sandbox = yield* bwrap
+        put(root, { ".npmrc": "old", "AGENTS.md": "old", ".git/config": "old", ".env": "old", ".envrc": "same" })
+        const fiber = yield* Effect.forkChild(call({ root, sandbox }, "run_command", {
+          command:
+            "echo > started; while [ ! -e go ]; do sleep 0.01; done; for it in .npmrc AGENTS.md .git/hook .envrc; " +
+            "do echo evil >> $it; done; cat .env"
+        }))
+        yield* until(() => NodeFs.existsSync(`${root}/started`))
+        // an editor that saves, a checkout, another clone
+        for (const name of [".npmrc", ".env"]) {
+          put(root, { "saved.tmp": "new" })
+          NodeFs.renameSync(`${root}/saved.tmp`, `${root}/${name}`)
+        }
+        NodeFs.unlinkSync(`${root}/AGENTS.md`)
+        put(root, { "AGENTS.md": "new" })
+        NodeFs.renameSync(`${root}/.git`, `${root}/other`)
+        put(root, { ".git/config": "new", ".envrc": "changed by its owner" })
+        put(root, { go: "" })
+        const { sandbox: note } = yield* Fiber.join(fiber)
+        assert.include(note, "Another program replaced these protected files while the command ran")
+        for (const name of [".npmrc", "AGENTS.md", ".git", ".env"]) assert.include(note, name)
+        assert.notInclude(note, ".envrc")
+        assert.strictEqual(NodeFs.readFileSync(`${root}/.envrc`, "utf8"), "changed by its owner")
+      }),
+    { tags: ["SB4"] }
+  )
+
   it.live("is refused if the workspace contains the home folder", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders
