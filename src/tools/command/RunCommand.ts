@@ -239,7 +239,7 @@ export const make = (
   const { allowsUnconfined, status } = sandbox
   const run = Effect.fnUntraced(function*(
     params: Tool.Parameters<typeof tool>,
-    isExpected: ((path: string) => boolean) | undefined
+    isExpected: (() => boolean) | undefined
   ) {
     const isConfined = isExpected !== undefined
     const argv = yield* argvOf(params)

@@ -112,6 +112,8 @@ export const replace = Effect.fnUntraced(
     const target = yield* findTarget(workspace, path)
     if (options.throughLinks === false) yield* checkNoLinks(workspace, path)
     const judge = yield* PathTarget.judge(workspace, "writes")
+    const targetOf = yield* PathTarget.targets(workspace, "writes")
+    if (targetOf(target.real).kind === "protected") yield* workspace.beforeProtected ?? Effect.void
     const name = NodePath.basename(target.real)
     const folder = yield* openFolder(
       workspace,
@@ -144,7 +146,6 @@ export const replace = Effect.fnUntraced(
       (real) => real === folder.real ? Effect.void : judge.check(NodePath.join(real, name), path)
     )
     yield* context.commit(Effect.uninterruptible(Effect.all([isAsExpected, isStillPermitted, put], { discard: true })))
-    workspace.onWrite?.(NodePath.join(folder.real, name))
     // The name itself reaches the disk with its folder; the content already did.
     yield* Effect.ignore(WorkspaceFailure.attempt(path, () => folder.handle.sync()))
     return { ...written, created: target.stats === undefined }

@@ -220,6 +220,8 @@ const gitFolderOf = ({ root }: Workspace.Workspace): string | undefined =>
     const own = realpathSync(NodePath.resolve(root, named))
     if (realpathSync(readFileSync(NodePath.join(own, "gitdir"), "utf8").trim()) !== link) return undefined
     const main = realpathSync(NodePath.resolve(own, readFileSync(NodePath.join(own, "commondir"), "utf8").trim()))
+    // what the workspace lies in would show more than the repository
+    if (Workspace.isWithin(main, root)) return undefined
     return Workspace.isWithin(main, own) && /(?:^|\.)git$/.test(NodePath.basename(main)) ? main : undefined
   }))
 

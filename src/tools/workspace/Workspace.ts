@@ -8,6 +8,7 @@
  */
 import * as Effect from "effect/Effect"
 import type * as Option from "effect/Option"
+import type * as Scope from "effect/Scope"
 import * as NodeFsPromises from "node:fs/promises"
 import * as NodePath from "node:path"
 import { ConfigurationError } from "../../core/vocabulary/ConfigurationError.ts"
@@ -23,8 +24,8 @@ export interface Workspace {
   readonly protect?: ReadonlyArray<string> | undefined
   /** What may be written like any other file, though other tools run it. */
   readonly unprotect?: ReadonlyArray<string> | undefined
-  /** Is told of each file that a tool writes. */
-  readonly onWrite?: ((real: string) => void) | undefined
+  /** What a tool awaits before it writes a protected file. Default: nothing. */
+  readonly beforeProtected?: Effect.Effect<void, never, Scope.Scope> | undefined
 }
 
 /** Characters that a path may have: what is longer no operating system opens. */

@@ -121,7 +121,7 @@ export const layer = (options: Options): Layer.Layer<Handlers, ConfigurationErro
   toolkit.toLayer(Effect.gen(function*() {
     const checked = yield* check(options)
     const changes = new OwnChanges()
-    const workspace = { ...checked.workspace, onWrite: (real: string) => changes.wrote(real) }
+    const workspace = { ...checked.workspace, beforeProtected: changes.write }
     return toolkit.of({
       read_file: ReadFile.make(workspace),
       list_directory: ListDirectory.make(workspace),

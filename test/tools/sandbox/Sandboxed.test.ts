@@ -196,7 +196,7 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.strictEqual(fake.stdout, "")
     }))
 
-  it.live("does not move what tools and commands without the sandbox have made meanwhile", () =>
+  it.live("does not move what commands without the sandbox have made meanwhile", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders
       const changes = new OwnChanges()
@@ -208,13 +208,7 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
         sandbox: yield* bwrap,
         changes
       })
-      const fiber = yield* Effect.forkChild(run({ command: "echo > started; while [ ! -e go ]; do sleep 0.01; done" }))
-      yield* until(() => NodeFs.existsSync(`${root}/started`))
-      put(root, { ".npmrc": "approved", ".envrc": "evil" })
-      changes.wrote(`${root}/.npmrc`)
-      put(root, { go: "" })
-      yield* Fiber.join(fiber)
-      assert.isTrue(NodeFs.existsSync(`${root}/.npmrc`))
+      yield* run({ command: "echo evil > .envrc" })
       assert.isFalse(NodeFs.existsSync(`${root}/.envrc`))
       yield* Effect.all(
         [run({ command: "sleep 0.2" }), changes.unconfined(Effect.sync(() => put(root, { ".envrc": "approved" })))],
@@ -254,6 +248,53 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       }),
     { tags: ["SB4"] }
   )
+
+  it.live("is waited for by a tool that writes a protected file, and by no other write", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      put(root, { ".npmrc": "old" })
+      const { layer, toolkit } = WorkspaceTools.make({ root, sandbox: yield* bwrap })
+      const write = (path: string) => ToolCall.make(path, "write_file", { path, content: "approved" })
+      const results = yield* Effect.gen(function*() {
+        const executor = yield* ToolExecutor
+        const running = yield* Effect.flatMap(executor.process(), (process) =>
+          process.execute(ToolCall.make("c", "run_command", {
+            command: "echo > started; while [ ! -e plain.txt ]; do sleep 0.01; done; " +
+              "for at in 1 2 3 4 5 6 7 8 9; do echo evil >> .npmrc; sleep 0.05; done; cat .npmrc"
+          }))).pipe(Effect.forkChild)
+        yield* until(() =>
+          NodeFs.existsSync(`${root}/started`)
+        )
+        const process = yield* executor.process()
+        const writing = yield* Effect.forkChild(process.execute(write(".npmrc")))
+        yield* process.execute(write("plain.txt"))
+        return JSON.stringify([yield* Fiber.join(running), yield* Fiber.join(writing)])
+      }).pipe(
+        Effect.scoped,
+        Effect.provide(
+          LocalExecutor.layer(toolkit, { policy: { default: "allow" } }).pipe(
+            Layer.provide(layer),
+            Layer.provide(Approvals.layerApprover(() => Effect.succeed({ _tag: "ApproveOnce" })))
+          )
+        )
+      )
+      assert.include(results, "\"stdout\":\"old\"")
+      assert.notInclude(results, "Another program")
+      assert.strictEqual(NodeFs.readFileSync(`${root}/.npmrc`, "utf8"), "approved")
+    }), { tags: ["SB4"] })
+
+  it.live("sees no folder above the workspace, whatever its .git names", () =>
+    Effect.gen(function*() {
+      const { root } = yield* makeFolders
+      // an attacker's .git that leads back here, below a folder with a name as of a repository
+      const above = `${root}/all.git`
+      put(above, { "secret.txt": "SECRET", "tree/own/gitdir": `${above}/tree/.git\n`, "tree/own/commondir": "../..\n" })
+      put(above, { "tree/.git": `gitdir: ${above}/tree/own\n` })
+      const { stdout } = yield* call({ root: `${above}/tree`, sandbox: yield* bwrap }, "run_command", {
+        command: "cat ../secret.txt"
+      })
+      assert.strictEqual(stdout, "")
+    }), { tags: ["SB1"] })
 
   it.live("is refused if the workspace contains the home folder", () =>
     Effect.gen(function*() {
