@@ -159,8 +159,10 @@ export const setAside = Effect.fnUntraced(function*(
   if (made.length === 0) return undefined
   const folder = yield* Effect.promise(() => NodeFsPromises.mkdtemp(NodePath.join(NodeOs.tmpdir(), "set-aside-")))
   const [paths, left]: [Array<string>, Array<string>] = [[], []]
-  for (const path of new Set(made)) {
-    const moved = yield* Effect.exit(Effect.scoped(moveOut(workspace, path, folder, before.links.get(path))))
+  for (const [index, path] of Array.from(new Set(made)).entries()) {
+    // numbered, so that no two are one; without the folders, whose names together may be too long
+    const to = NodePath.join(folder, `${index + 1}-${NodePath.basename(path).slice(-60)}`)
+    const moved = yield* Effect.exit(Effect.scoped(moveOut(workspace, path, to, before.links.get(path))))
     const those = moved._tag === "Success" ? paths : left
     those.push(Workspace.display(workspace, path))
   }
@@ -171,13 +173,12 @@ export const setAside = Effect.fnUntraced(function*(
 const moveOut = Effect.fnUntraced(function*(
   workspace: Workspace.Workspace,
   path: string,
-  folder: string,
+  to: string,
   link: string | undefined
 ) {
   const shown = Workspace.display(workspace, path)
   const parent = yield* Descriptor.openReal(workspace, NodePath.dirname(path), "folder")
   const from = NodePath.join(parent.pinned, NodePath.basename(path))
-  const to = NodePath.join(folder, shown.replaceAll("/", "__"))
   const attempt = <A>(run: () => Promise<A>) => WorkspaceFailure.attempt(shown, run)
   const exists = yield* Effect.option(attempt(() => NodeFsPromises.lstat(from)))
   yield* OpenedFolder.whileWritable(parent.pinned)
@@ -190,12 +191,11 @@ const moveOut = Effect.fnUntraced(function*(
       // the folder for temporary files is often on another device
       () =>
         Effect.sync(() => OpenedFolder.openAll(inert)).pipe(
-          Effect.andThen(Effect.ignore(attempt(() =>
-            NodeFsPromises.cp(inert, to, { recursive: true, verbatimSymlinks: true, filter: isPlain })
-          ))),
-          Effect.andThen(Effect.ignore(attempt(() =>
-            NodeFsPromises.rm(inert, { recursive: true, force: true })
-          )))
+          Effect.andThen(
+            attempt(() => NodeFsPromises.cp(inert, to, { recursive: true, verbatimSymlinks: true, filter: isPlain }))
+          ),
+          // what could not be copied stays
+          Effect.andThen(attempt(() => NodeFsPromises.rm(inert, { recursive: true, force: true })))
         )
     )
   }

@@ -134,6 +134,24 @@ describe.skipIf(!isThere)("run_command in bwrap", () => {
       assert.include(result.sandbox, ".npmrc")
     }), { tags: ["SB4"] })
 
+  it.live(
+    "loses nothing of what it moves away: neither below a long path nor of two like names",
+    () =>
+      Effect.gen(function*() {
+        const { root } = yield* makeFolders
+        const long = Array.from({ length: 8 }, () => "d".repeat(60)).join("/")
+        const { sandbox: note = "" } = yield* call({ root, sandbox: yield* bwrap }, "run_command", {
+          command: `mkdir -p ${long} a && echo one > ${long}/.npmrc; echo two > a/.npmrc; echo three > a__.npmrc; ` +
+            "mkdir a__b a/b; echo four > a__b/.envrc; echo five > a/b/.envrc"
+        })
+        const [, folder = ""] = /moved out of the workspace, to (\S+?):/.exec(note) ?? []
+        const kept = NodeFs.readdirSync(folder).map((name) => NodeFs.readFileSync(`${folder}/${name}`, "utf8").trim())
+        assert.deepStrictEqual(kept.sort(), ["five", "four", "one", "two"])
+        assert.isTrue(NodeFs.existsSync(`${root}/a__.npmrc`))
+      }),
+    { tags: ["SB4"] }
+  )
+
   it.live("reaches a host that a person approves, and none without being asked for network", () =>
     Effect.gen(function*() {
       const { root } = yield* makeFolders
