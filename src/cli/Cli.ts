@@ -53,7 +53,7 @@ export const command = Command.make("tool-executor").pipe(
 /**
  * Runs a command line and gives its exit code.
  *
- * Exit codes: 0 success, 1 something did not succeed or hold, 2 invalid usage, input or config, 70 a bug of
+ * Exit codes: 0 success, 1 something did not succeed or hold, 2 invalid usage, input or config, 3 not compared, 70 a bug of
  * tool-executor, with its cause on standard error.
  */
 export const run = (

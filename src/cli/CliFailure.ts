@@ -6,8 +6,8 @@ import { escape } from "../internal/escape.ts"
 
 /** Error of a command: its exit code and what to tell the user. */
 export class CliFailure extends Schema.TaggedError<CliFailure>("effect-tool-executor/cli/CliFailure")("CliFailure", {
-  /** 1: something did not succeed or hold. 2: bad usage, input or config. */
-  code: Schema.Literals([1, 2]),
+  /** 1: something did not succeed or hold. 2: bad usage, input or config. 3: something could not be compared. */
+  code: Schema.Literals([1, 2, 3]),
   /** For standard error, safe to show; empty if everything has been said. */
   explanation: Schema.String
 }) {

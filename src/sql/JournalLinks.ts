@@ -136,15 +136,11 @@ export const state = (sql: Sql, isLocked = false): Effect.Effect<State, SqlError
  */
 export const recordPrune = Effect.fnUntraced(function*(sql: Sql, before: number): Effect.fn.Return<void, SqlError> {
   const { baseHead, basePlace, head } = yield* state(sql, true)
-  const [last] = yield* sql<{ readonly before: number | null }>`
-    SELECT max(pruned_before) AS before FROM tool_executor_journal_links
-  `.withoutTransform
-  const until = Math.max(before, last?.before ?? before)
   const base = yield* newBase(sql, { place: basePlace, chain: baseHead })
-  const chain = chained(head, pruned(until, base.place, base.chain))
+  const chain = chained(head, pruned(before, base.place, base.chain))
   yield* sql`
     INSERT INTO tool_executor_journal_links (pruned_before, base_place, base_head, chain)
-    VALUES (${until}, ${base.place}, ${base.chain}, ${chain})
+    VALUES (${before}, ${base.place}, ${base.chain}, ${chain})
   `
   yield* sql`
     UPDATE tool_executor_journal_chain SET head = ${chain}, base_place = ${base.place}, base_head = ${base.chain}
@@ -254,12 +250,13 @@ const newBase = Effect.fnUntraced(function*(
     const some = yield* links(sql, last, 1_000)
     isOver = some.length < 1_000
     for (const it of some) {
-      if (it.pruned === undefined && it.last >= left) {
+      // a checkpoint may have the hash of a prune that nothing was written after
+      if (it.pruned !== undefined) continue
+      if (it.last >= left) {
         isOver = true
         break
       }
-      last = it.number
-      next = { place: it.pruned === undefined ? it.last : next.place, chain: it.chain }
+      ;[last, next] = [it.number, { place: it.last, chain: it.chain }]
     }
   }
   if (last === 0 || left <= base.place) return base

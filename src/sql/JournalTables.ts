@@ -381,13 +381,7 @@ export const prune = Effect.fnUntraced(function*(
   const last = Number(next.last)
   const [low, high, time] = isPg(sql) ? ["$1::bigint", "$2::bigint", "$3::float8"] : ["?1", "?2", "?3"]
   const values = [after, last, before]
-  const mayGo = `place > ${low} AND place <= ${high} AND at < ${time} AND (
-    call_key IS NULL OR tag IN ('LateWriteBlocked', 'OrphanEnded', 'Shadowed') OR EXISTS (
-      SELECT 1 FROM tool_executor_journal_entries AS ended
-      WHERE ended.call_key = tool_executor_journal_entries.call_key AND ended.tag = 'Settled'
-        AND ended.place >= tool_executor_journal_entries.place
-    )
-  )`
+  const mayGo = `place > ${low} AND place <= ${high} AND at < ${time} AND ${hasEnded()}`
   const remove = `DELETE FROM tool_executor_journal_entries WHERE ${mayGo} RETURNING`
   const removed = isPg(sql)
     ? sql.unsafe(
@@ -401,6 +395,35 @@ export const prune = Effect.fnUntraced(function*(
     )
   return { last, removed: (yield* removed).length }
 })
+
+/** What holds of an entry that a prune removes once it is old enough; `until`: by the entries up to that place. */
+const hasEnded = (until?: string): string =>
+  `(
+  call_key IS NULL OR tag IN ('LateWriteBlocked', 'OrphanEnded', 'Shadowed') OR EXISTS (
+    SELECT 1 FROM tool_executor_journal_entries AS ended
+    WHERE ended.call_key = tool_executor_journal_entries.call_key AND ended.tag = 'Settled'
+      AND ended.place >= tool_executor_journal_entries.place${until === undefined ? "" : ` AND ended.place <= ${until}`}
+  )
+)`
+
+/**
+ * The first entry before a place that a prune would have removed before it came to that place: older, and of a call that
+ * had ended `until` then.
+ */
+export const leftBehind = (
+  sql: Sql,
+  { before, place, until }: { readonly before: number; readonly place: number; readonly until: number }
+): Effect.Effect<number | undefined, SqlError> => {
+  const [high, time, known] = isPg(sql) ? ["$1::bigint", "$2::float8", "$3::bigint"] : ["?1", "?2", "?3"]
+  return Effect.map(
+    sql.unsafe<{ readonly place: unknown }>(
+      `SELECT place FROM tool_executor_journal_entries
+      WHERE place < ${high} AND at < ${time} AND ${hasEnded(known)} ORDER BY place LIMIT 1`,
+      [place, before, until]
+    ).withoutTransform,
+    ([row]) => row === undefined ? undefined : Number(row.place)
+  )
+}
 
 /** Removes terms that are over, or have given no sign of life since; none that lives, whatever the time. */
 export const pruneTerms = (sql: Sql, before: number): Effect.Effect<unknown, SqlError> =>

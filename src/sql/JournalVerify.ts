@@ -4,6 +4,7 @@ import type * as SqlClient from "effect/sql/SqlClient"
 import type { SqlError } from "effect/sql/SqlError"
 import * as Chain from "../core/store/JournalChain.ts"
 import * as Links from "./JournalLinks.ts"
+import * as Tables from "./JournalTables.ts"
 
 /** Checks all rows, and compares the chain with a checkpoint. Appends of the meantime are left out. */
 export const verify = Effect.fnUntraced(function*(
@@ -27,17 +28,15 @@ const checkAll = Effect.fnUntraced(function*(
   const end = yield* endOf(sql)
   const findings: Array<Chain.Finding> = []
   const removed: Array<Links.Hashed> = []
-  let [chain, place, entries, number, prunedBefore] = [baseHead, basePlace, 0, 0, -Infinity]
+  const prunes: Array<Prune> = []
+  let [chain, place, entries, number] = [baseHead, basePlace, 0, 0]
   let base: { readonly basePlace: number; readonly baseHead: string } | undefined
-  let isCompared = checkpoint === undefined
-  const compare = (): void => {
-    if (isCompared || place < checkpoint!.place) return
-    isCompared = true
-    if (place !== checkpoint!.place || chain !== checkpoint!.chain) findings.push(Chain.other(checkpoint!))
-  }
-  if (checkpoint !== undefined && checkpoint.place < basePlace && baseHead !== "") isCompared = true
-  else if (baseHead !== "") compare()
-  const unchained = baseHead === "" ? yield* countUntil(sql, basePlace) : 0
+  let isMatched = false
+  /** Whether a prune removed what was there up to a place. */
+  const isBase = (place: number): boolean => baseHead !== "" && place <= basePlace
+  const stray = yield* countUntil(sql, baseHead === "" ? 0 : basePlace)
+  if (stray.count > 0) findings.push(added(stray.last))
+  const unchained = baseHead === "" ? (yield* countUntil(sql, basePlace)).count - stray.count : 0
   while (number < end.number) {
     const some = (yield* Links.links(sql, number, linksAtOnce)).filter((it) => it.number <= end.number)
     if (some.length === 0) break
@@ -52,22 +51,25 @@ const checkAll = Effect.fnUntraced(function*(
           findings.push({ from: place, to: place, problem: `the record of a prune after entry ${place} was changed` })
         }
         base = it.pruned
-        prunedBefore = Math.max(prunedBefore, before)
-        chain = it.chain
-        continue
+        prunes.push({ before, until: place })
+      } else {
+        for (; at < rows.length && rows[at]!.place < it.first; at++) findings.push(added(rows[at]!.place))
+        const own: Array<Links.Hashed> = []
+        for (; at < rows.length && rows[at]!.place <= it.last; at++) own.push(rows[at]!)
+        if (Links.chained(chain, own.map(({ hash }) => hash).join("")) === it.chain) {
+          for (const row of own) if (row.isPruned) removed.push(row)
+          entries += own.filter(({ isPruned }) => !isPruned).length
+        } else findings.push(broken(it))
+        place = it.last
       }
-      for (; at < rows.length && rows[at]!.place < it.first; at++) findings.push(added(rows[at]!.place))
-      const own: Array<Links.Hashed> = []
-      for (; at < rows.length && rows[at]!.place <= it.last; at++) own.push(rows[at]!)
-      if (Links.chained(chain, own.map(({ hash }) => hash).join("")) === it.chain) {
-        for (const row of own) if (row.isPruned) removed.push(row)
-        entries += own.filter(({ isPruned }) => !isPruned).length
-      } else findings.push(broken(it))
-      ;[chain, place] = [it.chain, it.last]
-      compare()
+      chain = it.chain
+      // that the base is like the checkpoint says nothing, unless it was the base when the checkpoint was made
+      if (place === checkpoint?.place && chain === checkpoint.chain) {
+        isMatched ||= !isBase(place) || it.pruned?.basePlace === place
+      }
     }
   }
-  for (const it of removed) if (it.at >= prunedBefore) findings.push(Chain.missing(it.place, it.place))
+  findings.push(...yield* removedByOthers(sql, removed, prunes))
   if (baseHead !== "" && (base?.baseHead !== baseHead || base.basePlace !== basePlace)) {
     findings.push(Chain.missing(1, basePlace))
   }
@@ -76,14 +78,60 @@ const checkAll = Effect.fnUntraced(function*(
     findings.push({ from, to: Math.max(from, end.taken), problem: `the last entries, from ${from} on, are missing` })
   }
   if (end.place > place) findings.push(added(end.place))
-  if (!isCompared && place < checkpoint!.place) findings.push(Chain.missing(place + 1, checkpoint!.place))
+  let compared: Chain.Compared = "not compared"
+  if (checkpoint !== undefined && checkpoint.place > place) {
+    findings.push(Chain.missing(place + 1, checkpoint.place))
+  } else if (isMatched) {
+    if (entries > 0) compared = "matches"
+  } else if (checkpoint !== undefined && !isBase(checkpoint.place)) {
+    compared = "differs"
+    findings.push(Chain.other(checkpoint))
+  }
   return {
     entries,
     unchained,
     pruned: removed.length,
     head: chain === "" ? undefined : { place, chain },
+    compared,
     findings
   }
+})
+
+/** A record of a prune: entries before a time may be removed, and those that had ended by a place are. */
+interface Prune {
+  readonly before: number
+  readonly until: number
+}
+
+/**
+ * What was removed without a prune, or with the forged record of one. A prune begins with the oldest entry, so whatever
+ * each of those that may have removed an entry would have removed before it is gone as well.
+ */
+const removedByOthers = Effect.fnUntraced(function*(
+  sql: SqlClient.SqlClient,
+  removed: ReadonlyArray<Links.Hashed>,
+  prunes: ReadonlyArray<Prune>
+): Effect.fn.Return<ReadonlyArray<Chain.Finding>, SqlError> {
+  const findings: Array<Chain.Finding> = []
+  const byTime = prunes.toSorted((one, other) => one.before - other.before)
+  /** The last entry for which a prune is the one that goes least far. */
+  const lasts = new Map<Prune, number>()
+  for (const { at, place } of removed) {
+    const least = byTime.find(({ before }) => at < before)
+    if (least === undefined) findings.push(Chain.missing(place, place))
+    else lasts.set(least, place)
+  }
+  for (const [{ before }, place] of lasts) {
+    const until = Math.min(...prunes.filter((it) => it.before >= before).map((it) => it.until))
+    const left = yield* Tables.leftBehind(sql, { before, place, until })
+    if (left === undefined) continue
+    findings.push({
+      from: left,
+      to: place,
+      problem: `entry ${place} is gone, and entry ${left}, which a prune removes before it, is not: no prune removed it`
+    })
+  }
+  return findings
 })
 
 /** Links that are read at once. */
@@ -120,10 +168,11 @@ const endOf = (sql: SqlClient.SqlClient) =>
     })
   )
 
-const countUntil = (sql: SqlClient.SqlClient, place: number): Effect.Effect<number, SqlError> =>
+/** How many entries there are up to a place, and which one is the last. */
+const countUntil = (sql: SqlClient.SqlClient, place: number) =>
   Effect.map(
-    sql<{ readonly count: unknown }>`
-      SELECT count(*) AS count FROM tool_executor_journal_entries WHERE place <= ${place}
+    sql<{ readonly count: unknown; readonly last: unknown }>`
+      SELECT count(*) AS count, max(place) AS last FROM tool_executor_journal_entries WHERE place <= ${place}
     `.withoutTransform,
-    ([row]) => Number(row?.count ?? 0)
+    ([row]) => ({ count: Number(row?.count ?? 0), last: Number(row?.last ?? 0) })
   )

@@ -175,6 +175,39 @@ const holds = <Needs>(
   )
 
   test(
+    "matches a checkpoint after a prune, and is not compared with one behind it",
+    Effect.gen(function*() {
+      const journal = yield* SqlJournal.make()
+      const call = (key: string, at: number) => [entry("Arrived", { key, at }), entry("Settled", { key, at })]
+      const checkpointOf = Effect.map(
+        SqlJournal.verify(),
+        ({ head, journal }): Checkpoint => ({ v: 1, journal, ...head!, at: 0 })
+      )
+      const compare = (checkpoint: Checkpoint) =>
+        Effect.map(SqlJournal.verify(checkpoint), ({ compared, findings }) => [compared, findings.length])
+      for (let n = 0; n < 4; n++) yield* append(journal, ...call(`old ${n}`, 1_000 + n))
+      const early = yield* checkpointOf
+      yield* SqlJournal.prune(1)
+      const unchanged = yield* checkpointOf
+      yield* append(journal, ...call("new", 5_000))
+      assert.deepStrictEqual(yield* compare(unchanged), ["matches", 0])
+      assert.deepStrictEqual(yield* compare(early), ["matches", 0])
+      yield* SqlJournal.prune(9_000)
+      for (const chain of [early.chain, "x"]) {
+        assert.deepStrictEqual(yield* compare({ ...early, chain }), ["not compared", 0])
+      }
+      const empty = yield* checkpointOf
+      assert.deepStrictEqual(yield* compare(empty), ["not compared", 0])
+      yield* append(journal, ...call("last", 9_500))
+      yield* SqlJournal.prune(9_000)
+      assert.deepStrictEqual(yield* compare(empty), ["matches", 0])
+      const sql = yield* SqlClient.SqlClient
+      yield* sql`UPDATE tool_executor_journal_entries SET place = 0 WHERE call_key = 'last' AND tag = 'Arrived'`
+      assert.include(yield* problems(), "entry 0 was not written by the journal")
+    })
+  )
+
+  test(
     "does not match a checkpoint once all of it was written again",
     Effect.gen(function*() {
       const sql = yield* SqlClient.SqlClient

@@ -289,8 +289,6 @@ const whole = [
   /^DELETE FROM "?tool_executor_(?:scopes|rates|circuits)/,
   // SQLite begins with the last row, which is the one it needs
   /^INSERT INTO tool_executor_journal_entries \(term/,
-  // when entries are removed
-  /^SELECT max\(pruned_before\)/,
   // a server that is alone knows all rows of a kind
   /^SELECT session, key FROM "?tool_executor_session_rows"? WHERE kind = \S+ ORDER BY/,
   // what an operator sees of everybody, and who is notified of everything

@@ -54,7 +54,10 @@ export const layerOutside = Effect.fnUntraced(function*(at: string, root: string
 export interface Opened {
   readonly read: (query: Journal.Query) => Stream.Stream<Journal.Recorded, Journal.JournalError>
   /** Checks its hash chain. */
-  readonly verify: (checkpoint?: Chain.Checkpoint) => Effect.Effect<Chain.Verified, Journal.JournalError>
+  readonly verify: (
+    checkpoint: Chain.Checkpoint | undefined,
+    earlierElsewhere: boolean
+  ) => Effect.Effect<Chain.Verified, Journal.JournalError>
 }
 
 /** Reads the journal that is there, for the rest of the scope. */
@@ -72,7 +75,7 @@ export const open = Effect.fnUntraced(function*(at: string): Effect.fn.Return<
   if (isFile(at)) {
     return {
       read: (query) => JournalFile.read(at, query),
-      verify: (checkpoint) => JournalFile.verify(at, checkpoint)
+      verify: (checkpoint, earlierElsewhere) => JournalFile.verify(at, checkpoint, { earlierElsewhere })
     }
   }
   const context = yield* Effect.mapError(Layer.build(Database.layer(at, true)), (error) => unusable(at, error))

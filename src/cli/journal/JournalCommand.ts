@@ -49,63 +49,77 @@ const input = {
     "checkpoint",
     "Print a checkpoint as JSON: the hash of all entries so far. Keep it elsewhere, for --against"
   ),
-  against: Flags.text("against", "FILE", "With --verify: compare the journal with an earlier checkpoint")
+  against: Flags.text("against", "FILE", "With --verify: compare the journal with an earlier checkpoint"),
+  earlierElsewhere: Flags.toggle(
+    "earlier-elsewhere",
+    "With --against: full parts of a file were moved elsewhere, so the journal may begin right after the checkpoint"
+  )
 }
 
 export const command = Command.make(
   "journal",
   input,
-  Effect.fnUntraced(function*({ against, at, checkpoint, follow, json, outcome, timeline, verify, ...filters }) {
-    const given = [follow, timeline, verify, checkpoint].filter(Boolean).length
-    if (given > 1) {
-      return yield* wrong(
-        "--follow, --timeline, --verify and --checkpoint exclude one another. Use only one of them."
-      )
-    }
-    if (Option.isSome(against) && !verify) return yield* wrong("--against works only with --verify. Add --verify.")
-    const query = yield* queryOf(filters)
-    const wanted = Option.getOrUndefined(outcome)
-    const { read, verify: check } = yield* JournalAt.open(at)
-    const lineOf = json ? jsonLine : ({ entry }: Journal.Recorded) => Lines.entryLine(entry)
-    const print = Effect.gen(function*() {
-      if (follow) {
-        const isWanted = ({ entry }: Journal.Recorded) =>
-          wanted === undefined || (entry._tag === "Settled" && entry.outcome._tag === wanted)
-        const printing = followed(read, query, (it) => isWanted(it) ? Files.print(lineOf(it)) : Effect.void)
-        return yield* Effect.raceFirst(printing, Effect.asVoid(yield* Interruption))
-      }
-      if (checkpoint) return yield* printCheckpoint(yield* check())
-      if (verify) {
-        const before = Option.isSome(against) ? yield* readCheckpoint(against.value) : undefined
-        const isWhole = yield* chained(yield* check(before), before)
-        const recorded = yield* Stream.runCollect(read(query)).pipe(
-          // an entry that cannot be read was changed, and that was printed
-          Effect.catchIf(() => !isWhole, () => incomplete)
+  Effect.fnUntraced(
+    function*({ against, at, checkpoint, earlierElsewhere, follow, json, outcome, timeline, verify, ...filters }) {
+      const given = [follow, timeline, verify, checkpoint].filter(Boolean).length
+      if (given > 1) {
+        return yield* wrong(
+          "--follow, --timeline, --verify and --checkpoint exclude one another. Use only one of them."
         )
-        return yield* verified(recorded, isWhole)
       }
-      const recorded = yield* Stream.runCollect(read(query))
-      const calls = Calls.callsOf(recorded.map((it) => it.entry))
-        .filter((it) => wanted === undefined || Lines.outcomeOf(it) === wanted)
-      if (json) {
-        const entries = wanted === undefined
-          ? undefined
-          : new Set<Journal.JournalEntry>(calls.flatMap((it) => it.entries))
-        const shown = recorded.filter(({ entry }) => entries === undefined || entries.has(entry))
-        if (shown.length > 0) yield* Files.print(shown.map(jsonLine).join("\n"))
-      } else if (calls.length === 0) yield* Files.printError("No matching calls.\n")
-      else if (timeline) yield* Files.print(Lines.timeline(calls))
-      else if (Option.isSome(filters.call)) yield* Files.print(calls.map(Lines.whole).join("\n\n"))
-      else yield* Files.print(Lines.table(calls))
-    })
-    yield* Effect.catchTag(print, "JournalError", (error) => Effect.fail(JournalAt.unusable(at, error)))
-  }, Effect.scoped)
+      if (Option.isSome(against) && !verify) return yield* wrong("--against works only with --verify. Add --verify.")
+      if (earlierElsewhere && Option.isNone(against)) {
+        return yield* wrong("--earlier-elsewhere works only with --against. Add --against FILE.")
+      }
+      const query = yield* queryOf(filters)
+      const wanted = Option.getOrUndefined(outcome)
+      const { read, verify: check } = yield* JournalAt.open(at)
+      const lineOf = json ? jsonLine : ({ entry }: Journal.Recorded) => Lines.entryLine(entry)
+      const print = Effect.gen(function*() {
+        if (follow) {
+          const isWanted = ({ entry }: Journal.Recorded) =>
+            wanted === undefined || (entry._tag === "Settled" && entry.outcome._tag === wanted)
+          const printing = followed(read, query, (it) => isWanted(it) ? Files.print(lineOf(it)) : Effect.void)
+          return yield* Effect.raceFirst(printing, Effect.asVoid(yield* Interruption))
+        }
+        if (checkpoint) return yield* printCheckpoint(yield* check(undefined, false))
+        if (verify) {
+          const before = Option.isSome(against) ? yield* readCheckpoint(against.value) : undefined
+          const chain = yield* check(before, earlierElsewhere)
+          yield* printChain(chain, before)
+          const isWhole = chain.findings.length === 0
+          const recorded = yield* Stream.runCollect(read(query)).pipe(
+            // an entry that cannot be read was changed, and that was printed
+            Effect.catchIf(() => !isWhole, () => incomplete)
+          )
+          yield* verified(recorded, isWhole)
+          return yield* isCompared(chain, before) ? Effect.void : Effect.fail(notCompared)
+        }
+        const recorded = yield* Stream.runCollect(read(query))
+        const calls = Calls.callsOf(recorded.map((it) => it.entry))
+          .filter((it) => wanted === undefined || Lines.outcomeOf(it) === wanted)
+        if (json) {
+          const entries = wanted === undefined
+            ? undefined
+            : new Set<Journal.JournalEntry>(calls.flatMap((it) => it.entries))
+          const shown = recorded.filter(({ entry }) => entries === undefined || entries.has(entry))
+          if (shown.length > 0) yield* Files.print(shown.map(jsonLine).join("\n"))
+        } else if (calls.length === 0) yield* Files.printError("No matching calls.\n")
+        else if (timeline) yield* Files.print(Lines.timeline(calls))
+        else if (Option.isSome(filters.call)) yield* Files.print(calls.map(Lines.whole).join("\n\n"))
+        else yield* Files.print(Lines.table(calls))
+      })
+      yield* Effect.catchTag(print, "JournalError", (error) => Effect.fail(JournalAt.unusable(at, error)))
+    },
+    Effect.scoped
+  )
 ).pipe(
   Command.withShortDescription("Show recorded calls"),
   Command.withDescription(
     "Shows what `run`, `agent`, `mcp` or your own backend recorded: one line per call, or the view that a flag selects. " +
       "It only reads, so other processes can write the journal at the same time. Exit codes: 0 shown (with --verify: " +
-      "consistent), 1 not consistent, 2 invalid usage or unreadable journal."
+      "consistent), 1 not consistent, 2 invalid usage or unreadable journal, 3 consistent, but not compared with the " +
+      "checkpoint, or without a hash to check."
   ),
   Command.withExamples([
     { command: "tool-executor journal journal.ndjson --since \"1 hour\"", description: "The calls of the last hour" },
@@ -179,9 +193,9 @@ const readCheckpoint = Effect.fnUntraced(function*(path: string) {
   return yield* Effect.mapError(decodeStrict(Chain.Checkpoint, path)(input), (error) => wrong(describe(error)))
 })
 
-/** Prints what the hash chain says; gives whether it is whole. */
-const chained = Effect.fnUntraced(function*(
-  { findings, head, journal, pruned, unchained }: Chain.Verified,
+/** Prints what the hash chain says. */
+const printChain = Effect.fnUntraced(function*(
+  { compared, findings, head, journal, pruned, unchained }: Chain.Verified,
   before: Chain.Checkpoint | undefined
 ) {
   if (before !== undefined && journal !== "" && before.journal !== journal) {
@@ -189,18 +203,32 @@ const chained = Effect.fnUntraced(function*(
   }
   for (const { problem } of findings) yield* Files.print(problem)
   const more = [
-    ...(before === undefined || findings.length > 0 ? [] : [`matches the checkpoint at entry ${before.place}`]),
+    ...(before === undefined || findings.length > 0
+      ? []
+      : [`${comparisons[compared]} the checkpoint at entry ${before.place}`]),
     ...(unchained === 0 ? [] : [`${unchained} older entries have no hash`]),
     ...(pruned === 0 ? [] : [`${pruned} entries were pruned`])
   ]
-  const state = head === undefined
+  const state = findings.length > 0
+    ? "broken"
+    : head === undefined
     ? "nothing to check"
-    : findings.length === 0
-    ? `whole up to entry ${head.place}`
-    : "broken"
+    : `whole up to entry ${head.place}`
   yield* Files.print(["Hash chain: " + state, ...more].join(", "))
-  return findings.length === 0
 })
+
+const comparisons: Readonly<Record<Chain.Compared, string>> = {
+  matches: "matches",
+  differs: "differs from",
+  follows: "begins right after",
+  "not compared": "not compared with"
+}
+
+/** Whether hashes were compared at all: with the checkpoint, and those of entries if there are any. */
+const isCompared = ({ compared, head, unchained }: Chain.Verified, before: Chain.Checkpoint | undefined): boolean =>
+  (before === undefined || compared !== "not compared") && (head !== undefined || unchained === 0)
+
+const notCompared = new CliFailure({ code: 3, explanation: "" })
 
 const broken = (findings: ReadonlyArray<Chain.Finding>) =>
   new CliFailure({ code: 1, explanation: findings.map(({ problem }) => problem).join("\n") })

@@ -39,9 +39,18 @@ export interface Verified {
   readonly pruned: number
   /** The last hash; absent if there is none. */
   readonly head: { readonly place: number; readonly chain: string } | undefined
+  /** How the entry of the checkpoint was compared with it. */
+  readonly compared: Compared
   /** Empty: nothing was changed, removed or moved. */
   readonly findings: ReadonlyArray<Finding>
 }
+
+/**
+ * How a journal compares with a checkpoint. `"follows"`: it begins right after the checkpoint, and earlier entries are
+ * kept elsewhere. `"not compared"`: there is no checkpoint, or its entry is not there any more, so that the journal may
+ * have been rewritten.
+ */
+export type Compared = "matches" | "differs" | "follows" | "not compared"
 
 /** Says what is missing between two places. */
 export const missing = (from: number, to: number): Finding => ({

@@ -1,10 +1,12 @@
 /**
- * The last durable place of a journal, kept in a file next to it (`journal.ndjson.end`). A journal that ends earlier was
- * cut, emptied or replaced. The mark is written after the entries and without waiting, so it may lag but never runs ahead.
+ * The last durable entry of a journal, its place and its hash, kept in a file next to it (`journal.ndjson.end`). A
+ * journal that ends earlier was cut, emptied or replaced. The mark is written after the entries and without waiting, so
+ * it may lag but never runs ahead.
  */
 import { createHash } from "node:crypto"
 import { constants } from "node:fs"
 import * as NodeFsPromises from "node:fs/promises"
+import * as ChainedLine from "../command/ChainedLine.ts"
 import * as WorkspaceFailure from "../workspace/WorkspaceFailure.ts"
 
 /** The file with the mark. */
@@ -13,7 +15,7 @@ export class JournalEnd {
   private readonly at: string
   private readonly journal: string
   private file: NodeFsPromises.FileHandle | undefined
-  private known = 0
+  private known = ChainedLine.start
   private written = 0
   private writing: Promise<void> | undefined
 
@@ -27,7 +29,7 @@ export class JournalEnd {
   /** Returns the last place; fails if the journal ends before the mark. */
   async check(lastOf: () => Promise<number>): Promise<number> {
     // read first: another process may write meanwhile
-    const place = Math.max(this.known, await read(this.path, this.journal))
+    const place = Math.max(this.known.place, (await read(this.path, this.journal)).place)
     const last = await lastOf()
     if (last >= place) return last
     throw new Error(
@@ -36,9 +38,9 @@ export class JournalEnd {
     )
   }
 
-  /** Entries up to a place are on disk. */
-  reached(place: number): void {
-    if (place > this.known) this.known = place
+  /** Entries up to this one are on disk. */
+  reached(last: ChainedLine.Link): void {
+    if (last.place > this.known.place) this.known = last
     this.writing ??= this.write().finally(() => {
       this.writing = undefined
     })
@@ -53,32 +55,37 @@ export class JournalEnd {
   private async write(): Promise<void> {
     try {
       const file = this.file ??= await opened(this.at)
-      while (this.written < this.known) {
-        const place = this.known
-        const line = `{"journal":"${this.journal}","place":${place}}`
+      while (this.written < this.known.place) {
+        const { chain, place } = this.known
+        const line = `{"journal":"${this.journal}","place":${place},"chain":"${chain}"}`
         await file.write(`${line.padEnd(lineChars)}\n`, 0)
         this.written = place
       }
     } catch {
-      this.written = this.known
+      this.written = this.known.place
     }
   }
 }
 
-/** Reads the mark of a journal: 0 if there is none. `journal` excludes marks of journals with another key. */
-export const read = async (path: string, journal?: string): Promise<number> => {
+/**
+ * Reads the mark of a journal: place 0 if there is none, without a hash if an earlier version wrote it. `journal`
+ * excludes marks of journals with another key.
+ */
+export const read = async (path: string, journal?: string): Promise<ChainedLine.Link> => {
   try {
     const text = await NodeFsPromises.readFile(`${path}.end`, "utf8")
-    const [, marked, place] = /^\{"journal":"([0-9a-f]{16})","place":(\d+)\}\s*$/.exec(text) ?? []
-    return marked === (journal ?? marked) ? Number(place ?? 0) : 0
+    // an earlier version leaves the end of a longer line behind its own
+    const [, marked, place, chain = ""] =
+      /^\{"journal":"([0-9a-f]{16})","place":(\d+)(?:,"chain":"([\w-]{43})")?\} *$/m.exec(text) ?? []
+    return place !== undefined && marked === (journal ?? marked) ? { place: Number(place), chain } : ChainedLine.start
   } catch (cause) {
-    if (WorkspaceFailure.codeOf(cause) === "ENOENT") return 0
+    if (WorkspaceFailure.codeOf(cause) === "ENOENT") return ChainedLine.start
     throw cause
   }
 }
 
 /** The same for each, so that a line is written over the one before. */
-const lineChars = 79
+const lineChars = 127
 
 /** A file to be written over, made if it is not there. */
 const opened = (path: string): Promise<NodeFsPromises.FileHandle> =>

@@ -113,10 +113,11 @@ export const page = (
  */
 export const verify = (
   path: string,
-  checkpoint?: Chain.Checkpoint
+  checkpoint?: Chain.Checkpoint,
+  options: Verify.Options = {}
 ): Effect.Effect<Chain.Verified, Journal.JournalError> =>
   Effect.tryPromise({
-    try: () => Verify.verify(NodePath.resolve(path), checkpoint),
+    try: () => Verify.verify(NodePath.resolve(path), checkpoint, options),
     catch: (cause) => new Journal.JournalError({ operation: "verify", cause })
   })
 

@@ -1,7 +1,7 @@
 /**
  * Writes the journal in a file, once it has the file's lock.
  *
- * A second file says what is on the disk: `journal.ndjson.end` has the last place that a crash could not have lost, so
+ * A second file says what is on the disk: `journal.ndjson.end` has the last entry that a crash could not have lost, so
  * that a file which was cut, emptied or replaced is found out.
  */
 import { fstatSync } from "node:fs"
@@ -81,7 +81,7 @@ export class JournalFileWriter {
         at += length
       }
       this.last = last
-      if (durable) this.end.reached(last.place)
+      if (durable) this.end.reached(last)
       if (this.claimed.size > 0) {
         for (const { entry } of lines) {
           if (entry._tag === "Settled" || entry._tag === "Suspended") this.claimed.delete(entry.key)
@@ -126,7 +126,7 @@ export class JournalFileWriter {
   private async settle(): Promise<void> {
     if (this.file === undefined || this.durableSize === this.size) return
     await this.file.datasync()
-    this.end.reached(this.last.place)
+    this.end.reached(this.last)
   }
 
   /** One at a time. */
@@ -232,7 +232,7 @@ export class JournalFileWriter {
     const { line, link } = Chain.after(this.last, `{"_tag":"Opened","pid":${process.pid}}`)
     await this.write(file, line, true, true)
     this.last = link
-    this.end.reached(link.place)
+    this.end.reached(link)
     if (isNew) await PrivateFolder.sync(NodePath.dirname(this.path))
     return this.file = file
   }
@@ -280,7 +280,7 @@ export class JournalFileWriter {
   private async rotate(file: NodeFsPromises.FileHandle): Promise<void> {
     this.file = undefined
     await file.sync().finally(() => file.close())
-    this.end.reached(this.last.place)
+    this.end.reached(this.last)
     const number = ((await Parts.numbers(this.path)).at(-1) ?? 0) + 1
     const [full, index, size] = [`${this.path}.${number}`, this.index, this.size]
     await PrivateFolder.publish(this.path, full)

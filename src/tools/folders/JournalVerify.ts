@@ -7,10 +7,19 @@ import * as WorkspaceFailure from "../workspace/WorkspaceFailure.ts"
 import * as JournalEnd from "./JournalEnd.ts"
 import * as Parts from "./JournalParts.ts"
 
+/** What a journal in files may lack. */
+export interface Options {
+  /** The entries up to the checkpoint were moved elsewhere: the journal may begin right after it. Default `false`. */
+  readonly earlierElsewhere?: boolean | undefined
+}
+
 /** Checks a journal, and compares it with a checkpoint. What follows the last complete line is being written, or torn. */
-export const verify = async (path: string, checkpoint?: Chain.Checkpoint): Promise<Chain.Verified> => {
-  const marked = await JournalEnd.read(path)
-  const check = new Check(checkpoint)
+export const verify = async (
+  path: string,
+  checkpoint: Chain.Checkpoint | undefined,
+  { earlierElsewhere = false }: Options
+): Promise<Chain.Verified> => {
+  const check = new Check(checkpoint, earlierElsewhere, await JournalEnd.read(path))
   // opened first: a part that becomes full meanwhile must not be left out
   const current = await Parts.opened(path)
   try {
@@ -28,7 +37,7 @@ export const verify = async (path: string, checkpoint?: Chain.Checkpoint): Promi
   } finally {
     await current?.close()
   }
-  return { journal: await journalOf(path), ...check.ended(marked) }
+  return { journal: await journalOf(path), ...check.ended() }
 }
 
 /** Identifies a journal, without revealing its key; empty for a copy without the key. */
@@ -45,15 +54,20 @@ const journalOf = async (path: string): Promise<string> => {
 /** Follows the lines of a journal. */
 class Check {
   private readonly checkpoint: Chain.Checkpoint | undefined
+  private readonly earlierElsewhere: boolean
+  /** The last entry that was on the disk. */
+  private readonly marked: ChainedLine.Link
   private readonly findings: Array<Chain.Finding> = []
   private last: ChainedLine.Link = ChainedLine.start
   private entries = 0
   private unchained = 0
-  private isCompared = false
+  private compared: Chain.Compared = "not compared"
   private isFirst = true
 
-  constructor(checkpoint: Chain.Checkpoint | undefined) {
+  constructor(checkpoint: Chain.Checkpoint | undefined, earlierElsewhere: boolean, marked: ChainedLine.Link) {
     this.checkpoint = checkpoint
+    this.earlierElsewhere = earlierElsewhere
+    this.marked = marked
   }
 
   add(line: Buffer): void {
@@ -64,8 +78,11 @@ class Check {
       return
     }
     const { chain, length, place } = found
-    const { checkpoint } = this
-    if (this.isFirst && checkpoint !== undefined && place === checkpoint.place + 1) this.beginAfter(checkpoint)
+    const { checkpoint, marked } = this
+    if (this.isFirst && this.earlierElsewhere && place - 1 === checkpoint?.place) {
+      this.last = { place: checkpoint.place, chain: checkpoint.chain }
+      this.compared = "follows"
+    }
     this.isFirst = false
     const { last } = this
     const isNext = place === last.place + 1
@@ -81,24 +98,19 @@ class Check {
       else if (isNext) this.findings.push(Chain.changed(place))
     }
     if (place === checkpoint?.place) {
-      this.isCompared = true
+      this.compared = chain === checkpoint.chain ? "matches" : "differs"
       if (chain !== checkpoint.chain) this.findings.push(Chain.other(checkpoint))
+    }
+    if (place === marked.place && marked.chain !== "" && chain !== marked.chain) {
+      this.findings.push({ from: 1, to: place, problem: `entry ${place} is not the one that was on the disk` })
     }
     this.last = { place: Math.max(place, last.place), chain: chain === "" ? last.chain : chain }
   }
 
-  ended(marked: number): Omit<Chain.Verified, "journal"> {
-    const { checkpoint } = this
-    if (this.isFirst && checkpoint !== undefined) this.beginAfter(checkpoint)
-    const { entries, last, unchained } = this
-    const known = Math.max(marked, this.isCompared ? 0 : checkpoint?.place ?? 0)
+  ended(): Omit<Chain.Verified, "journal"> {
+    const { compared, entries, last, unchained } = this
+    const known = Math.max(this.marked.place, this.checkpoint?.place ?? 0)
     const findings = known > last.place ? [...this.findings, Chain.missing(last.place + 1, known)] : this.findings
-    return { entries, unchained, pruned: 0, head: last.chain === "" ? undefined : last, findings }
-  }
-
-  /** What came before was moved elsewhere, and the checkpoint vouches for it. */
-  private beginAfter({ chain, place }: Chain.Checkpoint): void {
-    this.last = { place, chain }
-    this.isCompared = true
+    return { entries, unchained, pruned: 0, head: last.chain === "" ? undefined : last, compared, findings }
   }
 }

@@ -119,6 +119,7 @@ describe("the hash chain of a journal in files", { tags: ["J12"] }, () => {
       const path = yield* somewhere
       yield* write(path, 10)
       writeFileSync(path, readFileSync(path, "utf8").replaceAll(/"chain":"[^"]*",/g, ""))
+      unlinkSync(`${path}.end`)
       yield* write(path, 10)
       const verified = yield* JournalFile.verify(path)
       assert.deepStrictEqual([verified.unchained, verified.entries, verified.findings], [11, 11, []])
@@ -158,9 +159,34 @@ describe("the hash chain of a journal in files", { tags: ["J12"] }, () => {
       const checkpoint = { v: 1, journal: "", place: Number(place), chain: chain!, at: 0 } as const
       unlinkSync(`${path}.1`)
       assert.lengthOf((yield* JournalFile.verify(path)).findings, 1)
-      assert.deepStrictEqual((yield* JournalFile.verify(path, checkpoint)).findings, [])
-      unlinkSync(`${path}.2`)
+      // whoever knows the checkpoint can write lines that follow it
       assert.lengthOf((yield* JournalFile.verify(path, checkpoint)).findings, 1)
+      const verify = JournalFile.verify(path, checkpoint, { earlierElsewhere: true })
+      const { compared, findings } = yield* verify
+      assert.deepStrictEqual([compared, findings], ["follows", []])
+      unlinkSync(`${path}.2`)
+      assert.lengthOf((yield* verify).findings, 1)
+    })
+  )
+
+  test(
+    "never matches a checkpoint if it is empty, and reveals that all hashes were removed",
+    Effect.gen(function*() {
+      const path = yield* somewhere
+      yield* write(path, 10)
+      const checkpoint = yield* checkpointOf(path)
+      const text = readFileSync(path, "utf8")
+      assert.strictEqual((yield* JournalFile.verify(path, checkpoint)).compared, "matches")
+      writeFileSync(path, text.replaceAll(/"chain":"[^"]*",/g, ""))
+      assert.deepStrictEqual((yield* JournalFile.verify(path)).findings.map(({ problem }) => problem), [
+        "entry 11 is not the one that was on the disk"
+      ])
+      writeFileSync(path, "")
+      unlinkSync(`${path}.end`)
+      for (const earlierElsewhere of [false, true]) {
+        const { compared, findings } = yield* JournalFile.verify(path, checkpoint, { earlierElsewhere })
+        assert.deepStrictEqual([compared, findings.length], ["not compared", 1])
+      }
     })
   )
 })
