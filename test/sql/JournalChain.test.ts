@@ -175,6 +175,25 @@ const holds = <Needs>(
   )
 
   test(
+    "reveals an entry that was removed behind the forged record of a prune",
+    Effect.gen(function*() {
+      const sql = yield* SqlClient.SqlClient
+      const journal = yield* SqlJournal.make()
+      yield* append(journal, entry("Arrived", { key: "open", at: 1_000 }))
+      for (let n = 0; n < 4; n++) yield* append(journal, entry("Settled", { key: String(n), at: 1_000 + n }))
+      const rows = yield* sql`SELECT * FROM tool_executor_journal_entries WHERE place IN (2, 3)`
+      assert.strictEqual(yield* SqlJournal.prune(1_003), 3)
+      assert.deepStrictEqual(yield* problems(), [])
+      // as if only entry 4 had been removed
+      yield* sql`INSERT INTO tool_executor_journal_entries ${sql.insert(rows)}`
+      yield* sql`DELETE FROM tool_executor_journal_pruned WHERE place IN (2, 3)`
+      assert.deepStrictEqual(yield* problems(), [
+        "entry 4 is gone, and entry 2, which a prune removes before it, is not: no prune removed it"
+      ])
+    })
+  )
+
+  test(
     "matches a checkpoint after a prune, and is not compared with one behind it",
     Effect.gen(function*() {
       const journal = yield* SqlJournal.make()
