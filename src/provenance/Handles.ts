@@ -16,9 +16,12 @@ const inChunk = [["a-z0-9", "a-z", ""], ["\\p{L}\\p{N}", "\\p{L}", "u"]].map(([w
   )
 )
 
-/** Names of files with these endings are not links: they are no top-level domains. */
+/**
+ * Bare names of files with these endings are not links: they are no top-level domains. A link, with a scheme, a path, a
+ * query or a fragment, may end as it likes.
+ */
 const file =
-  /\.(?:txt|docx?|xlsx?|pptx?|pdf|csv|tsv|jsonl?|js|mjs|cjs|jsx|tsx?|html?|css|scss|xml|ya?ml|toml|ini|png|jpe?g|gif|svg|webp|mp[34]|wav|log|lock|exe|dll|bak|tmp|sql|java|cpp|hpp|kt|php|rb|go|swift|ipynb|ics|eml|odt|ods|rtf|tex)$/
+  /^[^:/?#@]+\.(?:txt|docx?|xlsx?|pptx?|pdf|csv|tsv|jsonl?|js|mjs|cjs|jsx|tsx?|html?|css|scss|xml|ya?ml|toml|ini|png|jpe?g|gif|svg|webp|mp[34]|wav|log|lock|exe|dll|bak|tmp|sql|java|cpp|hpp|kt|php|rb|go|swift|ipynb|ics|eml|odt|ods|rtf|tex)$/
 
 const spelled =
   /\s*(?:\[\.\]|\(\.\)|\{\.\}|\[dot\]|\(dot\)|\{dot\}|\sdot\s(?=(?:com|net|org|io|co|info|biz|app|dev|me|xyz|ru|cn|de|uk|eu|us|to|ly|gg|ai|site|online|top|club|link)\b))\s*/g
@@ -39,10 +42,9 @@ export const handlesOf = (text: string): ReadonlyArray<string> => handlesIn(text
 export const handlesIn = (text: string): ReadonlyArray<string> => {
   const found = new Set<string>()
   collect(text, found)
-  if (isSpelled(text)) {
-    const plain = text.replaceAll(spelled, ".").replaceAll(at, "@")
-    if (plain !== text) collect(plain, found)
-  }
+  const plain = isWritten(text) ? written(text) : text
+  const said = isSpelled(plain) ? plain.replaceAll(spelled, ".").replaceAll(at, "@") : plain
+  if (said !== text) collect(said, found)
   return found.size === 0 ? none : Array.from(found)
 }
 
@@ -56,6 +58,59 @@ const isSpelled = (text: string): boolean => {
     if (text.slice(i + 4, end === -1 ? text.length - 1 : end - 1).includes(".")) return true
   }
   return false
+}
+
+/** Tells whether a text may have addresses as markup or a browser would read them. */
+const isWritten = (text: string): boolean => /[&%\\\u3002]|<!--|https?:\/(?!\/)/.test(text)
+
+/**
+ * A text as a browser reads its addresses: without comments and escapes, with entities and needless percent signs
+ * decoded, and with slashes and full stops where it takes something else for them.
+ */
+const written = (text: string): string => {
+  const plain = withoutComments(text)
+    .replaceAll(
+      /&(?:#(?:x([0-9a-f]{1,8})|(\d{1,8}));?|([a-z]{3,7});)/g,
+      (whole, hex, decimal, name) =>
+        name === undefined
+          ? characterOf(Number.parseInt(hex ?? decimal, hex === undefined ? 10 : 16))
+          : entities.get(name) ?? whole
+    )
+    .replaceAll(/%(?:2[de]|3\d|[46][1-9a-f]|[57][0-9a]|5f|7e)/g, (it) => characterOf(Number.parseInt(it.slice(1), 16)))
+    .replaceAll(/\\(?=[!-/:-@[^-`{-~])/g, "").replaceAll("\\", "/")
+    .replaceAll(/(?<=[a-z0-9])\u3002(?=[a-z0-9])/g, ".")
+    .replaceAll(/(https?:)\/(?!\/)/g, "$1//")
+  return plain === text ? text : textOf(plain)
+}
+
+const entities = new Map([
+  ["amp", "&"],
+  ["period", "."],
+  ["sol", "/"],
+  ["bsol", "\\"],
+  ["colon", ":"],
+  ["commat", "@"],
+  ["quest", "?"],
+  ["num", "#"],
+  ["equals", "="],
+  ["percnt", "%"],
+  ["lowbar", "_"],
+  ["hyphen", "-"],
+  ["dash", "-"],
+  ["shy", ""],
+  ["tab", ""],
+  ["newline", ""]
+])
+
+/** Addresses are read without control characters. */
+const characterOf = (code: number): string => code < 32 || code > 0x10FFFF ? "" : String.fromCodePoint(code)
+
+const withoutComments = (text: string): string => {
+  const [first = "", ...parts] = text.split("<!--")
+  return first + parts.map((it) => {
+    const end = it.indexOf("-->")
+    return end === -1 ? "" : it.slice(end + 3)
+  }).join("")
 }
 
 /** The handle that a value is as a whole; `undefined` if it is none. */

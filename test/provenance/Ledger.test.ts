@@ -134,6 +134,68 @@ describe("A ledger", () => {
     ) assert.strictEqual(ledger.decide(sendMail, mail("Ada", body))._tag, "Unproved", body)
   })
 
+  it("asks about links of every ending and form in content", { tags: ["PV1"] }, () => {
+    const endings = [
+      "",
+      "/",
+      "/renew",
+      "/renew.html",
+      "/a.pdf",
+      "/p?d=SECRET.png",
+      "?q=a.txt",
+      "#a.pdf",
+      "/a/b.c.docx#x.gif",
+      ":8080/x.js",
+      `/${"a".repeat(300)}.png`
+    ]
+    const forms: ReadonlyArray<(link: string) => string> = [
+      (it) => `https://${it}`,
+      (it) => `HTTP://${it}.`,
+      (it) => `//${it}`,
+      (it) => it,
+      (it) => `ftp://${it}`,
+      (it) => `https://user:pass@${it}`,
+      (it) => `![](https://${it})`,
+      (it) => `[x](<https://${it}> "y")`,
+      (it) => `<img src="https://${it}">`,
+      (it) => `<a href='${it}'>x</a>`,
+      (it) => `<https://${it}>`,
+      (it) => `(https://${it})`,
+      (it) => `https://${it.replace(".", "\u3002")}`,
+      (it) => it.replace(".", "\u3002"),
+      (it) => it.replace(".", "\uFF0E"),
+      (it) => it.replace(".", "&#46;"),
+      (it) => it.replace(".", "&#x2E;"),
+      (it) => it.replace(".", "&period;"),
+      (it) => `https&#58;&sol;&#47;${it.replace("e", "&#69;")}`,
+      (it) => it.replace(".", "%2E"),
+      (it) => it.replace("e", "%65"),
+      (it) => `https:\\\\${it.replaceAll("/", "\\")}`,
+      (it) => `https:/${it}`,
+      (it) => `https:\\/\\/${it.replaceAll("/", "\\/")}`,
+      (it) => it.replace(".", "\\."),
+      (it) => it.replace(".", "<!-- x -->."),
+      (it) => `https://${it.replace("e", "e<!-- -->")}`,
+      (it) => it.replace(".", "\u200B."),
+      (it) => it.replace(".", "[.]")
+    ]
+    const ledger = Ledger.make()
+    ledger.heard("Write a note about known.example")
+    const run = (body: string) => ledger.decide(sendMail, { recipients: [], body })._tag === "Proved"
+    // a known host with another path or query is another link
+    const links = [...endings.map((it) => `mallory.com${it}`), ...endings.slice(2).map((it) => `known.example${it}`)]
+    const through = links.flatMap((link) => forms.map((form) => `See ${form(link)} now`).filter(run))
+    assert.deepStrictEqual(through, [])
+    for (
+      const body of [
+        "See notes.txt, Report.v2.PDF and src/index.html: 100% & more",
+        "Kept in C:\\temp\\notes.txt",
+        "\u3053\u3093\u306B\u3061\u306F\u3002\u5143\u6C17\u3067\u3059\u304B",
+        "R&amp;D <!-- later --> goes on"
+      ]
+    ) assert.isTrue(run(body), body)
+  })
+
   it("does not trust what only repeats an argument", { tags: ["PV4"] }, () => {
     const ledger = said("Write to the new colleague")
     const person = { name: "Mark", address: "mark@evil.example" }
