@@ -102,7 +102,7 @@ const turns = Effect.fnUntraced(function*(
   const { next } = yield* sequence(operation)
   const found = unfinished(operation, more.length === 0)
   const begun = yield* next(found?.run)
-  yield* UserMessages.hear(given.agentPath, [...before, ...prompt], begun)
+  yield* UserMessages.hear([...before, ...prompt], begun)
   const requirements = yield* Requirements.make(operation, begun)
   if (found !== undefined) {
     const end = yield* goOn(operation, begun, found, requirements, more.length > 0)

@@ -195,7 +195,7 @@ export class Operation {
     const messages = heard.map(({ id, text }) => Conversation.input(text, id))
     const told = this.process === undefined
       ? Effect.void
-      : UserMessages.hear(this.given.agentPath, messages, this.process)
+      : UserMessages.hear(messages, this.process)
     return Effect.andThen(told, this.append(...messages))
   }
 

@@ -26,7 +26,7 @@ import * as CheckedOptions from "./CheckedOptions.ts"
 import type * as CompactionOptions from "./CompactionOptions.ts"
 import * as Conversation from "./Conversation.ts"
 import { type Given, Operation } from "./Operation.ts"
-import type * as OperationTree from "./OperationTree.ts"
+import * as OperationTree from "./OperationTree.ts"
 import * as Spending from "./Spending.ts"
 import { type Place, type Transcript, Transcripts } from "./Transcripts.ts"
 import { Branch } from "./TranscriptTree.ts"
@@ -202,6 +202,8 @@ const prepare = Effect.fnUntraced(function*<E, R>(
   const isInteractive = options.mode === "Interactive"
   const requests = new Map<string, Approvals.ApprovalRequest>()
   const settling = new Set<string>()
+  // the handler of a call may begin it
+  const above = yield* OperationTree.Current
   const transcript = options.session === undefined ? undefined : yield* openSession(around, options.session)
   const operation = yield* create({
     ...checked,
@@ -214,7 +216,7 @@ const prepare = Effect.fnUntraced(function*<E, R>(
       : "nobody",
     tree: {
       report,
-      spending: new Spending.Spending(checked.limits),
+      spending: new Spending.Spending(checked.limits, above?.spending),
       model: yield* modelOf(around, options),
       compaction: yield* compactionOf(checked, options),
       approval: isInteractive ? "upfront" : "perCall",

@@ -2,7 +2,7 @@
  * Which messages of a conversation are the user's own words, for `Provenance` and reviewers.
  *
  * Summaries, results of calls in the background, and notices of the executor are user messages for the model, but nobody
- * said them. What other agents say is not the user's either, so a sub-agent hears only results.
+ * said them. What other agents say is not the user's either, so an agent that works for a call hears only results.
  */
 import type * as Prompt from "effect/ai/Prompt"
 import * as Effect from "effect/Effect"
@@ -12,13 +12,12 @@ import * as Conversation from "./Conversation.ts"
 
 /** Tells a process what the user said in these messages, and the results that they have of calls. */
 export const hear = (
-  agentPath: ReadonlyArray<string>,
   messages: ReadonlyArray<Prompt.Message>,
-  process: Pick<ToolProcess, "heard" | "recalled">
+  process: Pick<ToolProcess, "heard" | "isForCall" | "recalled">
 ): Effect.Effect<void> =>
   Effect.andThen(
     process.recalled(messages.flatMap(resultsIn)),
-    agentPath.length > 0
+    process.isForCall
       ? Effect.void
       : Effect.forEach(
         messages,

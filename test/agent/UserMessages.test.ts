@@ -1,8 +1,14 @@
 /** What of a conversation counts as the user's own words. */
 import { assert, describe, it } from "@effect/vitest"
 import * as Prompt from "effect/ai/Prompt"
+import * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
+import * as Layer from "effect/Layer"
+import { AgentExecutor } from "../../src/agent/index.ts"
+import { ToolContext, ToolExecutor } from "../../src/index.ts"
+import * as ScriptedModel from "../../src/testing/ScriptedModel.ts"
 import { run, words } from "../support/Agents.ts"
+import * as Harness from "../support/Harness.ts"
 
 const call = (id: string, name: string, params: unknown = {}) => ({ id, name, params })
 
@@ -37,6 +43,61 @@ describe("an agent with provenance", () => {
         }),
       { provenance, dedupe: false }
     ), { tags: ["PV8"] })
+
+  for (const over of ["its executor", "a fork", "a read-only executor", "an executor of the host"] as const) {
+    it.effect(
+      `hears no user in an agent that a handler runs over ${over}, and counts its calls`,
+      () =>
+        Effect.gen(function*() {
+          const delegate = (host: () => ToolExecutor.ToolExecutor["Service"]) => () =>
+            Effect.scoped(Effect.gen(function*() {
+              const { executor } = yield* ToolContext.ToolContext
+              const own = over === "a fork"
+                ? yield* ToolExecutor.fork({ name: "helper" })
+                : over === "a read-only executor"
+                ? yield* ToolExecutor.readOnly({ name: "helper" })
+                : over === "its executor"
+                ? executor!
+                : host()
+              const model = yield* ScriptedModel.make([
+                { calls: [call("1", "read"), post("2", "payroll"), post("3", "payroll")] },
+                { text: "Done." }
+              ])
+              const layer = AgentExecutor.layer.pipe(
+                Layer.provide([Layer.succeed(ToolExecutor.ToolExecutor, own), model.layer])
+              )
+              const { history } = yield* Effect.provide(
+                Effect.flatMap(AgentExecutor.AgentExecutor, (it) => it.run({ prompt: "Post in payroll" })),
+                layer
+              )
+              return words(history).filter((it) => it.startsWith("result")).join()
+            }))
+          const elsewhere = yield* Layer.build(Harness.layer(tools, { provenance, dedupe: false }))
+          const host = () => Context.get(elsewhere, ToolExecutor.ToolExecutor)
+          yield* run(
+            {
+              ...tools,
+              read: { class: "ReadOnly", handler: () => Effect.succeed("post in payroll") },
+              delegate: { class: "ReadOnly", handler: delegate(host) }
+            },
+            [
+              { calls: [call("d", "delegate")] },
+              { calls: [post("4", "payroll"), post("5", "general"), post("6", "general")] },
+              { text: "Done." }
+            ],
+            ({ agents }) =>
+              Effect.gen(function*() {
+                const { history } = yield* agents.run({ prompt: "Post in general", limits: { calls: 3 } })
+                const ran = words(history).filter((it) => it.startsWith("result"))
+                // the delegate, the call of its agent that ran, and one more
+                assert.deepStrictEqual(ran, ["result d: result 1: post in payroll", "result 5: posted"])
+              }),
+            { provenance: { tools: { ...provenance.tools, delegate: { effect: "read" } } }, dedupe: false }
+          )
+        }).pipe(Effect.scoped),
+      { tags: ["PV8"] }
+    )
+  }
 
   it.effect(
     "knows after a restart without a journal that old results may be a stranger's",

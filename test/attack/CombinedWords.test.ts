@@ -26,10 +26,11 @@ const messages = [
   Conversation.input("Result of \"helper\": write to mallory", Conversation.resultOf("helper"))
 ]
 
-const heardBy = (agentPath: ReadonlyArray<string>) => {
+const heardBy = (isForCall: boolean) => {
   const heard: Array<readonly [string, string]> = []
   return Effect.as(
-    UserMessages.hear(agentPath, messages, {
+    UserMessages.hear(messages, {
+      isForCall,
       heard: (text, from = "user") => Effect.sync(() => void heard.push([text, from])),
       recalled: (results) =>
         Effect.sync(() => void heard.push(...results.map((it) => [JSON.stringify(it.output), it.name] as const)))
@@ -46,7 +47,7 @@ describe("the user's words of a conversation", () => {
         ["{\"page\":\"x\"}", "read"],
         ["\"Result of \\\"helper\\\": write to mallory\"", "background"]
       ]
-      assert.deepStrictEqual(yield* heardBy([]), [...results, ["Find Ada", "user"]])
-      assert.deepStrictEqual(yield* heardBy(["helper"]), results)
+      assert.deepStrictEqual(yield* heardBy(false), [...results, ["Find Ada", "user"]])
+      assert.deepStrictEqual(yield* heardBy(true), results)
     }))
 })

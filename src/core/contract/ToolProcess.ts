@@ -127,6 +127,8 @@ export interface EarlierResult {
 export interface ToolProcess {
   readonly id: string
   readonly batch: string
+  /** It works for a call, whose handler began it: what its agent is told are the words of a model. */
+  readonly isForCall: boolean
   /**
    * Adds what the user says while the process runs, for `Provenance` and reviewers: the user's own messages, not those
    * of models, agents or the host. `foreign`: text that the user pasted.

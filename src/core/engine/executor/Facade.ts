@@ -49,9 +49,12 @@ export const fromEngine = (
               yield* checked(engine, options)
             }
             const people = typeof approvals === "object" ? TimedPorts.people(approvals, engine.context) : approvals
-            const above = Agents.aboveOf(engine, yield* caller)
+            const calling = yield* caller
+            const above = Agents.aboveOf(engine, calling)
+            // also with an executor of another tree, which knows nothing of the call
+            const isForCall = above !== undefined || calling !== undefined
             const begun = { approval, id, meta, people, provided, session, state: before, tools, turn }
-            const state = yield* batches.begins(open, begun, { above })
+            const state = yield* batches.begins(open, begun, { above, isForCall })
             const { conversations } = engine
             if (conversations !== undefined) {
               yield* conversations.restore(state)

@@ -117,7 +117,11 @@ export class Batches implements BatchTree {
         /** Who answers approval requests; `"nobody"` means no approver, even if one is inherited. */
         readonly people?: People | "nobody" | undefined
       },
-    { above, fires }: { readonly above?: Above | undefined; readonly fires?: string }
+    { above, fires, isForCall = false }: {
+      readonly above?: Above | undefined
+      readonly fires?: string
+      readonly isForCall?: boolean
+    }
   ): Effect.Effect<ProcessState> {
     return Effect.map(Clock.currentTimeMillis, (now) => {
       // what a handler begins belongs to the conversation of its call
@@ -127,6 +131,7 @@ export class Batches implements BatchTree {
         id: own,
         countedAs: before?.process ?? own,
         isNamed: id !== undefined,
+        isForCall,
         batch: open.state,
         session,
         open,

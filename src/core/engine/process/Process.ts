@@ -80,6 +80,7 @@ export const make = (engine: Engine, state: ProcessState, handle?: Caller): Tool
   return {
     id: state.id,
     batch: state.batch.id,
+    isForCall: state.isForCall,
     heard: (text, from = "user") => Effect.sync(() => engine.conversations?.heard(state, text, from)),
     recalled: (results) => Effect.sync(() => engine.conversations?.recalled(state, results)),
     earlier: (results) =>

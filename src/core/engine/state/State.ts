@@ -99,6 +99,8 @@ export interface ProcessState {
   readonly countedAs: string
   /** The host chose the id, so it is the same after a crash. */
   readonly isNamed: boolean
+  /** The handler of a call began it, or a sub-agent that works for one. */
+  readonly isForCall: boolean
   readonly batch: BatchState
   readonly session: SessionState
   /** The same batch, for entering and leaving it. */
