@@ -63,6 +63,9 @@ export const diff = (
   return `${whole.slice(0, cut)}[${missing} more lines are not shown]\n`
 }
 
+/** Whether a diff shows all of its changes: it was not cut, and no file is there with its sizes alone. */
+export const isWhole = (diff: string): boolean => !/^\[(?:\d+ more lines|[\d,]+ bytes become) /m.test(diff)
+
 /** Returns a SHA-256 of paths and old contents: equal for equal files. */
 export const fingerprint = (changes: ReadonlyArray<FileChange>): string =>
   hash(changes.flatMap(({ before, path }) => [path, before]))

@@ -5,12 +5,14 @@
  * made. What it does not decide goes to people, with what it said.
  */
 import * as Effect from "effect/Effect"
+import { seen } from "../../../../internal/secrets/index.ts"
 import type { Evidence } from "../../../facts/Evidence.ts"
 import { mapTexts } from "../../../facts/EvidenceText.ts"
 import type { NewRequest } from "../../../gates/ApprovalRequest.ts"
 import type { GateCall } from "../../../gates/Gate.ts"
 import * as Permissions from "../../../gates/Permissions.ts"
 import type { ReviewRequest } from "../../../gates/ReviewRequest.ts"
+import * as FileChange from "../../../vocabulary/FileChange.ts"
 import type { TargetKind } from "../../../vocabulary/TargetKind.ts"
 import type { Reviewed } from "../../data/Memory.ts"
 import type { Said } from "../../ports/TimedPorts.ts"
@@ -61,9 +63,12 @@ export const review = (
   wave: WaveHost,
   call: Call,
   about: NewRequest,
-  may: Mandate | undefined
+  mandate: Mandate | undefined
 ): Effect.Effect<Result | undefined> =>
   Effect.suspend(() => {
+    const secrets = new Secrets(call.tool!.redactor)
+    const { isWhole, ...shown } = shownOf(call, about, secrets)
+    const may = isWhole ? mandate : withoutAllow(mandate)
     const known = onRecord(call, about)
     if (known !== undefined) return Effect.succeed(resultOf(known, may))
     if (may === undefined) return Effect.undefined
@@ -71,8 +76,6 @@ export const review = (
     const words = conversations?.wordsOf(wave.process) ?? []
     const { breaker, model } = reviewer!
     const begunAt = wave.now()
-    const secrets = new Secrets(call.tool!.redactor)
-    const args = secrets.arguments(about.args)
     const because = breaker.openedBy(session.key, begunAt)
     if (because === undefined) {
       budget.execute(1, begunAt)
@@ -81,7 +84,7 @@ export const review = (
     const asked: Effect.Effect<Said> = because !== undefined
       ? Effect.succeed({ verdict: "ask", reason: `the reviewer is not asked for now: ${because}`, problem: "breaker" })
       : Effect.ensuring(
-        reviewer!.review(requestOf(call, about, args, secrets, words), callOf(call)),
+        reviewer!.review(requestOf(call, about, shown, secrets, words), callOf(call)),
         Effect.sync(() => budget.execute(-1, wave.now()))
       )
     return Effect.flatMap(asked, (said) => {
@@ -137,26 +140,48 @@ const resultOf = (
     ? { _tag: "Denied", by: "reviewer", reason }
     : { _tag: "Asks", evidence: { _tag: "Reviewed", verdict, reason, model } }
 
+/** Nobody allows what was not seen. */
+const withoutAllow = (may: Mandate | undefined): Mandate | undefined =>
+  may?.mayDeny === true ? { mayAllow: false, mayDeny: true } : undefined
+
+/** What a call does, as the reviewer sees it, and whether it sees all of that but what the tool declares secret. */
+const shownOf = ({ tool }: Call, { args, preview, targets }: NewRequest, secrets: Secrets) => {
+  const { declared } = tool!.redactor
+  const kept = declared === undefined ? undefined : new Secrets(declared)
+  let isWhole = true
+  const show = <A>(value: A, left: unknown): A => {
+    const it = seen(value, left)
+    isWhole &&= it.isWhole
+    return it.left as A
+  }
+  const text = (it: string): string => show(kept === undefined ? it : kept.text(it), secrets.text(it))
+  const shown = {
+    args: show(kept === undefined ? args : kept.arguments(args), secrets.arguments(args)),
+    targets: targets.map((it) => text(it.text)),
+    diff: preview?._tag === "Diff" ? text(preview.diff) : undefined
+  }
+  return { ...shown, isWhole: isWhole && (preview?._tag !== "Diff" || FileChange.isWhole(preview.diff)) }
+}
+
 /** What the reviewer sees, without secrets. */
 const requestOf = (
   call: Call,
   about: NewRequest,
-  args: unknown,
+  { args, diff, targets }: Omit<ReturnType<typeof shownOf>, "isWhole">,
   secrets: Secrets,
   words: ReadonlyArray<string>
 ): ReviewRequest => {
-  const { agentPath, evidence = [], isRunning, preview, targets, tool, why } = about
+  const { agentPath, evidence = [], isRunning, preview, tool, why } = about
   return {
     tool,
     description: call.tool!.description,
     args,
-    targets: targets.map(({ kind, text }) => ({ text: secrets.text(text), ...(kind === undefined ? {} : { kind }) })),
+    targets: about.targets.map(({ kind }, index) => ({
+      text: targets[index]!,
+      ...(kind === undefined ? {} : { kind })
+    })),
     why: secrets.text(why),
-    preview: preview === undefined
-      ? undefined
-      : preview._tag === "Diff"
-      ? { diff: secrets.text(preview.diff) }
-      : { missing: preview.because },
+    preview: diff !== undefined ? { diff } : preview?._tag === "None" ? { missing: preview.because } : undefined,
     evidence: evidence.map((it) => mapTexts(it, secrets.text)),
     words: words.map(secrets.text),
     agentPath,
