@@ -47,9 +47,9 @@ export class ReviewBreaker implements Breaker {
       : undefined
   }
 
-  /** Counts a verdict. */
+  /** Counts a verdict; while people decide everything, none counts. */
   count(conversation: string, isDenial: boolean, now: number): void {
-    if (this.limits === undefined) return
+    if (this.limits === undefined || this.openedBy(conversation, now) !== undefined) return
     const { denied = [], inARow = 0 } = this.all.get(conversation) ?? {}
     if (!isDenial && denied.length === 0) return
     this.all.delete(conversation)

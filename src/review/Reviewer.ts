@@ -134,10 +134,20 @@ const ask = (
   const prompt = ReviewPrompt.of(request, instructions)
   return prompt === undefined
     ? Effect.succeed({ _tag: "Person", reason: "the call is too long to be reviewed" })
-    : Effect.map(
+    : Effect.flatMap(
       model.generateObject({ prompt, schema: Written, objectName: "verdict" }),
-      ({ value: { reason, verdict } }) => ({ _tag: tags[verdict], reason })
+      ({ text, value: { reason, verdict } }) =>
+        repeatsKey(text)
+          ? Effect.fail("the answer has two values for one key")
+          : Effect.succeed({ _tag: tags[verdict], reason })
     )
+}
+
+/** Whether a JSON text gives a key twice: its reader sees only the last value. */
+const repeatsKey = (json: string): boolean => {
+  const keys = Array.from(json.matchAll(/("(?:[^"\\]|\\.)*")(\s*:)?/g))
+    .flatMap(([, key, colon]) => colon === undefined ? [] : [JSON.parse(key!) as unknown])
+  return new Set(keys).size < keys.length
 }
 
 const tags = { allow: "Allow", person: "Person", deny: "Deny" } as const

@@ -26,7 +26,7 @@ export type Verdict = typeof Verdict.Type
 export interface Breaker {
   /** Returns why people decide everything in a conversation now; `undefined` if the reviewer is asked. */
   readonly openedBy: (conversation: string, now: number) => string | undefined
-  /** Counts a verdict. */
+  /** Counts a verdict, unless people decide everything. */
   readonly count: (conversation: string, isDenial: boolean, now: number) => void
   /** A person approved a call in it. */
   readonly close: (conversation: string) => void

@@ -199,7 +199,12 @@ export interface Said {
 export interface Reviewing {
   readonly model: string
   readonly breaker: Breaker
-  readonly review: (request: ReviewRequest, about: CallLog.About) => Effect.Effect<Said>
+  /** `stopped` tells, once there is a place for the review, what is said without it. */
+  readonly review: (
+    request: ReviewRequest,
+    about: CallLog.About,
+    stopped: () => Said | undefined
+  ) => Effect.Effect<Said>
 }
 
 /** A reviewer that answers in time. Only a well-formed verdict counts. */
@@ -209,22 +214,28 @@ export const reviewer = (driver: Reviewer["Service"]): Reviewing => {
   const places = Semaphore.makeUnsafe(concurrency)
   const asked = (request: ReviewRequest) => Detached.within(Effect.suspend(() => driver.review(request)), timeoutMillis)
   const without = (problem: NonNullable<Said["problem"]>, reason: string): Said => ({ verdict: "ask", reason, problem })
+  const heard = (exit: Exit.Exit<unknown, unknown> | undefined, about: CallLog.About): Effect.Effect<Said> => {
+    if (exit === undefined) {
+      return Effect.succeed(without("timeout", `the reviewer did not answer within ${timeoutMillis / 1_000} s`))
+    }
+    if (Exit.isFailure(exit)) {
+      const failed = without("failed", "the reviewer could not be asked")
+      return Effect.as(CallLog.log("Warn", "Reviewer.review failed", exit.cause, about), failed)
+    }
+    if (!isVerdict(exit.value)) return Effect.succeed(without("malformed", "the reviewer's verdict was malformed"))
+    const { _tag, reason } = exit.value
+    return Effect.succeed({ verdict: verdicts[_tag], reason: plain(reason) })
+  }
   return {
     model: driver.model,
     breaker: driver.breaker(),
-    review: (request, about) =>
-      Effect.flatMap(places.withPermits(1)(asked(request)), (exit) => {
-        if (exit === undefined) {
-          return Effect.succeed(without("timeout", `the reviewer did not answer within ${timeoutMillis / 1_000} s`))
-        }
-        if (Exit.isFailure(exit)) {
-          const failed = without("failed", "the reviewer could not be asked")
-          return Effect.as(CallLog.log("Warn", "Reviewer.review failed", exit.cause, about), failed)
-        }
-        if (!isVerdict(exit.value)) return Effect.succeed(without("malformed", "the reviewer's verdict was malformed"))
-        const { _tag, reason } = exit.value
-        return Effect.succeed({ verdict: verdicts[_tag], reason: plain(reason) })
-      })
+    review: (request, about, stopped) =>
+      places.withPermits(1)(Effect.suspend(() => {
+        const early = stopped()
+        return early === undefined
+          ? Effect.flatMap(asked(request), (exit) => heard(exit, about))
+          : Effect.succeed(early)
+      }))
   }
 }
 

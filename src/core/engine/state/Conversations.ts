@@ -121,7 +121,7 @@ export class Conversations {
         )
       }
       const restored = it.restored = Deferred.makeUnsafe<void>()
-      return Effect.onExit(isOnRecord ? this.read(journal, name, it, process.session.key) : Effect.void, (exit) => {
+      return Effect.onExit(isOnRecord ? this.read(journal, name, it) : Effect.void, (exit) => {
         if (exit._tag === "Failure") it.restored = undefined
         return Deferred.succeed(restored, undefined)
       })
@@ -208,9 +208,8 @@ export class Conversations {
   /** Reads the record of a conversation, unless it has none. */
   private read(
     journal: JournalWriter,
-    name: RecordedConversation.Name,
-    it: Conversation,
-    session: string
+    name: Name,
+    it: Conversation
   ): Effect.Effect<void> {
     const { breaker, handlers, principal, recorded } = this
     const id = RecordedConversation.idOf(name)
@@ -219,8 +218,8 @@ export class Conversations {
         witness: it.witness,
         toolOf: (name) => handlers.current().get(name),
         heard: (text, from) => this.take(it, text, from),
-        reviewed: (isDenial, at) => breaker?.count(session, isDenial, at),
-        approved: () => breaker?.close(session),
+        reviewed: (isDenial, at) => breaker?.count(name.key, isDenial, at),
+        approved: () => breaker?.close(name.key),
         settled: (tool, callId) => know(it.calls, tool, callId),
         counted: (count) => {
           it.count = Math.max(it.count, count)
@@ -287,7 +286,14 @@ const know = (calls: Set<string>, tool: string, callId: string): void => {
   calls.add(`${tool} ${callId}`)
 }
 
-const nameOf = ({ batch, session }: ProcessState): RecordedConversation.Name & { readonly key: string } =>
+/** The key of the conversation that a process belongs to. */
+export const keyOf = (process: ProcessState): string => nameOf(process).key
+
+interface Name extends RecordedConversation.Name {
+  readonly key: string
+}
+
+const nameOf = ({ batch, session }: ProcessState): Name =>
   session.name === undefined
     ? { key: batch.key, batch: batch.id, session: undefined }
     : { key: session.key, batch: batch.id, session: session.name }

@@ -17,6 +17,7 @@ import type { TargetKind } from "../../../vocabulary/TargetKind.ts"
 import type { Reviewed } from "../../data/Memory.ts"
 import type { Said } from "../../ports/TimedPorts.ts"
 import { Secrets } from "../../report/Secrets.ts"
+import { keyOf } from "../../state/Conversations.ts"
 import type { Call } from "../Call.ts"
 import type { WaveHost } from "../WaveHost.ts"
 
@@ -72,27 +73,36 @@ export const review = (
     const known = onRecord(call, about)
     if (known !== undefined) return Effect.succeed(resultOf(known, may))
     if (may === undefined) return Effect.undefined
-    const { engine: { conversations, journal, reviewer }, process: { budget, session }, watcher } = wave
+    const { engine: { conversations, journal, reviewer }, process: { budget }, watcher } = wave
     const words = conversations?.wordsOf(wave.process) ?? []
     const { breaker, model } = reviewer!
     const begunAt = wave.now()
-    const because = breaker.openedBy(session.key, begunAt)
-    if (because === undefined) {
+    const conversation = keyOf(wave.process)
+    const stopped = (): Said | undefined => {
+      const because = breaker.openedBy(conversation, wave.now())
+      return because === undefined
+        ? undefined
+        : { verdict: "ask", reason: `the reviewer is not asked for now: ${because}`, problem: "breaker" }
+    }
+    const early = stopped()
+    if (early === undefined) {
       budget.execute(1, begunAt)
       watcher.asked()
     }
-    const asked: Effect.Effect<Said> = because !== undefined
-      ? Effect.succeed({ verdict: "ask", reason: `the reviewer is not asked for now: ${because}`, problem: "breaker" })
+    const asked: Effect.Effect<Said> = early !== undefined
+      ? Effect.succeed(early)
       : Effect.ensuring(
-        reviewer!.review(requestOf(call, about, shown, secrets, words), callOf(call)),
+        reviewer!.review(requestOf(call, about, shown, secrets, words), callOf(call), stopped),
         Effect.sync(() => budget.execute(-1, wave.now()))
       )
-    return Effect.flatMap(asked, (said) => {
+    return Effect.flatMap(asked, (answer) => {
       const at = wave.now()
+      // others may have been denied meanwhile
+      const said = stopped() ?? answer
       const reason = secrets.text(said.reason)
       const result = resultOf({ ...said, reason, model }, current(call, about, may))
       const decides = result._tag !== "Asks"
-      if (said.problem === undefined) breaker.count(session.key, result._tag === "Denied", at)
+      if (said.problem === undefined) breaker.count(conversation, result._tag === "Denied", at)
       const { problem, verdict } = said
       const fact = { at, verdict, reason, model, millis: at - begunAt, decides, problem, request: about } as const
       wave.facts?.report({ _tag: "Reviewed", ...fact }, call)
@@ -104,8 +114,7 @@ export const review = (
   })
 
 /** Notes that a person approved a call of this conversation: the reviewer is asked again. */
-export const approved = ({ engine: { reviewer }, process: { session } }: WaveHost): void =>
-  reviewer?.breaker.close(session.key)
+export const approved = ({ engine: { reviewer }, process }: WaveHost): void => reviewer?.breaker.close(keyOf(process))
 
 const unrecorded: Result = { _tag: "Unrecorded" }
 

@@ -603,6 +603,44 @@ describe("repeated denials", () => {
       assert.strictEqual(env.reviewed.length, 4)
     }))
 
+  for (const isOneWave of [true, false]) {
+    test(
+      `stop the reviews of ${isOneWave ? "a wave" : "many processes of a session"}, and no late verdict counts`,
+      () =>
+        Effect.gen(function*() {
+          let n = 0
+          const env = yield* denying({
+            // the first three deny, the others allow later
+            says: () => n++ < 3 ? verdict("Deny") : Effect.delay(verdict("Allow"), "1 second"),
+            options: { approval: "upfront" }
+          })
+          const ids = Array.from({ length: 40 }, (_, id) => id)
+          const calls = ids.map((id) => call(String(id), "write", { id }))
+          if (isOneWave) yield* env.process.executeWave(calls)
+          else {
+            yield* Effect.forEach(calls, (it) =>
+              Effect.gen(function*() {
+                const process = yield* env.executor.process({ session: "one" })
+                yield* process.executeWave([it])
+              }), { concurrency: "unbounded" })
+          }
+          assert.isAtMost(env.reviewed.length, 3 + 8)
+          assert.deepStrictEqual([env.ran, env.asked.length], [[], 37])
+        }),
+      { tags: ["RV5"] }
+    )
+  }
+
+  test("of one conversation without a session do not stop the reviews of another", () =>
+    Effect.gen(function*() {
+      const env = yield* denying()
+      for (const id of [1, 2, 3, 4]) yield* write(env, id)
+      assert.strictEqual(env.reviewed.length, 3)
+      const other = yield* env.executor.process({ batch: "other" })
+      yield* other.executeWave([call("5", "write", { n: 5 })])
+      assert.strictEqual(env.reviewed.length, 4)
+    }), { tags: ["RV5"] })
+
   test("count per conversation, and over an hour", () =>
     Effect.gen(function*() {
       let n = 0
