@@ -12,7 +12,7 @@ import type { Subject } from "../core/gates/ToolPolicy.ts"
 import * as ArgumentClasses from "./ArgumentClasses.ts"
 import * as PolicyExamples from "./PolicyExamples.ts"
 import * as PolicyQuestion from "./PolicyQuestion.ts"
-import type { Happened, Recorded } from "./RecordedCalls.ts"
+import { type Happened, isRedacted, type Recorded } from "./RecordedCalls.ts"
 
 /** What is known of the tools now. */
 export interface Known {
@@ -37,6 +37,10 @@ export const replay = (policy: Parsed, calls: ReadonlyArray<Recorded>, known: Kn
   const subjects = subjectsBy(known)
   const given = givenBy(policy)
   return calls.map((call) => {
+    if (isRedacted([call.args, call.targets])) {
+      const missing = "a secret was taken out of its arguments or targets"
+      return { call, would: "undecidable", verdict: undefined, missing }
+    }
     let verdict: PolicyQuestion.Verdict | undefined
     for (const { needsApproval, subject } of subjects(call)) {
       const classes = given(subject, call)

@@ -5,6 +5,7 @@
 import type { GateCall } from "../core/gates/Gate.ts"
 import type { RecordedCall } from "../core/store/JournalCalls.ts"
 import type { CallEntry, KeptArguments, Of } from "../core/store/JournalEntry.ts"
+import { mark } from "../internal/secrets/index.ts"
 
 /** What the policy of that time did with a call; `other`: something else ended it, or the record does not say. */
 export type Happened = "allow" | "ask" | "deny" | "other"
@@ -69,6 +70,9 @@ export const of = ({ entries }: RecordedCall): Recorded | undefined => {
     isGuarded: asked?.isAlways === true || (asked?.approvers ?? []).length > 0
   }
 }
+
+/** Whether a value on record is not as it was: a secret was taken out of it. */
+export const isRedacted = (value: unknown): boolean => value !== undefined && JSON.stringify(value).includes(mark)
 
 const confinementOf = (
   asked: Of<"Asked"> | undefined,

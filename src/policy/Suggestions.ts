@@ -11,7 +11,7 @@ import * as Policy from "../core/gates/Policy.ts"
 import * as PolicyDiff from "./PolicyDiff.ts"
 import * as PolicyQuestion from "./PolicyQuestion.ts"
 import * as PolicyReplay from "./PolicyReplay.ts"
-import type { Recorded } from "./RecordedCalls.ts"
+import { isRedacted, type Recorded } from "./RecordedCalls.ts"
 
 /** How much has to speak for a rule. */
 export interface Options {
@@ -79,7 +79,7 @@ export const suggest = (
       replayed.filter(({ would }) => would === "allow" || would === "undecidable").map(({ call }) => call)
     )
     const spared = covered.filter((it) => runs.has(it))
-    if (spared.length < least || about.some((it) => it.answer === "denied" && mayRun.has(it) && covers(rule, it))) {
+    if (spared.length < least || about.some((it) => it.answer === "denied" && mayRun.has(it) && mayCover(rule, it))) {
       continue
     }
     if (rule.isWide && new Set(spared.map(textOf)).size < distinct) continue
@@ -144,6 +144,9 @@ const candidatesOf = (
 const covers = ({ source, tool }: Candidate, { targets = [] }: Recorded): boolean =>
   targets.length > 0 &&
   PermissionPattern.covers([PermissionPattern.parseUnsafe(source)], tool, targets.map((text) => ({ text })))
+
+/** Any rule may cover what is not on record as it was. */
+const mayCover = (rule: Candidate, call: Recorded): boolean => isRedacted(call.targets) || covers(rule, call)
 
 const textOf = ({ targets = [] }: Recorded): string => targets[0] ?? ""
 

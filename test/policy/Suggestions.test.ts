@@ -119,6 +119,30 @@ describe("suggestions", () => {
   })
 })
 
+describe("records of which a secret was taken out", () => {
+  const redacted = "curl -H 'Authorization: [redacted]' https://example.net"
+
+  it("are undecidable, whether it is missing in an argument or a target", { tags: ["PA2"] }, () => {
+    const policy = Result.getOrThrow(Policy.parse({ deny: ["run_command(*secret*)"], allow: ["run_command"] }))
+    const replay = (call: Recorded) => PolicyReplay.replay(policy, [call], known)[0]
+    assert.deepInclude(replay(recorded("run_command", redacted)), {
+      would: "undecidable",
+      missing: "a secret was taken out of its arguments or targets"
+    })
+    const args = { _tag: "Full", value: { env: [{ token: "[redacted]" }] } } as const
+    assert.strictEqual(replay(recorded("run_command", "curl", { args }))?.would, "undecidable")
+    assert.strictEqual(replay(recorded("run_command", "curl"))?.would, "allow")
+  })
+
+  it("speak for no rule, and one that a person denied speaks against every rule of its tool", { tags: ["PA3"] }, () => {
+    assert.deepStrictEqual(rules(times(9, recorded("run_command", redacted))), [])
+    const approved = times(3, recorded("run_command", "npm test"))
+    const denied = (target: string) => recorded("run_command", target, { answer: "denied" })
+    assert.deepStrictEqual(rules([...approved, denied("[redacted]")]), [])
+    assert.deepStrictEqual(rules([...approved, denied("npm run deploy")]), ["run_command(npm test)"])
+  })
+})
+
 describe("a replay", () => {
   it("decides as the policy does, or says that it cannot", { tags: ["PA2"] }, () => {
     let decided = 0
