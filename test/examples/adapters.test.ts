@@ -1,7 +1,6 @@
-/** Runs the loops of others that `docs/adapters.md` shows, with models that say what a test says. */
+/** Runs the graph that `docs/adapters.md` shows, with a model that says what a test says. */
 import { assert, describe, it } from "@effect/vitest"
 import { HumanMessage, ToolMessage } from "@langchain/core/messages"
-import { Agent, Runner } from "@openai/agents"
 import * as Prompt from "effect/ai/Prompt"
 import * as Tool from "effect/ai/Tool"
 import * as Toolkit from "effect/ai/Toolkit"
@@ -10,9 +9,7 @@ import * as Layer from "effect/Layer"
 import * as Schema from "effect/Schema"
 import { readFileSync } from "node:fs"
 import { makeGraph } from "../../scripts/examples/langgraph.ts"
-import { toolsOf } from "../../scripts/examples/openai-agents.ts"
 import { LocalExecutor, ToolExecutor, type ToolProcess } from "../../src/index.ts"
-import { scriptedAgent } from "../support/scriptedAgent.ts"
 import { ScriptedChat } from "../support/scriptedChat.ts"
 import type { Call } from "../support/scriptedModel.ts"
 
@@ -54,9 +51,7 @@ const read = (path: string) => readFileSync(new URL(`../../${path}`, import.meta
 
 describe("the guide about loops of others", () => {
   it("shows them as they are", () => {
-    for (const name of ["langgraph", "openai-agents"]) {
-      assert.include(read("docs/adapters.md"), read(`scripts/examples/${name}.ts`).replace(/^\/\*\*[^]*?\*\/\n/, ""))
-    }
+    assert.include(read("docs/adapters.md"), read("scripts/examples/langgraph.ts").replace(/^\/\*\*[^]*?\*\/\n/, ""))
   })
 
   it.live("has a wave for the tool node of a graph of LangGraph", () =>
@@ -79,27 +74,6 @@ describe("the guide about loops of others", () => {
         assert.strictEqual(results[0]?.text, "read 1")
         assert.include(results[2]?.text, "Correct the arguments")
         assert.deepInclude(results[3]?.contentBlocks[1], { type: "image", mimeType: "image/png", data: "AQID" })
-      })
-    ))
-
-  it.live("has the calls of the OpenAI Agents SDK go through the executor", () =>
-    run((process, log) =>
-      Effect.gen(function*() {
-        const model = scriptedAgent(turns)
-        const agent = new Agent({ name: "scripted", model, tools: yield* toolsOf(process) })
-        const result = yield* Effect.promise(() => new Runner({ tracingDisabled: true }).run(agent, "go"))
-        assert.strictEqual(result.finalOutput, "done")
-        assert.deepStrictEqual(log, ["read 1", "wrote 2", "read 5"])
-        assert.deepStrictEqual(model.seen[0]?.tools.map((it) => it.name), ["read", "write", "picture"])
-        const told = (model.seen.at(-1)?.input ?? []) as ReadonlyArray<unknown>
-        const results = told.flatMap((it) => {
-          const item = it as { readonly type?: string; readonly callId?: string; readonly output?: unknown }
-          return item.type === "function_call_result" ? [[item.callId, JSON.stringify(item.output)] as const] : []
-        })
-        assert.deepStrictEqual(results.map(([id]) => id), ["1", "2", "3", "4", "5"])
-        assert.include(results[0]?.[1], `"read 1"`)
-        assert.include(results[2]?.[1], "Correct the arguments")
-        assert.match(results[3]?.[1] ?? "", /a cat.*image.*AQID/)
       })
     ))
 })
