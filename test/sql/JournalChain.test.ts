@@ -181,7 +181,9 @@ const holds = <Needs>(
       const journal = yield* SqlJournal.make()
       yield* append(journal, entry("Arrived", { key: "open", at: 1_000 }))
       for (let n = 0; n < 4; n++) yield* append(journal, entry("Settled", { key: String(n), at: 1_000 + n }))
-      const rows = yield* sql`SELECT * FROM tool_executor_journal_entries WHERE place IN (2, 3)`
+      const rows = yield* sql<Record<string, unknown>>`
+        SELECT * FROM tool_executor_journal_entries WHERE place IN (2, 3)
+      `
       assert.strictEqual(yield* SqlJournal.prune(1_003), 3)
       assert.deepStrictEqual(yield* problems(), [])
       // as if only entry 4 had been removed
