@@ -24,7 +24,7 @@ const QuotaGate = Gate.layer({
   admit: ({ principal }) =>
     Effect.gen(function*() {
       const quota = yield* Quota
-      if (!(yield* quota.take(principal))) yield* Effect.fail("No calls are left today.")
+      if (!(yield* quota.take(principal))) return yield* Effect.fail("No calls are left today.")
     })
 })
 
