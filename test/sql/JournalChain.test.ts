@@ -187,7 +187,7 @@ const holds = <Needs>(
       assert.strictEqual(yield* SqlJournal.prune(1_003), 3)
       assert.deepStrictEqual(yield* problems(), [])
       // as if only entry 4 had been removed
-      yield* sql`INSERT INTO tool_executor_journal_entries ${sql.insert([...rows])}`
+      for (const row of rows) yield* sql`INSERT INTO tool_executor_journal_entries ${sql.insert(row)}`
       yield* sql`DELETE FROM tool_executor_journal_pruned WHERE place IN (2, 3)`
       assert.deepStrictEqual(yield* problems(), [
         "entry 4 is gone, and entry 2, which a prune removes before it, is not: no prune removed it"
