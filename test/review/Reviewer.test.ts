@@ -53,6 +53,18 @@ const reviewed = (says: string, about = request, seen?: Array<Prompt.Prompt>) =>
     return { model: reviewer.model, exit: yield* Effect.exit(reviewer.review(about)) }
   }).pipe(Effect.provide(Reviewer.layer().pipe(Layer.provide(model(says, seen)))))
 
+describe("the breaker of a reviewer", () => {
+  it.effect("is not closed by an allow that another runner has recorded after it opened", () =>
+    Effect.gen(function*() {
+      const { breaker } = yield* Reviewer.make(() => Effect.succeed({ _tag: "Allow", reason: "r" }))
+      const it = breaker()
+      for (const isDenial of [true, true, true, false]) it.count("talk", isDenial, 0)
+      assert.strictEqual(it.openedBy("talk", 1), "it denied 3 calls in a row")
+      it.close("talk")
+      assert.isUndefined(it.openedBy("talk", 1))
+    }), { tags: ["RV5"] })
+})
+
 describe("a language model as a reviewer", () => {
   for (const [verdict, tag] of [["allow", "Allow"], ["person", "Person"], ["deny", "Deny"]] as const) {
     it.effect(`says ${verdict}`, () =>
