@@ -59,7 +59,8 @@ export const make = Effect.fnUntraced(function*(
   ConfigurationError | SqlError.SqlError,
   Scope.Scope | Reactivity.Reactivity
 > {
-  const checked = yield* readOptions("Sqlite", (read) => ({
+  const names = { filename: true, isReadOnly: true, ...defaults }
+  const checked = yield* readOptions("Sqlite", options, names, (read) => ({
     filename: read.text("filename", options.filename),
     busyTimeout: read.millis("busyTimeout", options.busyTimeout ?? defaults.busyTimeout, true),
     synchronous: read.oneOf("synchronous", options.synchronous ?? defaults.synchronous, ["FULL", "NORMAL"])

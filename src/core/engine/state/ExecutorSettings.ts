@@ -21,6 +21,7 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
+import type { Names } from "../../../internal/OptionReader.ts"
 import type { Mode } from "../../contract/ToolProcess.ts"
 import * as OutputPolicy from "../../output/OutputPolicy.ts"
 
@@ -125,8 +126,8 @@ export const layer = (options: Options): Layer.Layer<never> => Layer.effect(Exec
 /** Merges settings, field by field: `options` win over `around`. */
 export const merge = (options: Options, around: Options): Options => ({
   ...around,
-  ...given(Object.keys(names), options),
-  output: { ...around.output, ...given(outputNames, options.output ?? {}) }
+  ...given(options),
+  output: { ...around.output, ...given(options.output ?? {}) }
 })
 
 /** Settings with every field set. */
@@ -162,12 +163,11 @@ export const names = {
   telemetryContent: true,
   invisible: true,
   output: true
-} as const satisfies { readonly [K in keyof Required<Options>]: true }
+} as const satisfies Names<Options>
 
-const outputNames = Object.keys(OutputPolicy.defaults)
+/** The names of all settings. */
+export const optionNames = Object.keys(names) as ReadonlyArray<keyof Options>
 
-/** Returns only the settings among these options. Undefined counts as not set, so that code may pass it. */
-const given = <A extends object>(names: ReadonlyArray<string>, options: A): Partial<A> =>
-  Object.fromEntries(
-    Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name))
-  ) as Partial<A>
+/** Undefined counts as not set, so that code may pass it. */
+const given = <A extends object>(options: A): Partial<A> =>
+  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<A>
