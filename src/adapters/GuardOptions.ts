@@ -3,13 +3,13 @@ import * as Tool from "effect/ai/Tool"
 import type * as Toolkit from "effect/ai/Toolkit"
 import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
+import * as Predicate from "effect/Predicate"
 import type * as ToolEvent from "../core/facts/ToolEvent.ts"
 import type * as Approvals from "../core/gates/Approvals.ts"
 import type * as Dedupe from "../core/gates/Dedupe.ts"
 import type * as Policy from "../core/gates/Policy.ts"
 import type { ToolRule } from "../core/rules/ToolRule.ts"
-import type { Problem } from "../core/vocabulary/ConfigurationError.ts"
-import { type Names, OptionReader } from "../internal/OptionReader.ts"
+import { type Problem, unknownKey } from "../core/vocabulary/ConfigurationError.ts"
 import type { Declared } from "./PlainTool.ts"
 
 /** A host's answer to an approval request: `true` approves this call, `false` denies it. */
@@ -75,8 +75,7 @@ export interface Guarded<Tools> extends Request<Tools> {
   readonly request: () => Promise<Request<Tools>>
 }
 
-/** Every option. */
-const names: Names<Options> = {
+const keys = {
   policy: true,
   rules: true,
   tools: true,
@@ -88,26 +87,26 @@ const names: Names<Options> = {
   concurrency: true,
   maxOutput: true,
   onEvent: true
-}
+} satisfies { readonly [K in keyof Options]-?: true }
 
 /** What only a guard can find wrong; the executor checks the rest. */
 export const problemsOf = (given: Options, toolkit: Toolkit.Any, hasFlow: boolean): ReadonlyArray<Problem> => {
-  const { approvals, policy } = given
-  const reader = new OptionReader()
-  reader.known("", given, names)
-  reader.known("limits", given.limits, { calls: true, time: true })
-  reader.known("concurrency", given.concurrency, { read: true, concurrent: true, serial: true })
-  // the executor knows them by other names
-  if (given.timeout !== undefined) reader.millis("timeout", given.timeout)
-  if (given.limits?.time !== undefined) reader.millis("limits.time", given.limits.time)
-  if (given.limits?.calls !== undefined) reader.atLeast("limits.calls", given.limits.calls, 1)
-  if (given.approvalTimeout !== undefined) reader.millis("approvalTimeout", given.approvalTimeout)
-  if (given.maxOutput !== undefined) reader.bound("maxOutput", given.maxOutput, 1)
+  const names = Object.keys(keys)
+  const unknown = Object.keys(given).filter((it) => !names.includes(it)).map((path): Problem => ({
+    path,
+    problem: unknownKey,
+    expected: `one of ${names.join(", ")}`
+  }))
+  const { approvals, limits, policy } = given
   const flow = hasFlow ? `a function, or "loop"` : "a function"
   const isAnswered = typeof approvals === "function" || (hasFlow && approvals === "loop")
   const wrong: ReadonlyArray<Problem> = approvals === undefined || isAnswered
     ? []
     : [{ path: "approvals", problem: "it cannot answer approval requests", expected: flow }]
+  const limited = limits === undefined || (Predicate.isObject(limits) &&
+      Object.keys(limits).every((it) => it === "calls" || it === "time"))
+    ? []
+    : [{ path: "limits", problem: "it has other keys", expected: "calls, time or both" }]
   const asking = approvals !== undefined || policy !== undefined ?
     [] :
     Object.values(toolkit.tools).filter((it) => Context.get(it.annotations, Tool.Readonly) !== true).map((
@@ -117,5 +116,5 @@ export const problemsOf = (given: Options, toolkit: Toolkit.Any, hasFlow: boolea
       problem: "its calls need approval, and there is no approver",
       expected: `readOnly: true if it changes nothing, its name in policy.allow, or ${flow} as approvals`
     }))
-  return [...reader.problems, ...wrong, ...asking]
+  return [...unknown, ...wrong, ...limited, ...asking]
 }

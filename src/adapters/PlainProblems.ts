@@ -21,8 +21,7 @@ export const ofDeclared = (
     const kind = Object.hasOwn(kinds, key) ? kinds[key]! : undefined
     const path = `${at}.${key}`
     if (kind === undefined) {
-      const names = Object.keys(kinds)
-      return [{ path, problem: unknownKey(key, names), expected: `one of ${names.join(", ")}` }]
+      return [{ path, problem: unknownKey, expected: `one of ${Object.keys(kinds).join(", ")}` }]
     }
     if (value === undefined || kind === "any" || typeof value === kind) return []
     if (kind === "context" && Context.isContext(value)) return []

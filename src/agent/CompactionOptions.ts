@@ -1,7 +1,7 @@
 /** When and how a long conversation is compacted: options, their check and the default instructions. */
 import type * as LanguageModel from "effect/ai/LanguageModel"
 import type * as Layer from "effect/Layer"
-import type { Names, OptionReader } from "../internal/OptionReader.ts"
+import type { OptionReader } from "../internal/OptionReader.ts"
 
 /** When and how a long conversation is compacted. */
 export interface Compaction<ModelError = never, ModelServices = never> {
@@ -22,16 +22,6 @@ export interface Compaction<ModelError = never, ModelServices = never> {
   readonly instructions?: string | undefined
 }
 
-/** Every option. */
-const names: Names<Compaction> = {
-  window: true,
-  at: true,
-  keepTurns: true,
-  by: true,
-  model: true,
-  instructions: true
-}
-
 export interface Checked {
   readonly window: number
   /** Tokens above which a request is compacted. */
@@ -44,7 +34,6 @@ export interface Checked {
 /** Reads options and records their problems. */
 export const read = <E, R>(reader: OptionReader, options: Compaction<E, R>): Checked => {
   const { at = 0.8, by = "summary", instructions = summarise, keepTurns = 4, window } = options
-  reader.known("compaction", options, names)
   const share = reader.share("compaction.at", at)
   if (share === 0) {
     reader.problems.push({ path: "compaction.at", problem: "it is 0", expected: "a number above 0, up to 1" })

@@ -42,7 +42,7 @@ import * as ToolExecutor from "../core/engine/ToolExecutor.ts"
 import type { Policy } from "../core/gates/Policy.ts"
 import { ConfigurationError } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolAnnotations from "../core/vocabulary/ToolAnnotations.ts"
-import { type Names, OptionReader } from "../internal/OptionReader.ts"
+import { OptionReader } from "../internal/OptionReader.ts"
 import { describe, type EndReason } from "./AgentEvent.ts"
 import type { AgentLimits } from "./AgentLimits.ts"
 import type { Compaction } from "./CompactionOptions.ts"
@@ -81,22 +81,6 @@ export interface Options<Parameters extends Schema.Top> {
   readonly limits?: AgentLimits | undefined
 }
 
-/** Every option. */
-const names: Names<Options<Schema.Top>> = {
-  description: true,
-  parameters: true,
-  prompt: true,
-  system: true,
-  toolkit: true,
-  policy: true,
-  background: true,
-  readOnly: true,
-  mode: true,
-  model: true,
-  compaction: true,
-  limits: true
-}
-
 /** Schema of a sub-agent's failure: the tag of its `EndReason`, an explanation, and its last text. */
 export const Failure = Schema.Struct({ ended: Schema.String, message: Schema.String, text: Schema.String })
 
@@ -125,7 +109,6 @@ export const make = <const Name extends string, Parameters extends Schema.Top>(
   const { background = false, description, limits, parameters, readOnly = false } = options
   const time = limits?.time ?? "10 minutes"
   const reader = new OptionReader()
-  reader.known("", options, names)
   const { timeMillis } = Spending.read(reader, { ...limits, time })
   const { problems } = reader
   if (problems.length > 0) throw new ConfigurationError({ subject: `SubAgent.make(${JSON.stringify(name)})`, problems })

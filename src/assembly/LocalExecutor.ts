@@ -13,7 +13,6 @@ import type * as Context from "effect/Context"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import * as Struct from "effect/Struct"
 import * as ExecutorSettings from "../core/engine/state/ExecutorSettings.ts"
 import * as ToolExecutor from "../core/engine/ToolExecutor.ts"
 import * as Dedupe from "../core/gates/Dedupe.ts"
@@ -29,7 +28,6 @@ import type { ToolRule } from "../core/rules/ToolRule.ts"
 import * as StateStore from "../core/store/StateStore.ts"
 import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
 import * as ToolHandlers from "../core/vocabulary/ToolHandlers.ts"
-import type { Names } from "../internal/OptionReader.ts"
 import type { NamesIn } from "../internal/toolkitTypes.ts"
 import * as Provenance from "../provenance/Provenance.ts"
 
@@ -89,14 +87,14 @@ export const layer = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Options<NamesIn<T>> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  layerWith(policyOf(options), toolkits, options, { policy: true, tools: true, ...names })
+  layerWith(policyOf(options), toolkits, options)
 
 /** Creates an in-memory executor that runs only ReadOnly, closed-world tools. */
 export const layerReadOnly = <T extends Toolkit.Any>(
   toolkits: T | ReadonlyArray<T>,
   options: Omit<Options<NamesIn<T>>, "policy"> = {}
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
-  layerWith(Layer.fresh(readOnly), toolkits, options, { tools: true, ...names })
+  layerWith(Layer.fresh(readOnly), toolkits, options)
 
 /**
  * All gates, in-memory stores and settings for a custom registry: what `ToolExecutor.layer` and `ToolExecutors.layer`
@@ -104,8 +102,7 @@ export const layerReadOnly = <T extends Toolkit.Any>(
  */
 export const layerGates = (
   options: Omit<Options, "tools"> = {}
-): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
-  gatesWith(policyOf(options), options, { policy: true, ...names })
+): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> => gatesWith(policyOf(options), options)
 
 export type Gates =
   | Rules.Rules
@@ -119,48 +116,38 @@ export type Gates =
 const layerWith = <T extends Toolkit.Any>(
   permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
   toolkits: T | ReadonlyArray<T>,
-  options: Omit<Options<NamesIn<T>>, "policy">,
-  known: object
+  options: Omit<Options<NamesIn<T>>, "policy">
 ): Layer.Layer<ToolExecutor.ToolExecutor, ConfigurationError, ToolHandlers.HandlersOf<T>> =>
   // a new layer each time: `ToolExecutor.layer` is one value and would be built only once
   Layer.effect(ToolExecutor.ToolExecutor, ToolExecutor.make).pipe(
-    Layer.provide(gatesWith(permissions, options, known)),
+    Layer.provide(Layer.effectDiscard(readOptions("LocalExecutor", (reader) => reader.known("", options, names)))),
+    Layer.provide(gatesWith(permissions, options)),
     Layer.provide(ToolHandlers.layer(toolkits, { tools: options.tools }))
   )
 
 const gatesWith = (
   permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
-  options: Omit<Options, "policy" | "tools">,
-  known: object
-): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
-  Layer.unwrap(Effect.as(
-    readOptions<object, void>("LocalExecutor", options, known, () => undefined),
-    gatesOf(permissions, options)
-  ))
-
-const gatesOf = (
-  permissions: Layer.Layer<Permissions.Permissions, ConfigurationError>,
   options: Omit<Options, "policy" | "tools">
-) => {
-  const { dedupe, guards, pools, provenance, rules = [], turn } = options
-  return Layer.mergeAll(
-    foundOr(Rules.Rules, Rules.layer(rules)),
+): Layer.Layer<Gates, ConfigurationError, ToolHandlers.ToolHandlers> =>
+  Layer.mergeAll(
+    foundOr(Rules.Rules, Rules.layer(options.rules ?? [])),
     permissions,
-    foundOr(Dedupe.Dedupe, dedupe === false ? Dedupe.layerNoop : Dedupe.layer(dedupe)),
-    foundOr(Pools.Pools, Pools.layer(pools)),
+    foundOr(Dedupe.Dedupe, options.dedupe === false ? Dedupe.layerNoop : Dedupe.layer(options.dedupe)),
+    foundOr(Pools.Pools, Pools.layer(options.pools)),
     foundOr(StateStore.StateStore, StateStore.layerMemory()),
     foundOr(ArtifactStore.ArtifactStore, ArtifactStore.layerMemory()),
-    foundOr(TurnBudget.TurnBudget, TurnBudget.layer(turn)),
-    ExecutorSettings.layer(Struct.pick(options, ExecutorSettings.optionNames)),
-    provenance === undefined ? Layer.empty : foundOr(ProvenanceGate, Provenance.layer(provenance)),
-    guards === undefined ? Layer.empty : Guards.layer(guards)
+    foundOr(TurnBudget.TurnBudget, TurnBudget.layer(options.turn)),
+    ExecutorSettings.layer(options),
+    options.provenance === undefined ? Layer.empty : foundOr(ProvenanceGate, Provenance.layer(options.provenance)),
+    options.guards === undefined ? Layer.empty : Guards.layer(options.guards)
   )
-}
 
-/** Every option of all of them. */
-const names: Names<Omit<Options, "policy" | "tools">> = {
+/** Every option. */
+const names: { readonly [K in keyof Required<Options>]: true } = {
   ...ExecutorSettings.names,
   rules: true,
+  policy: true,
+  tools: true,
   provenance: true,
   dedupe: true,
   pools: true,

@@ -72,7 +72,7 @@ export interface Settings {
 
 /** Reads the options; fails with all that is wrong with them. */
 export const read = Effect.fnUntraced(function*(options: Options): Effect.fn.Return<Settings, ConfigurationError> {
-  const settings = yield* readOptions("Cluster", options, { port: true, secret: true, ...defaults }, (reader) => ({
+  const settings = yield* readOptions("Cluster", (reader) => ({
     host: reader.text("host", options.host ?? defaults.host),
     port: options.port === undefined ? undefined : reader.count("port", options.port, 1, 65_535),
     secret: options.secret,

@@ -10,29 +10,18 @@ interface Problem {
   readonly expected: string
 }
 
-/** Every option of an object; whatever says its defaults may be that. */
-export type Names<O extends object> = { readonly [K in keyof O]-?: unknown }
-
-/** Says that a name is unknown, and which one is near. */
-export const unknownName = (problem: string, name: string, names: ReadonlyArray<string>): string => {
-  const near = names.find((it) => isNear(it, name))
-  return near === undefined ? problem : `${problem}; did you mean "${near}"?`
-}
-
 /** Reads options one by one; a wrong one reads as something, and `problems` says what was wrong. */
 export class OptionReader {
   readonly problems: Array<Problem> = []
 
   /** Reports the keys of an options object that are no options, each with the nearest one. */
-  known<O extends object>(at: string, options: O | undefined, names: Names<NoInfer<O>>): void {
-    if (options === undefined) return
-    if (typeof options !== "object" || options === null) return this.wrong(at || "options", options, "an object")
+  known(at: string, options: object, names: object): void {
     const all = Object.keys(names)
-    for (const [key, value] of Object.entries(options)) {
-      if (value === undefined || Object.hasOwn(names, key)) continue
+    for (const key of Object.keys(options).filter((it) => !Object.hasOwn(names, it))) {
+      const near = all.find((it) => isNear(it, key))
       this.problems.push({
         path: at === "" ? key : `${at}.${key}`,
-        problem: unknownName("there is no such option", key, all),
+        problem: near === undefined ? "there is no such option" : `there is no such option; did you mean "${near}"?`,
         expected: `one of ${all.join(", ")}`
       })
     }

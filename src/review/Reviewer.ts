@@ -14,7 +14,6 @@ import * as Schema from "effect/Schema"
 import { type Limits, Reviewer, type Verdict } from "../core/gates/Reviewer.ts"
 import type { ReviewRequest } from "../core/gates/ReviewRequest.ts"
 import { type ConfigurationError, readOptions } from "../core/vocabulary/ConfigurationError.ts"
-import type { Names } from "../internal/OptionReader.ts"
 import { type BreakerLimits, ReviewBreaker } from "./ReviewBreaker.ts"
 import * as ReviewPrompt from "./ReviewPrompt.ts"
 
@@ -108,27 +107,18 @@ export const defaults = {
   breaker: { inARow: 3, denials: 20, window: "1 hour" }
 } as const
 
-/** Every option. */
-const names: Names<ModelOptions> = { instructions: true, model: true, ...defaults }
-
-const limitsOf = (options: ModelOptions): Effect.Effect<
-  Limits & { readonly breaker: BreakerLimits | undefined },
-  ConfigurationError
-> => {
-  const { breaker = {}, concurrency, timeout } = options
-  return readOptions("Reviewer", options, names, (read) => {
-    if (breaker !== false) read.known("breaker", breaker, defaults.breaker)
-    return {
-      timeoutMillis: read.millis("timeout", timeout ?? defaults.timeout),
-      concurrency: read.count("concurrency", concurrency ?? defaults.concurrency, 1),
-      breaker: breaker === false ? undefined : {
-        inARow: read.count("breaker.inARow", breaker.inARow ?? defaults.breaker.inARow, 1),
-        denials: read.count("breaker.denials", breaker.denials ?? defaults.breaker.denials, 1),
-        windowMillis: read.millis("breaker.window", breaker.window ?? defaults.breaker.window)
-      }
+const limitsOf = (
+  { breaker = {}, concurrency, timeout }: Options
+): Effect.Effect<Limits & { readonly breaker: BreakerLimits | undefined }, ConfigurationError> =>
+  readOptions("Reviewer", (read) => ({
+    timeoutMillis: read.millis("timeout", timeout ?? defaults.timeout),
+    concurrency: read.count("concurrency", concurrency ?? defaults.concurrency, 1),
+    breaker: breaker === false ? undefined : {
+      inARow: read.count("breaker.inARow", breaker.inARow ?? defaults.breaker.inARow, 1),
+      denials: read.count("breaker.denials", breaker.denials ?? defaults.breaker.denials, 1),
+      windowMillis: read.millis("breaker.window", breaker.window ?? defaults.breaker.window)
     }
-  })
-}
+  }))
 
 /** The reason comes first: a model that has to give reasons judges better. */
 const Written = Schema.Struct({

@@ -35,7 +35,7 @@ export const make = Effect.fnUntraced(function*(
   ConfigurationError | Migrator.MigrationError | SqlError.SqlError,
   SqlClient.SqlClient
 > {
-  const times = yield* readOptions("SqlCircuitBreakerStore", options, defaults, (read) => ({
+  const times = yield* readOptions("SqlCircuitBreakerStore", (read) => ({
     leaseMillis: read.millis("probeLease", options.probeLease ?? defaults.probeLease),
     idleMillis: read.millis("idleTimeToLive", options.idleTimeToLive ?? defaults.idleTimeToLive)
   }))

@@ -72,16 +72,11 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
   SqlClient.SqlClient | Scope.Scope
 > {
   const sql = yield* SqlClient.SqlClient
-  const { leaseMillis, ...keeps } = yield* readOptions(
-    "SqlJournal",
-    options,
-    { isAlone: true, ...defaults },
-    (read) => ({
-      arguments: read.oneOf("arguments", options.arguments ?? defaults.arguments, amounts),
-      outputs: read.oneOf("outputs", options.outputs ?? defaults.outputs, amounts),
-      leaseMillis: read.millis("lease", options.lease ?? defaults.lease)
-    })
-  )
+  const { leaseMillis, ...keeps } = yield* readOptions("SqlJournal", (read) => ({
+    arguments: read.oneOf("arguments", options.arguments ?? defaults.arguments, amounts),
+    outputs: read.oneOf("outputs", options.outputs ?? defaults.outputs, amounts),
+    leaseMillis: read.millis("lease", options.lease ?? defaults.lease)
+  }))
   yield* own(sql)(mustBeDurable(sql))
   yield* Migrations.run(sql, Tables.schema)
   if (options.isAlone === true) yield* own(sql)(Tables.endAllTerms(sql))

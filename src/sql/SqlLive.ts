@@ -34,7 +34,7 @@ export const layer = (
     Effect.gen(function*() {
       const sql = (yield* SqlClient.SqlClient).withoutTransforms()
       if (!isPg(sql)) return yield* notPostgres
-      const { maxItems } = yield* readOptions("SqlLive", options, defaults, (read) => ({
+      const { maxItems } = yield* readOptions("SqlLive", (read) => ({
         maxItems: read.count("maxItems", options.maxItems ?? defaults.maxItems, 1)
       }))
       yield* Migrations.run(sql, schema)

@@ -49,7 +49,7 @@ export const make = Effect.fnUntraced(function*(
   SqlClient.SqlClient | Scope.Scope
 > {
   const sql = yield* SqlClient.SqlClient
-  const times = yield* readOptions("SqlPermits", options, defaults, (read) => ({
+  const times = yield* readOptions("SqlPermits", (read) => ({
     leaseMillis: read.millis("lease", options.lease ?? defaults.lease),
     pollMillis: read.millis("pollEvery", options.pollEvery ?? defaults.pollEvery),
     patienceMillis: read.millis("patience", options.patience ?? defaults.patience)

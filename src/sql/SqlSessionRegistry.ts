@@ -56,7 +56,7 @@ export const make = Effect.fnUntraced(function*(options: Options = {}): Effect.f
 > {
   const sql = (yield* SqlClient.SqlClient).withoutTransforms()
   if (!isPg(sql)) return yield* notPostgres
-  const { leaseMillis } = yield* readOptions("SqlSessionRegistry", options, { name: true, ...defaults }, (read) => ({
+  const { leaseMillis } = yield* readOptions("SqlSessionRegistry", (read) => ({
     leaseMillis: read.millis("lease", options.lease ?? defaults.lease)
   }))
   const name = options.name ?? randomUUID()

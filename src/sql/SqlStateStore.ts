@@ -91,8 +91,6 @@ export const make = Effect.fnUntraced(function*(
 > {
   const { batchMillis, leaseMillis, patienceMillis, pruneMillis, sessionMillis } = yield* readOptions(
     "SqlStateStore",
-    options,
-    { isAlone: true, ...defaults },
     (read) => ({
       leaseMillis: read.millis("lease", options.lease ?? defaults.lease),
       patienceMillis: read.millis("patience", options.patience ?? defaults.patience),

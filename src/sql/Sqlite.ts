@@ -59,8 +59,7 @@ export const make = Effect.fnUntraced(function*(
   ConfigurationError | SqlError.SqlError,
   Scope.Scope | Reactivity.Reactivity
 > {
-  const names = { filename: true, isReadOnly: true, ...defaults }
-  const checked = yield* readOptions("Sqlite", options, names, (read) => ({
+  const checked = yield* readOptions("Sqlite", (read) => ({
     filename: read.text("filename", options.filename),
     busyTimeout: read.millis("busyTimeout", options.busyTimeout ?? defaults.busyTimeout, true),
     synchronous: read.oneOf("synchronous", options.synchronous ?? defaults.synchronous, ["FULL", "NORMAL"])

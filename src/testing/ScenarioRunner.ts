@@ -198,7 +198,7 @@ const progressOf = Effect.fnUntraced(function*(
   records: Records | undefined,
   scope: Scope.Scope
 ) {
-  const { tools: settings, ...options } = optionsOf(scenario)
+  const options = optionsOf(scenario)
   const approver = yield* approverOf(scenario, answers, scope)
   if (approver !== undefined) yield* Scope.provide(transport.answer(approver), scope)
   const stores = simulated === undefined || records === undefined ? Layer.empty : Layer.mergeAll(
@@ -207,7 +207,7 @@ const progressOf = Effect.fnUntraced(function*(
     Layer.succeed(ArtifactStore.ArtifactStore, records.artifacts)
   )
   const shared = LocalExecutor.layerGates(options).pipe(
-    Layer.provideMerge(ToolHandlers.layer(tools.toolkit, { tools: settings })),
+    Layer.provideMerge(ToolHandlers.layer(tools.toolkit, { tools: options.tools })),
     Layer.provide(tools.handlers),
     Layer.provideMerge(stores),
     Layer.merge(approver === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, approver.approvals))

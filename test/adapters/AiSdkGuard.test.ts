@@ -138,14 +138,12 @@ describe("guarded tools of the AI SDK", () => {
         polic: {},
         policy: { default: "allow" },
         approvals: "me",
-        timeout: "soon",
         limits: { call: 1 }
       } as never)
     )
-    assert.include(text, `polic: there is no such option; did you mean "policy"?; expected one of policy, rules`)
+    assert.include(text, "polic: this key is unknown; expected one of policy, rules")
     assert.include(text, `approvals: it cannot answer approval requests; expected a function, or "loop"`)
-    assert.include(text, `limits.call: there is no such option; did you mean "calls"?`)
-    assert.include(text, `timeout: it is "soon"`)
+    assert.include(text, "limits: it has other keys")
     assert.include(
       await problemsOf(() => AiSdk.guard(open().tools, { policy: { allow: ["serach"] } })),
       "serach"

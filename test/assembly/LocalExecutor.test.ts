@@ -138,7 +138,7 @@ describe("an executor of one line", () => {
     Effect.gen(function*() {
       const given = [
         [{ rule: [] }, "rule", "did you mean \"rules\"?"],
-        [{ Guards: [] }, "Guards", "did you mean \"guards\"?"],
+        [{ Policy: {} }, "Policy", "did you mean \"policy\"?"],
         [{ executionTimeuot: "1 second" }, "executionTimeuot", "did you mean \"executionTimeout\"?"],
         [{ colour: "red" }, "colour", "there is no such option"]
       ] as const

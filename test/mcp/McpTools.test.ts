@@ -472,7 +472,7 @@ describe.concurrent("McpTools", () => {
           `servers.secret.url: it is "https://me:pw@x.test/"`,
           `servers.time.startTimeout: it is "soon"`,
           `servers.prefix.prefix: it is "a b"`,
-          "servers.typo.read_only: this key is unknown; did you mean \"readOnly\"?",
+          "servers.typo.read_only: this key is unknown",
           `servers.sse.type: it is "sse"`,
           "servers.both: it has a command and a url",
           "servers.list: it is []"

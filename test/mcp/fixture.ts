@@ -80,12 +80,11 @@ export const open = Effect.fnUntraced(function*(
   servers: McpServers.McpServers,
   options: McpTools.Options<never> & LocalExecutor.Options & { readonly log?: ReturnType<typeof logs> } = {}
 ) {
-  const { log: heard = logs(), maxFileChars, toolkits, tools, ...gates } = options
-  const { layer: quiet, lines: log } = heard
+  const { layer: quiet, lines: log } = options.log ?? logs()
   const context = yield* Layer.build(
     ToolExecutor.layer.pipe(
-      Layer.provide(LocalExecutor.layerGates({ dedupe: false, policy: { default: "allow" }, ...gates })),
-      Layer.provideMerge(McpTools.layer<never>(servers, { maxFileChars, toolkits, tools })),
+      Layer.provide(LocalExecutor.layerGates({ dedupe: false, policy: { default: "allow" }, ...options })),
+      Layer.provideMerge(McpTools.layer<never>(servers, options)),
       Layer.provide(quiet),
       Layer.fresh
     )

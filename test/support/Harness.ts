@@ -94,32 +94,17 @@ const unpruned = { prune: Effect.succeed(0) }
 /** The layer of an executor over tools: what is not given is as `LocalExecutor` has it, but for the policy. */
 export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, options: Options = {}) => {
   const { handlers, kit } = toolkit(tools)
-  const {
-    approvals,
-    artifacts,
-    checkpoints,
-    journal,
-    permissions,
-    policy,
-    pools,
-    reviewer,
-    shadow,
-    store,
-    swap,
-    tools: settings,
-    turns,
-    ...rest
-  } = options
+  const { artifacts, permissions, policy, pools, ...rest } = options
   const given = Layer.mergeAll(
     permissions ?? Layer.empty,
     isLayer(pools) ? pools : Layer.empty,
-    turns ?? Layer.empty,
-    service(Approvals.Approvals, approvals),
-    service(Reviewer.Reviewer, reviewer),
-    shadow ?? Layer.empty,
-    service(Checkpoints.Checkpoints, checkpoints && { ...unpruned, ...checkpoints }),
-    service(StateStore.StateStore, store),
-    service(Journal.Journal, journal),
+    options.turns ?? Layer.empty,
+    service(Approvals.Approvals, options.approvals),
+    service(Reviewer.Reviewer, options.reviewer),
+    options.shadow ?? Layer.empty,
+    service(Checkpoints.Checkpoints, options.checkpoints && { ...unpruned, ...options.checkpoints }),
+    service(StateStore.StateStore, options.store),
+    service(Journal.Journal, options.journal),
     service(
       ArtifactStore.ArtifactStore,
       artifacts === false ? undefined : artifacts && { ...unpruned, ...artifacts }
@@ -129,11 +114,11 @@ export const layer = (tools: { readonly [name: string]: ToolSpec | Handler }, op
     ...rest,
     policy: permissions === undefined ? policy ?? { default: "allow" } : undefined,
     pools: isLayer(pools) ? undefined : pools
-  }).pipe(Layer.provideMerge(ToolHandlers.layer(kit, { tools: settings }).pipe(Layer.provide(handlers))))
+  }).pipe(Layer.provideMerge(ToolHandlers.layer(kit, { tools: options.tools }).pipe(Layer.provide(handlers))))
   const without = (context: Context.Context<LocalExecutor.Gates | ToolHandlers.ToolHandlers>) =>
     artifacts === false ? Context.omit(ArtifactStore.ArtifactStore)(context) : context
   return ToolExecutor.layer.pipe(
-    Layer.provide(swap ?? Layer.empty),
+    Layer.provide(options.swap ?? Layer.empty),
     Layer.provide(Layer.effectContext(Effect.map(Layer.build(gates), without))),
     Layer.provide(given)
   )

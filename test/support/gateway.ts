@@ -32,16 +32,15 @@ export const registryOf = (tools: Tools) => {
 
 /** What a server registers: the gateway over tools. */
 export const registrations = (handlers: ToolHandlers.ToolHandlers["Service"], options: Options = {}) => {
-  const { approvals, gateway, sessions, ...rest } = options
-  const gates = LocalExecutor.layerGates({ policy: { default: "allow" }, ...rest }).pipe(
+  const gates = LocalExecutor.layerGates({ policy: { default: "allow" }, ...options }).pipe(
     Layer.provideMerge(Layer.succeed(ToolHandlers.ToolHandlers, handlers)),
     Layer.provideMerge(
-      approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, approvals)
+      options.approvals === undefined ? Layer.empty : Layer.succeed(Approvals.Approvals, options.approvals)
     )
   )
-  return sessions === true
-    ? McpGateway.layerSessions(gateway).pipe(Layer.provide(ToolExecutors.layer()), Layer.provide(gates))
-    : McpGateway.layer(gateway).pipe(Layer.provideMerge(ToolExecutor.layer), Layer.provide(gates))
+  return options.sessions === true
+    ? McpGateway.layerSessions(options.gateway).pipe(Layer.provide(ToolExecutors.layer()), Layer.provide(gates))
+    : McpGateway.layer(options.gateway).pipe(Layer.provideMerge(ToolExecutor.layer), Layer.provide(gates))
 }
 
 export interface Gateway {

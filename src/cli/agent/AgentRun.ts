@@ -176,15 +176,14 @@ const executorLayer = (
   { folder, options, servers, unverified }: AgentConfig.AgentConfig,
   protect: ReadonlyArray<string>
 ) => {
-  const { tools: settings, ...gates } = options
   const layerWith = (tools: FolderTools.FolderTools) => {
     const toolkits = [...tools.toolkits, ArtifactTools.toolkit]
-    const about = { servers, tools: settings, unverified }
+    const about = { servers, tools: options.tools, unverified }
     const handlers = subAgents
       ? JoinedTools.layer([...toolkits, dispatch.toolkit], about).pipe(Layer.provide(dispatch.layer))
       : JoinedTools.layer(toolkits, about)
     return ToolExecutor.layer.pipe(
-      Layer.provide(LocalExecutor.layerGates(gates)),
+      Layer.provide(LocalExecutor.layerGates(options)),
       Layer.provide(handlers),
       Layer.provide(Layer.merge(tools.layer, ArtifactTools.layer))
     )

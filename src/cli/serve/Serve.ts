@@ -180,8 +180,8 @@ const gatesOf = (
     workspace,
     ...unverified
   } = config
-  const { tools, ...options } = ServeConfig.toOptions(config, above)
-  const about = { servers, tools, unverified: [unverified] }
+  const options = ServeConfig.toOptions(config, above)
+  const about = { servers, tools: options.tools, unverified: [unverified] }
   const gates = LocalExecutor.layerGates(options)
   if (root === undefined || workspace === undefined) {
     return gates.pipe(

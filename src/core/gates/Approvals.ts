@@ -18,9 +18,9 @@ import type * as Scope from "effect/Scope"
 import * as Stream from "effect/Stream"
 import * as CallLog from "../../internal/callLog.ts"
 import { Deadlines } from "../../internal/deadlines.ts"
-import type { Names } from "../../internal/OptionReader.ts"
+import { OptionReader } from "../../internal/OptionReader.ts"
 import type { GivenApproval } from "../vocabulary/Approvers.ts"
-import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
+import { ConfigurationError } from "../vocabulary/ConfigurationError.ts"
 import { escalationOf, type Person } from "../vocabulary/WhoApproves.ts"
 import type { Answer, ApprovalError, ApprovalRequest, NewRequest, Resolution, Shown } from "./ApprovalRequest.ts"
 import { type Begin, type Ending, type Expire, type Notice, PendingRequests } from "./PendingRequests.ts"
@@ -82,9 +82,6 @@ export interface Options {
   readonly person?: string | Person | undefined
 }
 
-/** Every option. */
-const names: Names<Options> = { timeout: true, makeId: true, person: true }
-
 /** Creates the service in memory. Requests that are pending when the scope closes are denied. */
 export const make = (
   options?: Options
@@ -116,12 +113,10 @@ export const makeRecorded = Effect.fnUntraced(function*(
   { begin, closed = { _tag: "Denied", by: "closed" }, expire }: Recording,
   options?: Options
 ): Effect.fn.Return<Recorded, ConfigurationError, Scope.Scope> {
-  const timeout = yield* readOptions(
-    "Approvals",
-    options,
-    names,
-    (read) => read.wait("timeout", options?.timeout ?? "300 seconds")
-  )
+  const reader = new OptionReader()
+  const timeout = reader.wait("timeout", options?.timeout ?? "300 seconds")
+  const { problems } = reader
+  if (problems.length > 0) return yield* new ConfigurationError({ subject: "Approvals", problems })
   const run = Effect.runForkWith(yield* Effect.context<never>())
   const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
   const clock = yield* Clock.Clock

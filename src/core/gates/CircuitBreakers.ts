@@ -50,8 +50,6 @@ export const make = Effect.fnUntraced(function*(
 ): Effect.fn.Return<Gate.Gate, ConfigurationError, Scope.Scope> {
   const millis = yield* readOptions(
     name,
-    options,
-    defaults,
     (read) => read.millis("storeTimeout", options.storeTimeout ?? defaults.storeTimeout)
   )
   const circuits = yield* store

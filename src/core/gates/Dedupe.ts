@@ -181,7 +181,7 @@ interface Policy {
 }
 
 const policyOf = (options: Options = {}, enabled: boolean): Effect.Effect<Policy, ConfigurationError> =>
-  readOptions("Dedupe", options, defaults, (read) => ({
+  readOptions("Dedupe", (read) => ({
     enabled,
     scope: options.scope === undefined ? undefined : read.oneOf("scope", options.scope, scopes),
     windowMillis: read.millis("window", options.window ?? defaults.window, true),

@@ -15,8 +15,7 @@ import * as Option from "effect/Option"
 import * as Predicate from "effect/Predicate"
 import type * as Semaphore from "effect/Semaphore"
 import { clip } from "../../internal/clip.ts"
-import type { Names } from "../../internal/OptionReader.ts"
-import { ConfigurationError, type Problem, readOptions } from "../vocabulary/ConfigurationError.ts"
+import { ConfigurationError, type Problem } from "../vocabulary/ConfigurationError.ts"
 import type { RegisteredTool } from "../vocabulary/ToolHandlers.ts"
 import { alone } from "./OneLayer.ts"
 import { Permit, type Ticket } from "./Permit.ts"
@@ -86,16 +85,10 @@ export interface Service {
 /** The pools of one or more executors. */
 export class Pools extends Context.Service<Pools, Service>()("effect-tool-executor/policy/Pools") {}
 
-/** Every option. */
-const names: Names<Options> = { read: true, concurrent: true, serial: true, shared: true }
-
 /** Creates pools; fails with every cap that is not a whole number of 1 or more. */
 export const make = Effect.fnUntraced(function*(
   options?: Options
 ): Effect.fn.Return<Service, ConfigurationError> {
-  yield* readOptions("Pools", options, names, (read) => {
-    read.known("shared", options?.shared, { caps: true, keys: true })
-  })
   const problems: Array<Problem> = []
   const shared = newShared(yield* Effect.context<never>(), options?.shared)
   const pool = (name: ClassPool, fallback: number, isFork = false): Permit => {

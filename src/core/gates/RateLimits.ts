@@ -46,7 +46,7 @@ export const store = serviceOr(RateLimiter.RateLimiterStore, RateLimiter.layerSt
 export const make = Effect.fnUntraced(function*(
   options: Options = {}
 ): Effect.fn.Return<Gate.Gate, ConfigurationError, Scope.Scope> {
-  const { millis, perPrincipal } = yield* readOptions(name, options, { perPrincipal: true, ...defaults }, (read) => ({
+  const { millis, perPrincipal } = yield* readOptions(name, (read) => ({
     millis: read.millis("storeTimeout", options.storeTimeout ?? defaults.storeTimeout),
     perPrincipal: options.perPrincipal && ToolLimits.rate(read, "perPrincipal", options.perPrincipal)
   }))

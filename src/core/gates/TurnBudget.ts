@@ -9,7 +9,6 @@ import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
-import type { Names } from "../../internal/OptionReader.ts"
 import { type ConfigurationError, readOptions } from "../vocabulary/ConfigurationError.ts"
 import type { Verdict } from "./Gate.ts"
 
@@ -135,20 +134,14 @@ export const plain: TurnBudget["Service"] = {
 }
 
 const given = (options: Options, subject: string): Effect.Effect<Partial<Limits>, ConfigurationError> =>
-  readOptions(subject, { turn: options }, { turn: true }, (read) => {
-    read.known("turn", options, names)
-    return {
-      ...options.timeout === undefined ? {} : { limitMillis: read.millis("turn.timeout", options.timeout) },
-      ...options.minimumSlice === undefined
-        ? {}
-        : { minimumSliceMillis: read.millis("turn.minimumSlice", options.minimumSlice, true) },
-      ...options.maxCalls === undefined ? {} : { maxCalls: read.atLeast("turn.maxCalls", options.maxCalls, 1) },
-      ...options.shared === undefined ? {} : { shared: options.shared }
-    }
-  })
-
-/** Every option. */
-const names: Names<Options> = { timeout: true, minimumSlice: true, maxCalls: true, shared: true }
+  readOptions(subject, (read) => ({
+    ...options.timeout === undefined ? {} : { limitMillis: read.millis("turn.timeout", options.timeout) },
+    ...options.minimumSlice === undefined
+      ? {}
+      : { minimumSliceMillis: read.millis("turn.minimumSlice", options.minimumSlice, true) },
+    ...options.maxCalls === undefined ? {} : { maxCalls: read.atLeast("turn.maxCalls", options.maxCalls, 1) },
+    ...options.shared === undefined ? {} : { shared: options.shared }
+  }))
 
 class Turn implements Budget {
   /** Epoch milliseconds at which the turn is over, pauses up to now included; `Infinity` without a limit. */

@@ -107,7 +107,7 @@ export interface Bounds {
 
 /** Reads bounds, for drivers; fails with everything that is wrong with them. */
 export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, ConfigurationError> =>
-  readOptions("ArtifactStore", options, defaults, (read) => ({
+  readOptions("ArtifactStore", (read) => ({
     timeToLiveMillis: read.millis("timeToLive", options.timeToLive ?? defaults.timeToLive),
     maxChars: read.atLeast("maxChars", options.maxChars ?? defaults.maxChars, 0),
     maxCount: read.atLeast("maxCount", options.maxCount ?? defaults.maxCount, 0),

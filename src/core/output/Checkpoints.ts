@@ -130,7 +130,7 @@ export interface Bounds {
 
 /** Reads bounds, for drivers; fails with everything that is wrong with them. */
 export const boundsOf = (options: Options = {}): Effect.Effect<Bounds, ConfigurationError> =>
-  readOptions("Checkpoints", options, defaults, (read) => ({
+  readOptions("Checkpoints", (read) => ({
     maxBytes: read.atLeast("maxBytes", options.maxBytes ?? defaults.maxBytes, 0),
     // what is about to be written has to be kept
     maxCount: read.atLeast("maxCount", options.maxCount ?? defaults.maxCount, 1),

@@ -47,19 +47,16 @@ export const defaults = {
 export type Bounds = { readonly [K in keyof Options]-?: number }
 
 /** Reads limits, each at its place below `output`. */
-export const read = (reader: OptionReader, options: Complete): Bounds => {
-  reader.known("output", options, defaults)
-  return {
-    maxChars: reader.bound("output.maxChars", options.maxChars, 1),
-    batchChars: reader.bound("output.batchChars", options.batchChars, 1),
-    maxFileChars: reader.bound("output.maxFileChars", options.maxFileChars, 1),
-    batchFileChars: reader.bound("output.batchFileChars", options.batchFileChars, 1),
-    previewString: reader.atLeast("output.previewString", options.previewString, 0),
-    previewList: reader.atLeast("output.previewList", options.previewList, 0),
-    previewKeys: reader.atLeast("output.previewKeys", options.previewKeys, 0),
-    previewDepth: reader.atLeast("output.previewDepth", options.previewDepth, 0)
-  }
-}
+export const read = (reader: OptionReader, options: Complete): Bounds => ({
+  maxChars: reader.bound("output.maxChars", options.maxChars, 1),
+  batchChars: reader.bound("output.batchChars", options.batchChars, 1),
+  maxFileChars: reader.bound("output.maxFileChars", options.maxFileChars, 1),
+  batchFileChars: reader.bound("output.batchFileChars", options.batchFileChars, 1),
+  previewString: reader.atLeast("output.previewString", options.previewString, 0),
+  previewList: reader.atLeast("output.previewList", options.previewList, 0),
+  previewKeys: reader.atLeast("output.previewKeys", options.previewKeys, 0),
+  previewDepth: reader.atLeast("output.previewDepth", options.previewDepth, 0)
+})
 
 /** What a model may still be shown of one output. */
 export interface Room {

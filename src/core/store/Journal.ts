@@ -97,7 +97,7 @@ export const noop: Journal["Service"] = {
 
 const checked = (options: MemoryOptions = {}): Effect.Effect<Journal["Service"], ConfigurationError> =>
   Effect.map(
-    readOptions("Journal", options, memoryDefaults, (read) => ({
+    readOptions("Journal", (read) => ({
       entries: options.entries ?? memoryDefaults.entries,
       maxEntries: read.atLeast("maxEntries", options.maxEntries ?? memoryDefaults.maxEntries, 1),
       arguments: read.oneOf("arguments", options.arguments ?? memoryDefaults.arguments, amounts),

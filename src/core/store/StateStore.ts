@@ -151,7 +151,7 @@ export const makeMemory: (options?: MemoryOptions) => StateStore["Service"] = Me
 const checked = (options: MemoryOptions = {}): Effect.Effect<StateStore["Service"], ConfigurationError> => {
   const { batchTimeToLive, maxKeys, sessionTimeToLive } = options
   return Effect.map(
-    readOptions("StateStore", options, memoryDefaults, (read) => ({
+    readOptions("StateStore", (read) => ({
       maxKeys: read.atLeast("maxKeys", maxKeys ?? memoryDefaults.maxKeys, 0),
       batchTimeToLive: read.millis("batchTimeToLive", batchTimeToLive ?? memoryDefaults.batchTimeToLive),
       sessionTimeToLive: read.millis("sessionTimeToLive", sessionTimeToLive ?? memoryDefaults.sessionTimeToLive)

@@ -7,7 +7,7 @@
 import * as Effect from "effect/Effect"
 import * as Result from "effect/Result"
 import * as Schema from "effect/Schema"
-import { type Names, OptionReader, shown, unknownName } from "../../internal/OptionReader.ts"
+import { OptionReader, shown } from "../../internal/OptionReader.ts"
 import { issuesOf, missing, unknown } from "../../internal/schemaIssues.ts"
 
 /** One problem: where it is, what is wrong, and what was expected. */
@@ -35,9 +35,7 @@ export class ConfigurationError extends Schema.TaggedError<ConfigurationError>(
   }
 }
 
-/** Says that a key is unknown, and which one is near. */
-export const unknownKey = (key: string, names: ReadonlyArray<string>): string =>
-  unknownName("this key is unknown", key, names)
+export const unknownKey = "this key is unknown"
 
 /**
  * Decodes a file written by a person. Reports every mistake with its path; unknown keys are mistakes. `subject` names
@@ -63,19 +61,13 @@ export const validateStrict = <A, I>(
     onSuccess: () => []
   })
 
-/**
- * Reads options given in code; fails with every problem found, options that do not exist included. `subject` names what
- * is being built.
- */
-export const readOptions = <O extends object, A>(
+/** Reads options given in code; fails with every problem found. `subject` names what is being built. */
+export const readOptions = <A>(
   subject: string,
-  options: O | undefined,
-  names: Names<NoInfer<O>>,
   read: (reader: OptionReader) => A
 ): Effect.Effect<A, ConfigurationError> =>
   Effect.suspend(() => {
     const reader = new OptionReader()
-    reader.known("", options, names)
     const value = read(reader)
     const { problems } = reader
     return problems.length === 0 ? Effect.succeed(value) : new ConfigurationError({ subject, problems })
@@ -88,9 +80,7 @@ const problemsOf = (error: Schema.SchemaError, input: unknown, root: string): Re
     const at = pathOf(path, root)
     if (message === missing) return { path: at, problem: "it is missing", expected: "a value" }
     if (message.startsWith(unknown)) {
-      const names = message.slice(unknown.length)
-      const problem = unknownKey(String(path.at(-1)), names.split(", "))
-      return { path: at, problem, expected: `one of ${names}` }
+      return { path: at, problem: unknownKey, expected: `one of ${message.slice(unknown.length)}` }
     }
     const expected = message.replace(/^Expected /, "")
     return {

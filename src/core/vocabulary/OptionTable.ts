@@ -1,7 +1,7 @@
 /** Options as a table: each with its default and what it may be, in one place. */
 import type * as Duration from "effect/Duration"
 import type * as Effect from "effect/Effect"
-import type { Names, OptionReader } from "../../internal/OptionReader.ts"
+import type { OptionReader } from "../../internal/OptionReader.ts"
 import { type ConfigurationError, readOptions } from "./ConfigurationError.ts"
 
 /** An option: what may be given, its default, and what is read of it. */
@@ -56,12 +56,9 @@ export const read = <T extends Table>(
   table: T,
   options: Options<T>
 ): Effect.Effect<Checked<T>, ConfigurationError> =>
-  readOptions(
-    subject,
-    options,
-    table as Names<Options<T>>,
-    (reader) =>
-      Object.fromEntries(
-        Object.entries(table).map(([name, it]) => [name, it.read(reader, name, (options[name] ?? it.default) as never)])
-      ) as Checked<T>
-  )
+  readOptions(subject, (reader) => {
+    reader.known("", options, table)
+    return Object.fromEntries(
+      Object.entries(table).map(([name, it]) => [name, it.read(reader, name, (options[name] ?? it.default) as never)])
+    ) as Checked<T>
+  })

@@ -17,7 +17,7 @@ import type * as Stream from "effect/Stream"
 import * as Changes from "../../internal/changes.ts"
 import { escape } from "../../internal/escape.ts"
 import { compile } from "../../internal/json-schema/index.ts"
-import { type Names, OptionReader } from "../../internal/OptionReader.ts"
+import { OptionReader } from "../../internal/OptionReader.ts"
 import * as Redact from "../../internal/secrets/index.ts"
 import * as Adapter from "../../internal/toolkitAdapter.ts"
 import type { NamesIn } from "../../internal/toolkitTypes.ts"
@@ -56,19 +56,6 @@ export interface Settings {
   readonly circuitBreaker?: ToolLimits.Circuit | undefined
   /** See `ToolAnnotations.RateLimit`. */
   readonly rateLimit?: ToolLimits.ToolRate | undefined
-}
-
-/** Every setting. */
-const settingNames: Names<Settings> = {
-  promoted: true,
-  maxConcurrent: true,
-  timeout: true,
-  idleTimeout: true,
-  retryOnTimeout: true,
-  retry: true,
-  redact: true,
-  circuitBreaker: true,
-  rateLimit: true
 }
 
 export interface RegisteredTool {
@@ -390,7 +377,6 @@ const register = (
   const rate = settings.rateLimit ?? annotation(ToolAnnotations.RateLimit)
   const limits = new OptionReader()
   const at = `tools.${tool.name}`
-  limits.known(at, settings, settingNames)
   const checkedCircuit = circuit && ToolLimits.circuit(limits, `${at}.circuitBreaker`, circuit)
   const checkedRate = rate && ToolLimits.toolRate(limits, `${at}.rateLimit`, rate)
   for (const { expected, path, problem } of limits.problems) report(problem, expected, path)

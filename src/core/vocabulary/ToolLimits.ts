@@ -7,7 +7,7 @@
 import * as Duration from "effect/Duration"
 import type * as CircuitBreaker from "effect/persistence/CircuitBreaker"
 import * as Schedule from "effect/Schedule"
-import type { Names, OptionReader } from "../../internal/OptionReader.ts"
+import type { OptionReader } from "../../internal/OptionReader.ts"
 import type { ToolOutcome } from "./ToolOutcome.ts"
 
 /**
@@ -101,8 +101,6 @@ export const circuit = (read: OptionReader, path: string, input: Circuit): Check
     openFor = circuitDefaults.openFor,
     rate
   } = input
-  read.known(path, input, { isFailure: true, ...circuitDefaults })
-  read.known(`${path}.rate`, rate, { minimumCalls: true, ...circuitDefaults.rate })
   return {
     tripPolicy: rate === undefined
       ? { _tag: "Consecutive", failures: read.count(`${path}.failures`, failures, 1) }
@@ -113,15 +111,8 @@ export const circuit = (read: OptionReader, path: string, input: Circuit): Check
   }
 }
 
-/** Reads a rate that everybody shares; problems go to the reader. */
+/** Reads a rate; problems go to the reader. */
 export const rate = (read: OptionReader, path: string, input: Rate): CheckedRate => {
-  read.known(path, input, rateNames)
-  return rateOf(read, path, input)
-}
-
-const rateNames: Names<Rate> = { limit: true, window: true, algorithm: true, onStoreError: true }
-
-const rateOf = (read: OptionReader, path: string, input: Rate): CheckedRate => {
   const { algorithm = rateDefaults.algorithm, limit, onStoreError = rateDefaults.onStoreError, window } = input
   return {
     limit: read.count(`${path}.limit`, limit, 1),
@@ -132,13 +123,10 @@ const rateOf = (read: OptionReader, path: string, input: Rate): CheckedRate => {
 }
 
 /** Reads a tool's rate; problems go to the reader. */
-export const toolRate = (read: OptionReader, path: string, input: ToolRate): CheckedToolRate => {
-  read.known(path, input, { per: true, ...rateNames })
-  return {
-    ...rateOf(read, path, input),
-    per: read.oneOf(`${path}.per`, input.per ?? rateDefaults.per, ["everyone", "principal"])
-  }
-}
+export const toolRate = (read: OptionReader, path: string, input: ToolRate): CheckedToolRate => ({
+  ...rate(read, path, input),
+  per: read.oneOf(`${path}.per`, input.per ?? rateDefaults.per, ["everyone", "principal"])
+})
 
 const onStoreErrors: ReadonlyArray<OnStoreError> = ["allow", "refuse"]
 

@@ -38,7 +38,7 @@ export const layer = (
   Layer.effect(
     Checks,
     Effect.gen(function*() {
-      const { bytes, millis } = yield* readOptions("RequestBody", options, defaults, (read) => ({
+      const { bytes, millis } = yield* readOptions("RequestBody", (read) => ({
         bytes: read.count("maxBodyBytes", options?.maxBodyBytes ?? defaults.maxBodyBytes, 1),
         millis: read.millis("bodyTimeout", options?.bodyTimeout ?? defaults.bodyTimeout)
       }))

@@ -21,8 +21,9 @@ import * as Approvals from "../../core/gates/Approvals.ts"
 import * as Checkpoints from "../../core/output/Checkpoints.ts"
 import { ApprovalTable, type ApprovalTableError } from "../../core/store/ApprovalTable.ts"
 import { SessionRegistry } from "../../core/store/SessionRegistry.ts"
-import { type ConfigurationError, readOptions } from "../../core/vocabulary/ConfigurationError.ts"
+import { ConfigurationError } from "../../core/vocabulary/ConfigurationError.ts"
 import { ToolHandlers } from "../../core/vocabulary/ToolHandlers.ts"
+import { OptionReader } from "../../internal/OptionReader.ts"
 import { covers, type User } from "../api/ApiAccess.ts"
 import type { AnsweredApproval, ApprovalRequest, ApprovalSummary, Part, ResolvedApproval } from "../api/ApiApprovals.ts"
 import { type AlreadyEnded, type NotAnswered, type NotFound, Unavailable } from "../api/ApiProblems.ts"
@@ -112,18 +113,12 @@ export const layer = (
   options: Options = {}
 ): Layer.Layer<PendingApprovals | Approvals.Approvals, ConfigurationError, LiveLog> =>
   Layer.effectContext(Effect.gen(function*() {
-    const { millis, number } = yield* readOptions(
-      "PendingApprovals",
-      options,
-      { schemaOf: true, ...defaults },
-      (read) => {
-        read.wait("timeout", options.timeout ?? defaults.timeout)
-        return {
-          number: read.count("maxEnded", options.maxEnded ?? defaults.maxEnded, 0),
-          millis: read.millis("keepEnded", options.keepEnded ?? defaults.keepEnded, true)
-        }
-      }
-    )
+    const reader = new OptionReader()
+    reader.wait("timeout", options.timeout ?? defaults.timeout)
+    const number = reader.count("maxEnded", options.maxEnded ?? defaults.maxEnded, 0)
+    const millis = reader.millis("keepEnded", options.keepEnded ?? defaults.keepEnded, true)
+    const { problems } = reader
+    if (problems.length > 0) return yield* new ConfigurationError({ subject: "PendingApprovals", problems })
     const clock = yield* Clock.Clock
     const now = () => clock.currentTimeMillisUnsafe()
     const table = Option.getOrUndefined(yield* Effect.serviceOption(ApprovalTable))

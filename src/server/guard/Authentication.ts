@@ -44,7 +44,7 @@ export const layer = (
   Layer.effect(
     Authorization,
     Effect.gen(function*() {
-      const times = yield* readOptions("Authentication", options, defaults, (read) => ({
+      const times = yield* readOptions("Authentication", (read) => ({
         stalledAfter: read.millis("stalledAfter", options?.stalledAfter ?? defaults.stalledAfter),
         askAgain: read.millis("askAgain", options?.askAgain ?? defaults.askAgain)
       }))

@@ -91,7 +91,7 @@ export const defaults = {
 export const make = Effect.fnUntraced(function*(
   options?: Options
 ): Effect.fn.Return<Limits["Service"], ConfigurationError> {
-  const rates = yield* readOptions("Limits", options, defaults, (read) => {
+  const rates = yield* readOptions("Limits", (read) => {
     const rate = (name: "perAddress" | "perUser"): Rate => ({
       burst: read.count(`${name}.burst`, options?.[name]?.burst ?? defaults[name].burst, 1),
       perSecond: read.atLeast(`${name}.perSecond`, options?.[name]?.perSecond ?? defaults[name].perSecond, 0.001)
@@ -100,9 +100,6 @@ export const make = Effect.fnUntraced(function*(
       perUser: read.count(`${name}.perUser`, options?.[name]?.perUser ?? defaults[name].perUser, 1),
       ofAll: read.count(`${name}.ofAll`, options?.[name]?.ofAll ?? defaults[name].ofAll, 1)
     })
-    for (const name of Object.keys(defaults) as ReadonlyArray<keyof Options>) {
-      read.known<object>(name, options?.[name], defaults[name])
-    }
     const given = { ...defaults.strangers, ...options?.strangers }
     return {
       perAddress: rate("perAddress"),

@@ -18,7 +18,8 @@ import * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Stream from "effect/Stream"
 import { LiveTable } from "../../core/store/LiveTable.ts"
-import { type ConfigurationError, readOptions } from "../../core/vocabulary/ConfigurationError.ts"
+import { ConfigurationError } from "../../core/vocabulary/ConfigurationError.ts"
+import { OptionReader } from "../../internal/OptionReader.ts"
 import { type LiveItem, liveNames, type LiveSse } from "../api/ApiApprovals.ts"
 import * as SharedLive from "./SharedLive.ts"
 
@@ -56,10 +57,11 @@ export const layer = (options: Options = {}): Layer.Layer<LiveLog, Configuration
   Layer.effect(
     LiveLog,
     Effect.gen(function*() {
-      const { maxChars, maxItems } = yield* readOptions("LiveLog", options, defaults, (read) => ({
-        maxItems: read.count("maxItems", options.maxItems ?? defaults.maxItems, 1),
-        maxChars: read.count("maxChars", options.maxChars ?? defaults.maxChars, 1)
-      }))
+      const reader = new OptionReader()
+      const maxItems = reader.count("maxItems", options.maxItems ?? defaults.maxItems, 1)
+      const maxChars = reader.count("maxChars", options.maxChars ?? defaults.maxChars, 1)
+      const { problems } = reader
+      if (problems.length > 0) return yield* new ConfigurationError({ subject: "LiveLog", problems })
       const clock = yield* Clock.Clock
       const random = yield* Effect.provide(SecureRandom.SecureRandom, SecureRandom.layerWebCrypto)
       const run = Effect.runForkWith(yield* Effect.context<never>())

@@ -172,7 +172,6 @@ const check = (options: Options, hasNames: boolean) =>
       })
     }
     const reader = new OptionReader()
-    reader.known("", options, { secret: true, publicUrl: true, people: true, validFor: true })
     const validFor = reader.millis("validFor", options.validFor ?? "24 hours")
     problems.push(...reader.problems)
     if (problems.length > 0 || key === undefined || publicUrl === undefined) {

@@ -85,7 +85,7 @@ export const layerNotices = (
   }
 ): Layer.Layer<never, ConfigurationError, Approvals.Approvals | WebPush> =>
   Layer.effectDiscard(Effect.gen(function*() {
-    const { delay } = yield* readOptions("WebPush", options, { delay: true }, (read) => ({
+    const { delay } = yield* readOptions("WebPush", (read) => ({
       delay: read.millis("delay", options?.delay ?? 0, true)
     }))
     yield* Notices.follow(delay, (yield* WebPush).send)

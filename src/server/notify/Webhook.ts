@@ -115,7 +115,6 @@ const check = (options: Options): Effect.Effect<Target, ConfigurationError> =>
       })
     }
     const reader = new OptionReader()
-    reader.known("", options, { url: true, secret: true, publicUrl: true, delay: true, format: true })
     const delay = reader.millis("delay", options.delay ?? 0, true)
     problems.push(...reader.problems)
     return problems.length > 0

@@ -41,7 +41,7 @@ export const layer = (
   Layer.effect(
     Draining,
     Effect.gen(function*() {
-      const { within } = yield* readOptions("Draining", options, defaults, (read) => ({
+      const { within } = yield* readOptions("Draining", (read) => ({
         within: read.millis("within", options.within ?? defaults.within)
       }))
       const live = yield* LiveLog.LiveLog

@@ -50,34 +50,17 @@ export interface Options {
   readonly failuresOfAll?: number | undefined
 }
 
-/** Default options. */
-export const defaults = {
-  lifetime: "12 hours",
-  perUser: 20,
-  failuresPerAddress: 10,
-  failuresOfAll: 1_000
-} as const satisfies Options
-
 export const make = Effect.fnUntraced(function*(
   options?: Options
 ): Effect.fn.Return<Logins["Service"], ConfigurationError, Access | ClientAddress> {
   const access = yield* Access
   const callers = yield* ClientAddress
-  const { failuresOfAll, failuresPerAddress, lifetime, perUser } = yield* readOptions(
-    "Logins",
-    options,
-    defaults,
-    (read) => ({
-      lifetime: read.millis("lifetime", options?.lifetime ?? defaults.lifetime),
-      perUser: read.count("perUser", options?.perUser ?? defaults.perUser, 1),
-      failuresPerAddress: read.count(
-        "failuresPerAddress",
-        options?.failuresPerAddress ?? defaults.failuresPerAddress,
-        1
-      ),
-      failuresOfAll: read.count("failuresOfAll", options?.failuresOfAll ?? defaults.failuresOfAll, 1)
-    })
-  )
+  const { failuresOfAll, failuresPerAddress, lifetime, perUser } = yield* readOptions("Logins", (read) => ({
+    lifetime: read.millis("lifetime", options?.lifetime ?? "12 hours"),
+    perUser: read.count("perUser", options?.perUser ?? 20, 1),
+    failuresPerAddress: read.count("failuresPerAddress", options?.failuresPerAddress ?? 10, 1),
+    failuresOfAll: read.count("failuresOfAll", options?.failuresOfAll ?? 1_000, 1)
+  }))
   const logins = Option.getOrElse(yield* Effect.serviceOption(LoginTable.LoginTable), LoginTable.makeMemory)
   const tokens = yield* SealedToken.make
   const addresses = new TokenBuckets({ burst: failuresPerAddress, perSecond: failuresPerAddress / 60 })

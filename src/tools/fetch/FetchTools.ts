@@ -27,7 +27,6 @@ import type * as Layer from "effect/Layer"
 import * as Option from "effect/Option"
 import * as Result from "effect/Result"
 import { ConfigurationError, type Problem } from "../../core/vocabulary/ConfigurationError.ts"
-import { type Names, OptionReader } from "../../internal/OptionReader.ts"
 import * as FetchUrl from "./FetchUrl.ts"
 import * as HttpExchange from "./HttpExchange.ts"
 import * as PublicAddress from "./PublicAddress.ts"
@@ -73,15 +72,6 @@ export const make = (options: Options = {}): {
   readonly layer: Layer.Layer<Handlers, ConfigurationError>
 } => ({ toolkit, layer: layer(options) })
 
-/** Every option. */
-const names: Names<Options> = {
-  allowPrivate: true,
-  authorities: true,
-  connectTimeout: true,
-  lookup: true,
-  maxBytes: true
-}
-
 const check = (options: Options): Effect.Effect<FetchUrl.Options, ConfigurationError> => {
   const { allowPrivate = [], authorities, lookup = HttpExchange.systemLookup, maxBytes = 1_000_000 } = options
   const reach = PublicAddress.reach(allowPrivate)
@@ -91,10 +81,7 @@ const check = (options: Options): Effect.Effect<FetchUrl.Options, ConfigurationE
       (it) => Duration.isFinite(it) && Duration.toMillis(it) > 0
     )
   )
-  const reader = new OptionReader()
-  reader.known("", options, names)
   const problems: ReadonlyArray<Problem> = [
-    ...reader.problems,
     ...Result.isFailure(reach) ? reach.failure : [],
     ...Number.isSafeInteger(maxBytes) && maxBytes > 0
       ? []

@@ -39,9 +39,8 @@ export const layer = (options: Options): Layer.Layer<ArtifactStore.ArtifactStore
 export const make = Effect.fnUntraced(function*(
   options: Options
 ): Effect.fn.Return<ArtifactStore.ArtifactStore["Service"], ConfigurationError> {
-  const { directory: given, root, ...limits } = options
-  const bounds = yield* ArtifactStore.boundsOf(limits)
-  const directory = yield* PrivateFolder.locate("ArtifactFolder", { directory: given, root })
+  const bounds = yield* ArtifactStore.boundsOf(options)
+  const directory = yield* PrivateFolder.locate("ArtifactFolder", options)
   // one at a time: evictions depend on the existing payloads
   const turns = yield* Semaphore.make(1)
   const makeId = ArtifactId.maker()

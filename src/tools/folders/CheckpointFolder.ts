@@ -34,9 +34,8 @@ export const layer = (options: Options): Layer.Layer<Checkpoints.Checkpoints, Co
 export const make = Effect.fnUntraced(function*(
   options: Options
 ): Effect.fn.Return<Checkpoints.Checkpoints["Service"], ConfigurationError> {
-  const { directory: given, root, ...limits } = options
-  const bounds = yield* Checkpoints.boundsOf(limits)
-  const directory = yield* PrivateFolder.locate("CheckpointFolder", { directory: given, root })
+  const bounds = yield* Checkpoints.boundsOf(options)
+  const directory = yield* PrivateFolder.locate("CheckpointFolder", options)
   const describe = Checkpoints.describer(bounds)
   // one at a time: evictions depend on the existing checkpoints
   const turns = yield* Semaphore.make(1)

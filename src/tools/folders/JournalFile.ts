@@ -59,17 +59,12 @@ export const layer = (
 export const make = Effect.fnUntraced(function*(
   options: Options
 ): Effect.fn.Return<Journal.Journal["Service"], ConfigurationError | Journal.JournalError, Scope.Scope> {
-  const { maxBytes, path: given, ...keeps } = yield* readOptions(
-    "JournalFile",
-    options,
-    { path: true, ...defaults },
-    (read) => ({
-      path: read.text("path", options.path),
-      maxBytes: read.count("maxBytes", options.maxBytes ?? defaults.maxBytes, 1),
-      arguments: read.oneOf("arguments", options.arguments ?? defaults.arguments, amounts),
-      outputs: read.oneOf("outputs", options.outputs ?? defaults.outputs, amounts)
-    })
-  )
+  const { maxBytes, path: given, ...keeps } = yield* readOptions("JournalFile", (read) => ({
+    path: read.text("path", options.path),
+    maxBytes: read.count("maxBytes", options.maxBytes ?? defaults.maxBytes, 1),
+    arguments: read.oneOf("arguments", options.arguments ?? defaults.arguments, amounts),
+    outputs: read.oneOf("outputs", options.outputs ?? defaults.outputs, amounts)
+  }))
   const path = NodePath.resolve(given)
   const key = yield* attempt("open", () => keyOf(path))
   const writer = new Writer(path, maxBytes, key)

@@ -17,12 +17,7 @@ export const locate = Effect.fnUntraced(function*(
   subject: string,
   options: { readonly directory: string; readonly root?: string | undefined }
 ): Effect.fn.Return<string, ConfigurationError> {
-  const given = yield* readOptions(
-    subject,
-    options,
-    { directory: true, root: true },
-    (read) => read.text("directory", options.directory)
-  )
+  const given = yield* readOptions(subject, (read) => read.text("directory", options.directory))
   const workspace = options.root === undefined ? undefined : yield* Workspace.make(options.root)
   const directory = yield* Workspace.resourceKey(workspace ?? everywhere, NodePath.resolve(given))
   if (workspace === undefined) return directory

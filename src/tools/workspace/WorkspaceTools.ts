@@ -31,7 +31,6 @@ import * as Result from "effect/Result"
 import * as NodePath from "node:path"
 import { ConfigurationError, type Problem } from "../../core/vocabulary/ConfigurationError.ts"
 import * as ToolAnnotations from "../../core/vocabulary/ToolAnnotations.ts"
-import { type Names, OptionReader } from "../../internal/OptionReader.ts"
 import * as RunCommand from "../command/RunCommand.ts"
 import * as EditFile from "../files/EditFile.ts"
 import * as FileWriter from "../files/FileWriter.ts"
@@ -201,31 +200,16 @@ const targetsOf = (options: Options, access: PathTarget.Access) => {
     })
 }
 
-/** Every option. */
-const names: Names<Options> = {
-  root: true,
-  protect: true,
-  unprotect: true,
-  environment: true,
-  allowEnvironment: true,
-  killGrace: true,
-  drain: true,
-  sandbox: true
-}
-
 const check = Effect.fnUntraced(function*(options: Options) {
   const workspace = yield* Effect.result(Workspace.make(options.root, options))
   const killGrace = durationOf(options.killGrace ?? "2 seconds")
   const drain = durationOf(options.drain ?? "200 millis")
-  const reader = new OptionReader()
-  reader.known("", options, names)
   const problems: Array<Problem> = [
-    ...reader.problems,
     ...(Result.isFailure(workspace) ? workspace.failure.problems : []),
     ...(killGrace === undefined ? [wrongDuration("killGrace")] : []),
     ...(drain === undefined ? [wrongDuration("drain")] : [])
   ]
-  if (Result.isFailure(workspace) || killGrace === undefined || drain === undefined || problems.length > 0) {
+  if (Result.isFailure(workspace) || killGrace === undefined || drain === undefined) {
     return yield* new ConfigurationError({ subject: "WorkspaceTools", problems })
   }
   const environment = yield* environmentOf(options)

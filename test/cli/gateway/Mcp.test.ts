@@ -146,7 +146,7 @@ describe("the config of the gateway", () => {
         "mcpServers: \"a b\" cannot be the name of a server; expected 1 to 30 of a-z A-Z 0-9 _ -",
         "policy.allow[0]: \"a(b\": its ( has no ) at the end; expected tool or tool(target)",
         "rules[0]._tag: it is \"MaxCals\"; expected one of StartConstraint, RequiresPrecedingTools, R",
-        "rulez: this key is unknown; did you mean \"rules\"?; expected one of $schema, mcpServers, ru",
+        "rulez: this key is unknown; expected one of $schema, mcpServers, rules, policy, provenance",
         "tools.fine__see.timeout: it is \"soon\"; expected a duration above zero, such as \"30 seconds"
       ])
       assert.deepStrictEqual(pidsIn(file("pids")), [])

@@ -2,7 +2,6 @@
 import * as Clock from "effect/Clock"
 import * as Effect from "effect/Effect"
 import * as Random from "effect/Random"
-import type { Names } from "../../../internal/OptionReader.ts"
 import type {
   Batch,
   BatchOptions,
@@ -43,10 +42,12 @@ export const fromEngine = (
         // options that need no check cannot fail
         const process = ((options: ProcessOptions = {}) =>
           Effect.gen(function*() {
-            yield* checked(engine, options)
             const turn = options.turn && (yield* TurnBudget.limits(options.turn, "ToolExecutor.process"))
             const before = options.state && (yield* TurnState.check(options.state, "ToolExecutor.process"))
             const { approval, approvals, heard, id, meta, provided, session, tools } = options
+            if (session !== undefined || tools !== undefined || provided !== undefined || approval !== undefined) {
+              yield* checked(engine, options)
+            }
             const people = typeof approvals === "object" ? TimedPorts.people(approvals, engine.context) : approvals
             const calling = yield* caller
             const above = Agents.aboveOf(engine, calling)
@@ -131,17 +132,12 @@ export const fromEngine = (
       return known.filter((it) => Grant.isOpen(it, now)).length
     }, (revoking) => unlessOver(revoking, 0)),
     fork: Effect.fnUntraced(function*(options: ForkOptions = {}) {
-      yield* readOptions("ToolExecutor.fork", options, { policy: true, ...readOnlyNames }, () => undefined)
       if (options.policy === undefined) return yield* forkWith(options, undefined)
       const policy = yield* Permissions.make(options.policy)
       yield* Permissions.checkNames(policy, engine.handlers, "ToolExecutor.fork")
       return yield* forkWith(options, policy)
     }),
-    readOnly: (options = {}) =>
-      Effect.andThen(
-        readOptions("ToolExecutor.readOnly", options, readOnlyNames, () => undefined),
-        forkWith(options, Permissions.readOnly)
-      ),
+    readOnly: (options = {}) => forkWith(options, Permissions.readOnly),
     pruneExpired: unlessOver(
       Effect.flatMap(Clock.currentTimeMillis, (now) => orFail(engine.store.pruneExpired(now))),
       0
@@ -154,26 +150,8 @@ export const fromEngine = (
   }
 }
 
-/** Every option of a process. */
-const processNames: Names<ProcessOptions> = {
-  id: true,
-  turn: true,
-  meta: true,
-  session: true,
-  heard: true,
-  state: true,
-  tools: true,
-  provided: true,
-  approvals: true,
-  approval: true
-}
-
-/** Every option of a fork that restricts itself. */
-const readOnlyNames: Names<Omit<ForkOptions, "policy">> = { name: true, turn: true }
-
-const checked = ({ handlers }: Engine, options: ProcessOptions) =>
-  readOptions("ToolExecutor.process", options, processNames, (read) => {
-    const { approval, provided, session, tools } = options
+const checked = ({ handlers }: Engine, { approval, provided, session, tools }: ProcessOptions) =>
+  readOptions("ToolExecutor.process", (read) => {
     if (session !== undefined) read.text("session", session)
     read.oneOf("approval", approval ?? "perCall", ["perCall", "upfront"])
     for (const [index, name] of (tools ?? []).entries()) {

@@ -5,7 +5,7 @@ import * as Fiber from "effect/Fiber"
 import * as Option from "effect/Option"
 import * as Schema from "effect/Schema"
 import * as Stream from "effect/Stream"
-import type { Names, OptionReader } from "../../../internal/OptionReader.ts"
+import type { OptionReader } from "../../../internal/OptionReader.ts"
 import { ResumeError } from "../../contract/ResumeError.ts"
 import type {
   ExecuteOptions,
@@ -214,12 +214,12 @@ const startTools = (
 
 /** Reads the options of a wave; fails before anything runs if one is invalid. */
 const executing = (method: string, options: ExecuteOptions | undefined): Effect.Effect<Executing, ConfigurationError> =>
-  options === undefined
+  options?.timeout === undefined && options?.mode === undefined
     ? asUsual
-    : readOptions(`ToolProcess.${method}`, options, executeNames, (read) => executingIn(read, options))
+    : readOptions(`ToolProcess.${method}`, (read) => executingIn(read, options))
 
 const resumption = (engine: Engine, options: ResumeOptions = {}) =>
-  readOptions("ToolProcess.resume", options, { onUnknown: true, ...executeNames }, (read) => {
+  readOptions("ToolProcess.resume", (read) => {
     if (engine.journal === undefined) {
       read.problems.push({ path: "journal", problem: "there is no journal", expected: "a Journal around the executor" })
     }
@@ -230,15 +230,12 @@ const resumption = (engine: Engine, options: ResumeOptions = {}) =>
   })
 
 const hostLimits = (method: string, options: HostOptions = {}) =>
-  readOptions(`ToolProcess.${method}`, options, { attempts: true, ...executeNames }, (read) => ({
+  readOptions(`ToolProcess.${method}`, (read) => ({
     ...executingIn(read, options),
     attempts: read.atLeast("attempts", options.attempts ?? 1, 1)
   }))
 
 type Executing = Pick<WaveOptions, "timeoutMillis" | "mode">
-
-/** Every option of an execution. */
-const executeNames: Names<ExecuteOptions> = { timeout: true, mode: true }
 
 const asUsual = Effect.succeed<Executing>({ timeoutMillis: Infinity })
 

@@ -41,7 +41,7 @@ export interface CheckedSettings {
 export const checked: Effect.Effect<CheckedSettings, ConfigurationError> = Effect.gen(function*() {
   const settings = ExecutorSettings.complete(yield* ExecutorSettings.ExecutorSettings, yield* Principal)
   const roles = settings.roles ?? (yield* (yield* RolesOf)?.(settings.principal) ?? Effect.undefined)
-  return yield* readOptions("ExecutorSettings", settings, ExecutorSettings.names, (read): CheckedSettings => ({
+  return yield* readOptions("ExecutorSettings", (read): CheckedSettings => ({
     principal: read.text("principal", settings.principal),
     roles,
     mode: read.oneOf("mode", settings.mode, ["classes", "parallel", "sequential"]),

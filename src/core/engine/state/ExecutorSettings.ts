@@ -21,7 +21,6 @@ import * as Context from "effect/Context"
 import type * as Duration from "effect/Duration"
 import * as Effect from "effect/Effect"
 import * as Layer from "effect/Layer"
-import type { Names } from "../../../internal/OptionReader.ts"
 import type { Mode } from "../../contract/ToolProcess.ts"
 import * as OutputPolicy from "../../output/OutputPolicy.ts"
 
@@ -126,8 +125,8 @@ export const layer = (options: Options): Layer.Layer<never> => Layer.effect(Exec
 /** Merges settings, field by field: `options` win over `around`. */
 export const merge = (options: Options, around: Options): Options => ({
   ...around,
-  ...given(options),
-  output: { ...around.output, ...given(options.output ?? {}) }
+  ...given(Object.keys(names), options),
+  output: { ...around.output, ...given(outputNames, options.output ?? {}) }
 })
 
 /** Settings with every field set. */
@@ -163,11 +162,12 @@ export const names = {
   telemetryContent: true,
   invisible: true,
   output: true
-} as const satisfies Names<Options>
+} as const satisfies { readonly [K in keyof Required<Options>]: true }
 
-/** The names of all settings. */
-export const optionNames = Object.keys(names) as ReadonlyArray<keyof Options>
+const outputNames = Object.keys(OutputPolicy.defaults)
 
-/** Undefined counts as not set, so that code may pass it. */
-const given = <A extends object>(options: A): Partial<A> =>
-  Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined)) as Partial<A>
+/** Returns only the settings among these options. Undefined counts as not set, so that code may pass it. */
+const given = <A extends object>(names: ReadonlyArray<string>, options: A): Partial<A> =>
+  Object.fromEntries(
+    Object.entries(options).filter(([name, value]) => value !== undefined && names.includes(name))
+  ) as Partial<A>
