@@ -18,6 +18,7 @@ const entries: ReadonlyArray<readonly [folder: string, text: RegExp]> = [
 
 /** Entries without a row, each with what bounds its work. */
 const bounded: Readonly<Record<string, string>> = {
+  "internal/secrets/seen.ts": "compares a value once with what redaction left of it",
   "mcp/StdioTransport.ts": "gives what it reads to lines.ts",
   "provenance/Provenance.ts": "gives everything to a ledger",
   "tools/folders/ArtifactTools.ts": "reads windows of 1,000,000 characters, each with a text of at most 200",
