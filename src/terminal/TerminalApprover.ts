@@ -45,7 +45,7 @@ export const layer = (options?: Approvals.Options): Layer.Layer<Approvals.Approv
  * import * as AiSdk from "effect-tool-executor/ai-sdk"
  * import * as TerminalApprover from "effect-tool-executor/terminal"
  *
- * export const guarded = AiSdk.guard({}, { policy: { ask: ["*"] }, approvals: TerminalApprover.ask })
+ * export const guarded = AiSdk.guard({}, { policy: { default: "ask" }, approvals: TerminalApprover.ask })
  * ```
  */
 export const ask = (request: Approvals.ApprovalRequest, signal?: AbortSignal): Promise<Approvals.Answer> => {
