@@ -94,8 +94,8 @@ layer(Layer.effect(Runners, make).pipe(Layer.provide(Postgres.layer)), {
       const { env, there } = yield* (yield* Runners).session
       yield* there.at.submit(env.owner, { wave: "w", turn: "t", message: message(["c1", "look", { key: "a" }]) })
       yield* there.at.result(env.owner, "w")
-      yield* once("EndTurn", there.at.endTurn(env.owner, "t"))
-      yield* once("EndSession", there.at.endSession(env.owner))
+      yield* once("endTurn", there.at.endTurn(env.owner, "t"))
+      yield* once("endSession", there.at.endSession(env.owner))
     }), { tags: ["CL1", "CL2"] })
 
   it.effect("revoke a grant where the first answer is lost", () =>
@@ -105,7 +105,7 @@ layer(Layer.effect(Runners, make).pipe(Layer.provide(Postgres.layer)), {
       yield* env.answer({ _tag: "ApproveForScope" })
       yield* there.at.result(env.owner, "w")
       const [grant] = yield* there.at.grants(env.boss)
-      yield* once("Revoke", there.at.revoke(env.owner, grant!.id))
+      yield* once("revoke", there.at.revoke(env.owner, grant!.id))
       assert.deepStrictEqual(yield* there.at.grants(env.boss), [])
     }))
 
@@ -117,7 +117,7 @@ layer(Layer.effect(Runners, make).pipe(Layer.provide(Postgres.layer)), {
       yield* there.at.submit(env.owner, { wave: "w", message: write })
       yield* there.at.result(env.owner, "w")
       const [checkpoint] = yield* there.at.checkpoints(env.owner)
-      const { steps } = yield* once("Undo", there.at.undo(env.owner, checkpoint!.id, false))
+      const { steps } = yield* once("undo", there.at.undo(env.owner, checkpoint!.id, false))
       assert.deepStrictEqual(steps, [{ path, action: "remove" }])
     }))
 
