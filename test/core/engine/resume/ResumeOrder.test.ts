@@ -137,11 +137,16 @@ describe("a resubmitted call", () => {
     })
   }, { tags: ["K6"] })
 
-  for (const onDuplicate of ["reject", "replay"] as const) {
-    test(`is what an equal call is measured by, with ${onDuplicate}`, () => {
+  for (
+    const [onDuplicate, scope] of [["reject", "batch"], ["replay", "batch"], ["reject", "wave"], [
+      "replay",
+      "wave"
+    ]] as const
+  ) {
+    test(`is what an equal call is measured by, with ${onDuplicate} in a ${scope}`, () => {
       const { ran, specs } = world()
       const wave = [call("1", "refund", { n: 1 }), call("2", "refund", { n: 1 })]
-      const options: Options = { dedupe: { onDuplicate } }
+      const options: Options = { dedupe: { onDuplicate, scope } }
       return Effect.gen(function*() {
         const { entries, tags } = yield* live(specs, options, wave)
         assert.deepStrictEqual(tags, ["Succeeded", onDuplicate === "replay" ? "Succeeded" : "DuplicateCall"])
