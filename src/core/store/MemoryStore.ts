@@ -107,8 +107,9 @@ export const make = (options?: Options) => {
       }
       case "Cooldown": {
         if (claim.batch === undefined) {
-          it.clock = clockOf(principalOf(claim.principal, now), claim)
-          return coolingDown(it.clock, claim, now)
+          const clock = clockOf(principalOf(claim.principal, now), claim)
+          partOf(it, undefined, "clock", clock)
+          return coolingDown(clock, claim, now)
         }
         const batch = batchOf(claim.batch, now, claim.scope)
         return coolingDown(partOf(it, batch, "clock", clockOf(batch, claim)).clock!, claim, now)
@@ -287,11 +288,20 @@ const allUsedUp: Refused = { _tag: "CallsUsedUp" }
 
 const usedUp = ({ scope }: CallsClaim): Refused => scope === undefined ? allUsedUp : { _tag: "CallsUsedUp", scope }
 
-/** The part of a reservation that is about a batch and has room for one more count or clock, which it then has. */
-const partOf = <K extends "count" | "clock">(it: Held, batch: Batch, kind: K | undefined, value?: Held[K]): Held => {
-  const isTaken = it.batch !== undefined && (it.batch !== batch || (kind !== undefined && it[kind] !== undefined))
-  if (isTaken) return partOf(it.also ??= new Held(it.session), batch, kind, value)
-  it.batch = batch
+/**
+ * The part of a reservation that is about a batch and has room for one more count or clock, which it then has. A clock
+ * of the principal is in any part.
+ */
+const partOf = <K extends "count" | "clock">(
+  it: Held,
+  batch: Batch | undefined,
+  kind: K | undefined,
+  value?: Held[K]
+): Held => {
+  const isTaken = kind !== undefined && it[kind] !== undefined
+  const isOthers = batch !== undefined && it.batch !== undefined && it.batch !== batch
+  if (isTaken || isOthers) return partOf(it.also ??= new Held(it.session), batch, kind, value)
+  it.batch ??= batch
   if (kind !== undefined) it[kind] = value!
   return it
 }
