@@ -209,10 +209,15 @@ const openOf = (waves: Case["waves"], entries: ReadonlyArray<Journal.JournalEntr
 const told = (outcome: ToolOutcome.ToolOutcome): string => {
   switch (outcome._tag) {
     case "Denied": {
-      const { remainingMillis: _m, running: _r, ...reason } = outcome.reason as {
-        readonly remainingMillis?: number
-        readonly running?: boolean
-      }
+      const {
+        changedSince: _c,
+        endedMillisAgo: _e,
+        remainingMillis: _m,
+        retryAfterMillis: _a,
+        runsAgain: _w,
+        running: _r,
+        ...reason
+      } = outcome.reason as { readonly [key: string]: unknown }
       return JSON.stringify({ _tag: outcome._tag, reason })
     }
     case "Succeeded":
