@@ -106,7 +106,9 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
     if (call.held !== undefined && neverStarted) giveBack(call)
     if (settings.stop && (says.startsWith("Denied") || says === "TimedOut")) {
       wave.place = Math.min(wave.place, index)
-      for (const other of wave.calls) if (other.index > index && other.state === "waiting") end(other, "Skipped")
+      // who joined a running call gets its outcome, wherever the wave ends
+      const waits = ({ joined, state }: Call) => state === "waiting" && joined?.call.state !== "running"
+      for (const other of wave.calls) if (other.index > index && waits(other)) end(other, "Skipped")
     }
     questions = questions.filter((it) => it.call !== call)
     call.done()
@@ -145,6 +147,7 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
     }
     call.dispatched = true
     call.shared = false
+    call.joined = undefined
     const atArrival = refusedAtArrival(world, call)
     if (atArrival !== undefined) return end(call, `Denied ${atArrival}`)
     if (call.cancelled === true) return end(call, "Cancelled")
@@ -221,6 +224,7 @@ export const foretell = (given: World): ReadonlyArray<ReadonlyArray<Ended>> | un
       return end(call, key.ended.says)
     }
     key.waiters.push(call)
+    call.joined = key
   }
 
   const start = (call: Call) => {

@@ -55,6 +55,8 @@ export interface Call extends Asked {
   state: "waiting" | "running" | "ended"
   start?: number
   shared?: boolean
+  /** The key of the running call whose outcome it waits for. */
+  joined?: Key | undefined
   replayed?: boolean
   dispatched?: boolean
   cancelled?: boolean
